@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "algorithms/nbest_risk.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 
@@ -55,6 +56,11 @@ RegisterDecoder::RegisterDecoder(DecoderEntry entry) {
       auto decoder = make(options, where);
       decoder->is_foreign_ = true;
       return decoder;
+    };
+  } else {
+    entry.make = [make = std::move(entry.make)](const nlohmann::json& options,
+                                                std::string_view where) {
+      return with_minimum_bayes_risk(make(options, where), where);
     };
   }
   const std::string name = entry.name;

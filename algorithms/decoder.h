@@ -60,6 +60,7 @@ struct Description {
   std::vector<std::string> model_kinds;  // subset of {"ctc", "rnnt", "tdt"}; empty = any
   std::string score_kind;                // "logit", "logprob" or "" when there is no score
   bool streams = false;                  // takes utterances in pieces, too: Decoder::streams()
+  bool has_own_rule = false;             // decides by a rule that replays do not know
 };
 
 /// Counts of the work of the last decode(), by name. A count that does not apply is absent. Several

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "algorithms/log_zero.h"
+#include "algorithms/nbest_risk.h"
 #include "models/checkpoint/tensor_data.h"
 #include "models/tokenizers/tokenizer.h"
 
@@ -103,7 +104,8 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
           apply(nan),
           {apply(nbest.lengths), apply(nbest.tokens), apply(nbest.frames), apply(nbest.durations),
            apply(nbest.scores)},
-          words};
+          words,
+          risk};
 }
 
 Hypotheses Hypotheses::clone() const {
@@ -128,6 +130,7 @@ std::vector<Hypothesis> Hypotheses::to_host() const {
       best.nbest.push_back(lists.entry(b, n));
       if (words) best.nbest.back().words = words->lists[row][static_cast<size_t>(n)];
     }
+    if (risk) risk->sort(best);
     result.push_back(std::move(best));
   }
   return result;

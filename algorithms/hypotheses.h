@@ -14,7 +14,8 @@
 
 namespace rtfx {
 
-class Tokenizer;  // models/tokenizers/tokenizer.h
+class MinimumBayesRisk;  // algorithms/nbest_risk.h
+class Tokenizer;         // models/tokenizers/tokenizer.h
 
 /// A word that a search found in a lexicon or word graph. Its text need not be what its tokens
 /// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
@@ -78,6 +79,8 @@ struct Hypotheses {
   at::Tensor nan;        // [B] bool: the row means nothing
   NBest nbest = {};      // entry 0 is the result itself; undefined unless the decoder has a list
   std::shared_ptr<const FoundWords> words = {};  // on the host; null: the tokens spell the texts
+  /// How to_host() sorts the n-best lists; null: as the search ranked them, in the tensors too.
+  std::shared_ptr<const MinimumBayesRisk> risk = {};
 
   /// B empty results with score 0.
   static Hypotheses empty(int64_t batch, at::Device device);

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace rtfx {
 
@@ -165,8 +166,18 @@ bool open_text(archive* reader, const std::filesystem::path& path) {
 
 }  // namespace
 
-TextLines::TextLines(const std::filesystem::path& path)
+void require_utf8(std::string_view text, std::string_view where) {
+  const size_t valid = valid_utf8(text);
+  if (valid == text.size()) return;
+  throw UserError(where,
+                  fmt::format("is not UTF-8: byte {} is 0x{:02x}", valid + 1,
+                              static_cast<unsigned char>(text[valid])),
+                  "save it as UTF-8; `iconv -f LATIN1 -t UTF-8` converts Latin-1");
+}
+
+TextLines::TextLines(const std::filesystem::path& path, TextCheck check)
     : path_(path),
+      check_(check),
       reader_(archive_read_new(), &archive_read_free),
       buffer_(kBlock, '\0'),
       empty_(!open_text(reader_.get(), path)) {}
@@ -219,6 +230,8 @@ bool TextLines::next(std::string_view& line) {
   const char first = line.empty() ? ' ' : line.front();
   if (first == '\xEF' || first == '\xFE' || first == '\xFF' || first == '\0')
     line = without_byte_order_mark(line, path_.string());
+  if (check_ == TextCheck::utf8 && valid_utf8(line) != line.size())
+    require_utf8(line, fmt::format("{}:{}", path_.string(), number_));
   return true;
 }
 

@@ -62,16 +62,22 @@ class MappedFile {
 /// readers of text call it. Throws UserError(where) for the mark of UTF-16 or UTF-32.
 std::string_view without_byte_order_mark(std::string_view text, std::string_view where);
 
+/// Throws UserError(where) for text that is not UTF-8.
+void require_utf8(std::string_view text, std::string_view where);
+
+/// How TextLines checks a text. Readers of JSON need no check, since the parser has its own.
+enum class TextCheck : uint8_t { utf8, none };
+
 /// Reads a text file, plain or gzip, line by line through libarchive.
 class TextLines {
  public:
   /// Throws UserError when there is no such file or it cannot be read.
-  explicit TextLines(const std::filesystem::path& path);
+  explicit TextLines(const std::filesystem::path& path, TextCheck check = TextCheck::utf8);
   ~TextLines();
 
   /// The next line without its end (LF or CR LF) and without a byte-order mark, valid until the
   /// next call; false behind the last one. Throws UserError when the file is damaged (a truncated
-  /// gzip file) or no UTF-8.
+  /// gzip file) and, with file and line, for text that is not UTF-8.
   bool next(std::string_view& line);
 
   /// The number of the line that next() returned, counted from 1.
@@ -84,6 +90,7 @@ class TextLines {
   bool fill();
 
   std::filesystem::path path_;
+  TextCheck check_;
   std::unique_ptr<archive, int (*)(archive*)> reader_;
   std::string buffer_;  // what has been read and not handed out: [begin_, end_)
   size_t begin_ = 0, end_ = 0;

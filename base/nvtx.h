@@ -31,6 +31,7 @@ enum class RangeName : uint8_t {
   load,     // reading a dataset
   prepare,  // of a model and its decoders
   record,   // of a CUDA graph
+  align,    // the texts of a batch with its frames: rows
   warm_up,  // the rounds of a profile before it begins
   // A pass over a dataset, and a batch.
   round,  // its number, from 0
@@ -69,7 +70,7 @@ struct RangeWord {
   RangeKind kind;
 };
 
-inline constexpr std::array<RangeWord, 33> kVocabulary = {{
+inline constexpr std::array<RangeWord, 34> kVocabulary = {{
     {"pad", RangeKind::region},
     {"h2d", RangeKind::region},
     {"features", RangeKind::region},
@@ -81,6 +82,7 @@ inline constexpr std::array<RangeWord, 33> kVocabulary = {{
     {"load", RangeKind::run},
     {"prepare", RangeKind::run},
     {"record", RangeKind::run},
+    {"align", RangeKind::run},
     {"warm_up", RangeKind::run},
     {"round", RangeKind::run},
     {"batch", RangeKind::batch},

@@ -27,6 +27,7 @@ std::string single_spaced(std::string_view text) {
 }
 
 Phrase checked(std::string_view text, double weight, std::string where) {
+  require_utf8(text, where);
   Phrase phrase{single_spaced(text), weight, std::move(where)};
   if (phrase.text.empty())
     throw UserError(phrase.where, "the phrase is empty", "give each phrase a word or more");

@@ -18,8 +18,8 @@ struct Phrase {
 };
 
 /// "phrase", or {"phrase": "...", "weight": 2.5}; a list of these, or one alone. Throws UserError
-/// that names place and phrase for an empty phrase, another field, and a weight that is no number
-/// above 0.
+/// that names place and phrase for an empty phrase, one that is not UTF-8, another field, and a
+/// weight that is no number above 0.
 std::vector<Phrase> parse_phrases(const JsonView& value);
 
 /// Lines of a phrase, or of a phrase, a tab and its weight; plain or gzip. Empty lines are skipped.

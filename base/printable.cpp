@@ -71,6 +71,20 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+size_t valid_utf8(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const Character c = first_character(text.substr(at));
+    if (c.bytes == 0) break;
+    at += c.bytes;
+  }
+  return at;
+}
+
 std::string for_shell(const std::string& word) {
   if (!word.empty() &&
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

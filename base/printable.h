@@ -1,6 +1,7 @@
 // Text that others wrote, made fit for a terminal.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@ namespace rtfx {
 /// "\xff". All else, backslashes included, as it is. Ids, texts, file names and messages come from
 /// configurations, journals, models and file systems, so whatever prints them calls this.
 std::string printable(std::string_view text);
+
+/// The number of bytes of `text` up to the first that is no UTF-8, or all. Overlong forms and
+/// surrogates are none.
+size_t valid_utf8(std::string_view text);
 
 /// A word of a command line as a shell takes it, quoted where it must be.
 std::string for_shell(const std::string& word);

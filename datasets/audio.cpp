@@ -448,25 +448,30 @@ bool is_whole(const AudioSegment& segment, double seconds) {
 void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
   const double whole = audio.seconds(), rest = whole - segment.offset;
   if (segment.offset > 0) {
-    if (rest <= 0) {
+    const auto begin = rest > 0 ? std::llround(segment.offset * audio.sample_rate) : 0;
+    if (rest <= 0 || static_cast<size_t>(begin) >= audio.samples.size()) {
       throw UserError(
-          where, fmt::format("begins at {:g} s of a recording of {:.2f} s", segment.offset, whole),
+          where, fmt::format("begins at {} s of a recording of {:.2f} s", segment.offset, whole),
           "correct its offset");
     }
-    const auto begin = std::llround(segment.offset * audio.sample_rate);
     audio.samples.erase(audio.samples.begin(), audio.samples.begin() + begin);
   }
   if (is_whole({.offset = 0, .seconds = segment.seconds}, rest)) return;
   if (segment.seconds > rest) {
-    audio.notices.push_back(fmt::format("the manifest says {:g} s, and the recording has {:.2f} s",
+    audio.notices.push_back(fmt::format("the manifest says {} s, and the recording has {:.2f} s",
                                         segment.seconds, rest));
     return;
   }
   if (segment.offset == 0) {
-    audio.notices.push_back(fmt::format("only the first {:g} s of {:.2f} s, as the manifest says",
+    audio.notices.push_back(fmt::format("only the first {} s of {:.2f} s, as the manifest says",
                                         segment.seconds, whole));
   }
-  audio.samples.resize(static_cast<size_t>(std::llround(segment.seconds * audio.sample_rate)));
+  const auto count = static_cast<size_t>(std::llround(segment.seconds * audio.sample_rate));
+  if (count == 0) {
+    throw UserError(where, fmt::format("its {} s are less than a sample", segment.seconds),
+                    "correct its duration");
+  }
+  audio.samples.resize(count);
 }
 
 double audio_seconds(const std::filesystem::path& path) {

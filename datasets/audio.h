@@ -50,7 +50,7 @@ bool is_whole(const AudioSegment& segment, double seconds);
 /// Cuts `audio` to a segment of it. Nothing is cut from the end if is_whole() holds for the rest
 /// behind the offset. A segment that is longer than that is a notice, and so is a part that is left
 /// out of a recording whose offset is 0. Throws UserError(where) for a segment that begins behind
-/// the end.
+/// the end or has no sample.
 void cut(Audio& audio, const AudioSegment& segment, const std::string& where);
 
 /// Reads audio block by block, for files of hours.

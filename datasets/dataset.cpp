@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -23,9 +24,13 @@
 namespace rtfx {
 
 void UtteranceList::add(Utterance utterance, std::string_view where) {
-  if (!ids_.insert(utterance.id).second) {
-    throw UserError(where, fmt::format("utterance '{}' occurs a second time", utterance.id),
-                    "list every utterance once");
+  const auto [first, is_new] = ids_.try_emplace(utterance.id, where);
+  if (!is_new) {
+    const std::string& before = first->second;
+    throw UserError(where,
+                    fmt::format("utterance '{}' occurs a second time{}", utterance.id,
+                                before == where ? "" : ", first at " + before),
+                    "list every utterance once, under an id of its own");
   }
   utterances_.push_back(std::move(utterance));
 }
@@ -91,8 +96,18 @@ class Line {
     return *found;
   }
 
-  AudioSegment segment() const {
-    return {.offset = seconds("offset"), .seconds = seconds("duration")};
+  AudioSegment segment() const { return {.offset = seconds("offset"), .seconds = duration()}; }
+
+  std::optional<std::string> id() const {
+    for (const char* field : {"id", "utterance_id"}) {
+      const json value = object_.value(field, json());
+      if (value.is_null()) continue;
+      if (value.is_number_integer()) return value.dump();
+      if (!value.is_string() || value.get_ref<const std::string&>().empty())
+        fail(field, "text or an integer");
+      return value.get<std::string>();
+    }
+    return std::nullopt;
   }
 
   std::optional<std::string> text() const {
@@ -116,21 +131,35 @@ class Line {
 
   const std::string& where() const { return where_; }
 
-  /// Whether it is a cut of Lhotse, and not an utterance of NeMo.
+  /// Whether it is a cut of Lhotse, and not an utterance of NeMo. Throws UserError for another line
+  /// of Lhotse.
   bool is_cut() const {
-    return !object_.contains("audio_filepath") &&
-           (object_.contains("supervisions") || object_.contains("recording") ||
-            object_.contains("tracks"));
+    if (object_.contains("audio_filepath")) return false;
+    const json type = object_.value("type", json());
+    constexpr const char* kJoin = "join both: CutSet.from_manifests(recordings, supervisions)";
+    if (type == "MixedCut" || object_.contains("tracks"))
+      throw UserError(where_, "is a MixedCut of Lhotse, a mix of several cuts", kSave);
+    if (type == "PaddingCut")
+      throw UserError(where_, "is a PaddingCut of Lhotse, silence without a recording",
+                      "leave it out, or mix it with its cut: cuts.save_audios(FOLDER)");
+    if (object_.contains("sources"))
+      throw UserError(where_, "is a Recording of Lhotse and no cut", kJoin);
+    if (object_.contains("recording_id") && !object_.contains("recording"))
+      throw UserError(where_,
+                      object_.contains("storage_type")
+                          ? "is Features of Lhotse, which have no audio"
+                          : "is a SupervisionSegment of Lhotse, which has no audio",
+                      kJoin);
+    return object_.contains("supervisions") || object_.contains("recording");
   }
 
   /// The cut without the path of its audio.
   Utterance cut() const {
-    if (object_.contains("tracks"))
-      throw UserError(where_, "is a mix of several cuts", "write cuts of one recording each");
     Utterance utterance;
     utterance.id = view().at("id").text();
-    utterance.segment = {.offset = seconds("start"), .seconds = seconds("duration")};
+    utterance.segment = {.offset = seconds("start"), .seconds = duration()};
     utterance.segment.channel = source().second;
+    require_no_transform();
     for (const JsonView& said : supervisions()) {
       const auto text = said.find("text");
       if (!text) continue;
@@ -145,14 +174,14 @@ class Line {
     const JsonView source = this->source().first;
     const std::string type = source.at("type").text();
     if (type != "file") {
-      throw UserError(source.where(), fmt::format("the audio is of type '{}'", type),
-                      "write it into files (cuts.save_audios())");
+      throw UserError(source.where(), fmt::format("the audio is of type '{}'", type), kSave);
     }
     return source.at("source").text();
   }
 
  private:
   static constexpr int64_t kMostChannels = 1024;
+  static constexpr const char* kSave = "write the audio into files: cuts.save_audios(FOLDER)";
 
   JsonView view() const { return {object_, where_}; }
 
@@ -206,6 +235,29 @@ class Line {
     return all;
   }
 
+  /// Lhotse applies them when it reads the recording, whose file is as it was before.
+  void require_no_transform() const {
+    const auto list = view().at("recording").find("transforms");
+    if (!list || list->value().empty()) return;
+    const JsonView first = list->elements().front();
+    const bool is_named = first.value().is_object() && first.value().contains("name");
+    const json kwargs = is_named ? first.value().value("kwargs", json::object()) : json::object();
+    throw UserError(first.where(),
+                    fmt::format("the recording has the transform {}{}, which rtfx does not apply",
+                                is_named ? first.at("name").text() : first.value().dump(),
+                                kwargs.empty() ? "" : " " + kwargs.dump()),
+                    kSave);
+  }
+
+  /// 0 where it is left out. NeMo's readers of manifests do not agree on what a 0 means.
+  double duration() const {
+    const json value = object_.value("duration", json());
+    if (value.is_null()) return 0;
+    if (!value.is_number() || !(value.get<double>() > 0))
+      fail("duration", "a number of seconds above 0, or left out: up to the end of the file");
+    return value.get<double>();
+  }
+
   double seconds(const char* field) const {
     const json value = object_.value(field, json());
     if (value.is_null()) return 0;
@@ -242,28 +294,49 @@ Utterance to_cut(const Line& line, const std::filesystem::path& folder, Manifest
   return utterance;
 }
 
-Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
-  if (line.is_cut()) return to_cut(line, folder, audio);
-  const std::filesystem::path written = line.audio_filepath();
-  Utterance utterance;
-  utterance.id = std::filesystem::path(written).replace_extension().string();
-  utterance.segment = line.segment();
-  if (utterance.segment.offset > 0) utterance.id += fmt::format("@{:g}", utterance.segment.offset);
-  utterance.audio = folder / written;  // `written` alone where it is absolute
-  utterance.seconds = utterance.segment.seconds;
-  utterance.text = line.text();
-  utterance.boost = line.boost();
-  utterance.allowed = line.allowed();
-  utterance.where = line.where();
-  if (audio == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
-  return utterance;
-}
+/// The utterances of one manifest.
+class ManifestReader {
+ public:
+  ManifestReader(std::filesystem::path folder, ManifestAudio audio)
+      : folder_(std::move(folder)), audio_(audio) {}
+
+  Utterance read(const Line& line) {
+    if (line.is_cut()) return to_cut(line, folder_, audio_);
+    const std::filesystem::path written = line.audio_filepath();
+    Utterance utterance;
+    utterance.segment = line.segment();
+    utterance.id = line.id().value_or(id_of(written, utterance.segment));
+    utterance.audio = folder_ / written;  // `written` alone where it is absolute
+    utterance.seconds = utterance.segment.seconds;
+    utterance.text = line.text();
+    utterance.boost = line.boost();
+    utterance.allowed = line.allowed();
+    utterance.where = line.where();
+    if (audio_ == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
+    return utterance;
+  }
+
+ private:
+  /// An equal segment gets an equal id.
+  std::string id_of(std::filesystem::path audio, const AudioSegment& segment) {
+    std::string id = audio.replace_extension().string();
+    if (segment.offset > 0) id += fmt::format("@{}", segment.offset);
+    const auto [first, is_new] = first_.try_emplace(id, segment);
+    if (is_new || first->second == segment) return id;
+    return segment.seconds == 0 ? id + "+end" : fmt::format("{}+{}", id, segment.seconds);
+  }
+
+  std::filesystem::path folder_;
+  ManifestAudio audio_;
+  std::map<std::string, AudioSegment> first_;  // by path and offset
+};
 
 }  // namespace
 
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio) {
   UtteranceList list;
+  ManifestReader reader(path.parent_path(), audio);
   std::istringstream in{std::string(contents)};
   int64_t number = 0;
   for (std::string text; std::getline(in, text);) {
@@ -272,7 +345,7 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
     const std::string_view plain = without_byte_order_mark(text, where);
     if (plain.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Line line(where, plain);
-    list.add(to_utterance(line, path.parent_path(), audio), line.where());
+    list.add(reader.read(line), line.where());
   }
   auto utterances = list.take();
   if (utterances.empty()) throw UserError(path.string(), "the manifest is empty", kExample);
@@ -294,7 +367,8 @@ std::filesystem::path audio_beside(const std::filesystem::path& transcript, cons
 /// LibriSpeech folders hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or <id>.wav beside
 /// them. Returns all utterances below `folder`, in the order of the transcripts' paths and lines.
 /// The bytes of the transcripts are appended to `transcripts`. Throws UserError for a folder that
-/// is missing or without transcripts, at "transcript:line" for missing audio or a repeated id.
+/// is missing or without transcripts, at "transcript:line" for missing audio, a repeated id or text
+/// that is not UTF-8.
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
                                         std::string& transcripts) {
   UtteranceList list;
@@ -306,6 +380,7 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
     for (std::string line; std::getline(lines, line);) {
       ++number;
       const std::string where = fmt::format("{}:{}", transcript.string(), number);
+      require_utf8(line, where);
       std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;

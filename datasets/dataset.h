@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -46,7 +46,7 @@ class UtteranceList {
 
  private:
   std::vector<Utterance> utterances_;
-  std::unordered_set<std::string> ids_;
+  std::unordered_map<std::string, std::string> ids_;  // and where each of them is
 };
 
 /// A whole file as text. Throws UserError for a missing file, a directory or one that cannot be
@@ -67,23 +67,29 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///
 ///   {"audio_filepath": "a/b.flac", "duration": 3.2, "text": "what was said"}
 ///
-///   audio_filepath  absolute, or relative to the manifest's folder; the id is this path without
-///                   its extension, with "@OFFSET" behind it where there is an offset
+///   audio_filepath  absolute, or relative to the manifest's folder
 ///   offset          seconds at which the utterance begins in the file; may be left out or null
 ///   duration        seconds of the utterance, as NeMo cuts it (cut() in datasets/audio.h); left
-///                   out, null or 0: up to the end of the file
+///   out
+///                   or null: up to the end of the file
+///   id              or utterance_id: text or an integer; may be left out or null
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
 ///   allowed         a list of the characters that its text may have; may be left out
+///
+/// Without an id, that is the path without its extension, with "@OFFSET" behind it where there is
+/// an offset. Another segment of the same offset has "+DURATION" behind that, too.
 ///
 /// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions":
 /// [{"text",
 /// ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}. The text is that of
 /// its supervisions one after the other, and its path may be relative to the working folder, too.
+/// Throws UserError for other lines of Lhotse, and for a recording with `transforms`.
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
-/// that is not a JSON object, a field that is missing or of the wrong type, a repeated id, and
-/// audio that does not exist (unless `audio` allows that). Throws at "path" for an empty manifest.
+/// that is not a JSON object, and for a field that is missing, of the wrong type or out of range (a
+/// duration is above 0). Throws it for a repeated id or segment, and for audio that does not exist
+/// (unless `audio` allows that). Throws at "path" for an empty manifest.
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import batch_speed
+import blank_penalty
 import boost
 import exactness
 import gpu_idle
@@ -184,6 +185,9 @@ FIGURES = [
     ("boost", "How strongly may words be boosted?", boost.draw,
      "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
      "that are boosted too much stand where they were not said: false alarms, and insertions."),
+    ("penalty", "Which blank penalty balances deletions and insertions?", blank_penalty.draw,
+     "Over the blank penalty, a line for each search. A larger penalty makes blank less likely, so "
+     "that fewer words are missing and more are inserted."),
     ("history", "Since when?", None,
      "Results of the same case under the same conditions (machine, LibTorch, model, data, options) "
      "by the time of their run: mean over rounds with its 95 % interval. + marks a revision with "
@@ -214,13 +218,14 @@ def figure_of(case, metric):
 def words_of(case):
     """Returns WER and edit counts of the last round, and the WER of the best text of every n-best list.
 
-    It is None where there is no reference or no output."""
+    It is None where there is no reference or no output. Empty references have insertions and no rate."""
     wer, oracle = (case.last.get(key) or {} for key in ("wer", "oracle_wer"))
-    if case.failure or not case.has_words or wer.get("wer") is None:
+    rate = wer.get("wer")
+    if case.failure or not case.has_words or (rate is None and not wer.get("insertions")):
         return None
     return {
-        "percent": f"{100 * wer['wer']:.2f}",
-        "oracle": f"{100 * oracle['wer']:.2f}" if oracle else None,
+        "percent": "–" if rate is None else f"{100 * rate:.2f}",
+        "oracle": f"{100 * oracle['wer']:.2f}" if oracle.get("wer") is not None else None,
         "entries": oracle.get("entries"),
         "characters": f"{100 * wer['cer']:.2f}" if has_few_spaces(wer) else None,
         **wer,

@@ -91,6 +91,11 @@ RTFX_API rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* deco
                                            const rtfx_recording* recordings, int64_t count,
                                            int64_t batch_size, int with_words, double decode_again,
                                            const int32_t* stop);
+/* Aligns recordings with texts[i], one for each, as speech/aligner.h does. `head`: "ctc",
+ * "transducer", or "auto" for CTC where the model has it. Everything else is as above. */
+RTFX_API rtfx_transcripts* rtfx_align(rtfx_model* model, const rtfx_recording* recordings,
+                                      const char* const* texts, int64_t count, const char* head,
+                                      int64_t batch_size, const int32_t* stop);
 /* The number of transcripts, one for each recording in order. `list` becomes these, which live as
  * long as the handle. */
 RTFX_API int64_t rtfx_transcripts_list(const rtfx_transcripts* transcripts,

@@ -29,6 +29,7 @@ typedef struct rtfx_hypothesis {
 typedef struct rtfx_word {
   const char* text;
   double start, end;
+  double confidence; /* NaN where none was asked for */
 } rtfx_word;
 
 /* A part that was decoded again (DecodedAgain of speech/transcript/transcript.h), in seconds. */

@@ -1,11 +1,15 @@
 // The functions of library.h for recordings.
 #include <fmt/format.h>
 
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "python/handles.h"
 #include "python/library.h"
+#include "speech/aligner.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 #include "speech/transcriber.h"
@@ -74,6 +78,10 @@ std::vector<Recording> recordings_of(std::span<const rtfx_recording> given) {
   return recordings;
 }
 
+void require_batch_size(int64_t size) {
+  if (size < 0) throw UserError("batch_size", fmt::format("{}", size), "give 1 or more");
+}
+
 }  // namespace
 }  // namespace rtfx
 
@@ -88,8 +96,7 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
   return guarded<rtfx_transcripts*>(nullptr, [&] {
     if (decoder->model != model->model)
       throw UserError("decoder", "of another model", "make one of the model that transcribes");
-    if (batch_size < 0)
-      throw UserError("batch_size", fmt::format("{}", batch_size), "give 1 or more");
+    require_batch_size(batch_size);
     const ThreadSettings settings(model->model->device);
     TranscriberOptions options;
     options.batch_size = batch_size;
@@ -101,6 +108,27 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
     auto made = std::make_unique<rtfx_transcripts>();
     Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
     transcriber.run(inputs, collector);
+    if (collector.stopped()) throw Interrupted();
+    collector.view_notices();
+    return made.release();
+  });
+}
+
+rtfx_transcripts* rtfx_align(rtfx_model* model, const rtfx_recording* recordings,
+                             const char* const* texts, int64_t count, const char* head,
+                             int64_t batch_size, const int32_t* stop) {
+  return guarded<rtfx_transcripts*>(nullptr, [&] {
+    require_batch_size(batch_size);
+    const ThreadSettings settings(model->model->device);
+    AlignerOptions options;
+    options.head = head_named(head, "head");
+    options.batch_size = batch_size;
+    Aligner aligner(model->model, options, model->recorded);
+    const auto inputs = recordings_of({recordings, static_cast<size_t>(count)});
+    const std::vector<std::optional<std::string>> given(texts, texts + count);
+    auto made = std::make_unique<rtfx_transcripts>();
+    Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
+    aligner.run(inputs, given, collector);
     if (collector.stopped()) throw Interrupted();
     collector.view_notices();
     return made.release();

@@ -17,7 +17,8 @@ const char* const* ViewMemory::view(const std::vector<std::string>& texts) {
 
 void ViewMemory::view(const std::vector<TimedWord>& words, int64_t& count, const rtfx_word*& list) {
   std::vector<rtfx_word>& views = words_.emplace_back();
-  for (const TimedWord& word : words) views.push_back({view(word.text), word.start, word.end});
+  for (const TimedWord& word : words)
+    views.push_back({view(word.text), word.start, word.end, word.confidence});
   count = std::ssize(views);
   list = views.data();
 }

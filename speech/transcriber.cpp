@@ -9,10 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "algorithms/blank_penalty.h"
 #include "base/error.h"
-#include "base/samples.h"
-#include "datasets/audio.h"
-#include "datasets/media.h"
 #include "speech/long_audio/decode_again.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
@@ -44,23 +42,14 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 
 }  // namespace
 
-struct Transcriber::Clip {
-  size_t recording = 0;
-  Audio audio = {};  // empty where the header says that the recording is long
-  std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
-  bool is_long = false;                                  // to be transcribed chunk by chunk
-  std::optional<AgainPiece> again = {};                  // a piece that is decoded again
-
-  std::span<const float> samples() const {
-    return again ? again->samples : in_memory.value_or(audio.samples);
-  }
-  double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
-  size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
+/// A recording, or a piece of one that is decoded again.
+struct Transcriber::Job : Clip {
+  std::optional<AgainPiece> again = {};
 };
 
 /// A recording that is decoded again in part.
 struct Transcriber::Waiting {
-  Clip clip;
+  Job job;
   Decoded first;  // one row
   DecodeAgain again;
 };
@@ -96,7 +85,7 @@ class Transcriber::Pass {
         window_batches_(parts_.found ? kFirstWindow : 1),
         clips_(
             recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
-            [](const Clip& clip) { return clip.bytes(); }) {}
+            [](const Job& job) { return job.bytes(); }) {}
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
@@ -111,6 +100,8 @@ class Transcriber::Pass {
   }
 
  private:
+  int sample_rate() const { return static_cast<int>(model_.config.features.sample_rate); }
+
   size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
 
   /// On a CPU, recordings that wait for the model would only take memory.
@@ -130,38 +121,15 @@ class Transcriber::Pass {
   }
 
   /// Called on any thread.
-  Clip read(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip = recording.samples ? read_memory(index) : read_file(index);
-    if (clip.is_long) return clip;
-    clip.is_long = is_long(clip.seconds());
-    if (!clip.is_long) require_memory(1, clip.seconds(), recording.name);
-    return clip;
-  }
-
-  /// Checks what the reading of a file checks.
-  Clip read_memory(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip{index, {}, recording.samples};
-    clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
-    if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
-    require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
-    return clip;
-  }
-
-  /// The header is asked first, since the samples of an hour take 0.2 GB.
-  Clip read_file(size_t index) const {
-    const Recording& recording = recordings_[index];
-    const double seconds = media_seconds(recording.audio);
-    if (is_whole(recording.segment, seconds)) {
-      // read_media() refuses a track that there is not, and the reader of long audio knows none.
-      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, {}, true};
-      require_memory(1, seconds, recording.name);
-    }
-    const AudioChoice choice{recording.segment.channel, recording.segment.track};
-    Clip clip{index, read_media(recording.audio, 16000, choice)};
-    cut(clip.audio, recording.segment, recording.name);
-    return clip;
+  Job read(size_t index) const {
+    return {read_clip(recordings_[index], index,
+                      {.sample_rate = sample_rate(),
+                       .is_long = [this](double seconds) { return is_long(seconds); },
+                       .require_memory =
+                           [this](double seconds, const std::string& where) {
+                             require_memory(1, seconds, where);
+                           }}),
+            {}};
   }
 
   /// Calls the observer while no other thread does.
@@ -182,20 +150,10 @@ class Transcriber::Pass {
     });
   }
 
-  /// Reports the exception that is being handled. A user error names the file by its path, which
-  /// may be a copy: the message then has the recording's name instead.
+  /// Reports the exception that is being handled.
   void tell_failure(size_t index) {
-    const Recording& recording = recordings_[index];
-    try {
-      throw;
-    } catch (const UserError& error) {
-      std::string message = error.what();
-      if (error.where() == recording.audio.string())
-        message.replace(0, error.where().size(), recording.name);
-      fail_with(index, message, true);
-    } catch (...) {
-      fail(index, describe_failure(), false);
-    }
+    const RecordingFailure failure = failure_of(recordings_[index]);
+    fail_with(index, failure.message, failure.bad_input);
   }
 
   void fail(size_t index, const std::string& why, bool bad_input) {
@@ -229,21 +187,21 @@ class Transcriber::Pass {
       const size_t index = clips_.index();
       tell([&] { observer_.reading(index); });
       try {
-        Clip clip = clips_.next();
-        if (clip.is_long) {
-          long_clip_ = std::move(clip);
+        Job job = clips_.next();
+        if (job.is_long) {
+          long_clip_ = std::move(job);
           break;
         }
-        tell_notices(index, clip.audio.notices);
-        seconds += clip.seconds();
-        bytes += clip.bytes();
-        window_.push_back(std::move(clip));
+        tell_notices(index, job.audio.notices);
+        seconds += job.seconds();
+        bytes += job.bytes();
+        window_.push_back(std::move(job));
       } catch (...) {
         tell_failure(index);
       }
     }
     std::ranges::stable_sort(window_, std::ranges::greater(),
-                             [](const Clip& clip) { return clip.samples().size(); });
+                             [](const Job& job) { return job.samples().size(); });
     window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
   }
 
@@ -268,21 +226,21 @@ class Transcriber::Pass {
   bool fill_with_pieces(BatchInFlight& batch) {
     if (stopped()) return false;
     const std::lock_guard lock(mutex_);
-    std::vector<Clip> clips;
+    std::vector<Job> jobs;
     std::vector<size_t> indices;
     double longest = 0;
     while (!pieces_.empty()) {
       longest = std::max(longest, pieces_.front().seconds());
-      if (!clips.empty() && !is_batch(clips.size() + 1, longest)) break;
+      if (!jobs.empty() && !is_batch(jobs.size() + 1, longest)) break;
       if (indices.empty() || indices.back() != pieces_.front().recording)
         indices.push_back(pieces_.front().recording);
-      clips.push_back(std::move(pieces_.front()));
+      jobs.push_back(std::move(pieces_.front()));
       pieces_.pop_front();
     }
-    if (clips.empty()) return false;
+    if (jobs.empty()) return false;
     observer_.started(indices);
-    const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
+    const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    for (const Job& job : kept) batch.clips.push_back(job.samples());
     batch.confidence = parts_.judge;
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
@@ -295,28 +253,28 @@ class Transcriber::Pass {
     while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
     if (window_.empty() || stopped()) return false;
     const double longest = window_.front().seconds();
-    std::vector<Clip> clips;
+    std::vector<Job> jobs;
     do {
-      clips.push_back(std::move(window_.front()));
+      jobs.push_back(std::move(window_.front()));
       window_.pop_front();
-    } while (!window_.empty() && is_batch(clips.size() + 1, longest));
+    } while (!window_.empty() && is_batch(jobs.size() + 1, longest));
     std::vector<size_t> indices;
-    for (const Clip& clip : clips) indices.push_back(clip.recording);
+    for (const Job& job : jobs) indices.push_back(job.recording);
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
-    const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
+    const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    for (const Job& job : kept) batch.clips.push_back(job.samples());
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
 
   void finish(BatchInFlight& batch) {
-    std::vector<Clip> clips;
+    std::vector<Job> jobs;
     tell([&] {
-      clips = std::move(in_flight_.front());
+      jobs = std::move(in_flight_.front());
       in_flight_.pop_front();
     });
-    if (clips.front().again) return finish_pieces(std::move(clips), batch);
+    if (jobs.front().again) return finish_pieces(std::move(jobs), batch);
     if (batch.failure) {
       std::string why;
       bool bad_input = false;
@@ -328,58 +286,59 @@ class Transcriber::Pass {
       } catch (...) {
         why = describe_failure();
       }
-      for (const Clip& clip : clips) fail(clip.recording, why, bad_input);
+      for (const Job& job : jobs) fail(job.recording, why, bad_input);
       return;
     }
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
-    for (size_t row = 0; row < clips.size(); ++row) {
-      Clip& clip = clips[row];
-      if (begin_again(clip, batch.decoded, row)) continue;
-      give(clip.recording, clip.seconds(), batch.decoded, row, {}, {});
+    for (size_t row = 0; row < jobs.size(); ++row) {
+      Job& job = jobs[row];
+      if (begin_again(job, batch.decoded, row)) continue;
+      give(job.recording, job.seconds(), batch.decoded, row, {}, {});
     }
   }
 
-  /// Looks for speech without words in the result of row `row`. If there is some, takes the clip
+  /// Looks for speech without words in the result of row `row`. If there is some, takes the job
   /// and asks for its pieces, and returns true.
-  bool begin_again(Clip& clip, Decoded& decoded, size_t row) {
+  bool begin_again(Job& job, Decoded& decoded, size_t row) {
     Hypothesis& first = decoded.hypotheses[row];
     if (parts_.judge == nullptr || first.nan) return false;
     const auto block =
         static_cast<size_t>(model_.config.features.hop * model_.config.encoder.factor());
     const WordlessRule rule{model_.config.frame_seconds(), options_.decode_again, true};
     const std::vector<size_t> tokens(first.frames.begin(), first.frames.end());
-    if (!has_wordless_run(clip.samples().size() / block + 1, tokens, rule)) return false;
-    std::vector<float> levels = block_levels(clip.samples(), block);
+    if (!has_wordless_run(job.samples().size() / block + 1, tokens, rule)) return false;
+    std::vector<float> levels = block_levels(job.samples(), block);
     LevelHistogram heard;
     heard.add(levels);
-    DecodeAgain again({clip.samples(), block}, std::move(levels), heard, tokens, rule,
+    DecodeAgain again({job.samples(), block}, std::move(levels), heard, tokens, rule,
                       *model_.tokenizer);
     if (again.done()) return false;
     Decoded own;
     own.hypotheses.push_back(std::move(first));
     if (!decoded.evidence.empty()) own.evidence.push_back(std::move(decoded.evidence[row]));
-    const size_t index = clip.recording;
+    const size_t index = job.recording;
     ask_for(index, again.next());
-    waiting_.emplace(index, Waiting{std::move(clip), std::move(own), std::move(again)});
+    waiting_.emplace(index, Waiting{std::move(job), std::move(own), std::move(again)});
     return true;
   }
 
   void ask_for(size_t index, std::vector<AgainPiece> pieces) {
     const std::lock_guard lock(mutex_);
     for (AgainPiece& piece : pieces) {
-      Clip& clip = pieces_.emplace_back();
-      clip.recording = index;
-      clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
-      clip.again = std::move(piece);
+      Job& job = pieces_.emplace_back();
+      job.recording = index;
+      job.audio.samples = std::move(piece.samples);
+      job.audio.sample_rate = sample_rate();
+      job.again = std::move(piece);
     }
   }
 
   /// A piece that fails has no words: the recording's first result stays.
-  void finish_pieces(std::vector<Clip> clips, BatchInFlight& batch) {
+  void finish_pieces(std::vector<Job> jobs, BatchInFlight& batch) {
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
-    for (size_t row = 0; row < clips.size(); ++row) {
-      const size_t index = clips[row].recording;
-      const AgainPiece& piece = *clips[row].again;
+    for (size_t row = 0; row < jobs.size(); ++row) {
+      const size_t index = jobs[row].recording;
+      const AgainPiece& piece = *jobs[row].again;
       DecodeAgain& again = waiting_.at(index).again;
       FoundTokens found;
       if (!batch.failure) {
@@ -416,7 +375,7 @@ class Transcriber::Pass {
     }
     if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
     const std::vector<AgainPart>& parts = waiting.again.parts();
-    give(index, waiting.clip.seconds(), waiting.first, 0, {}, {parts.begin(), parts.end()});
+    give(index, waiting.job.seconds(), waiting.first, 0, {}, {parts.begin(), parts.end()});
   }
 
   static std::string why_failed(const std::exception_ptr& failure) {
@@ -428,8 +387,8 @@ class Transcriber::Pass {
   }
 
   /// Reads block by block. A file that only ffmpeg can decode is in memory already.
-  void transcribe_long(Clip clip) {
-    const size_t index = clip.recording;
+  void transcribe_long(Job job) {
+    const size_t index = job.recording;
     tell([&] { observer_.started({index}); });
     try {
       LongAudioOptions cuts;
@@ -439,20 +398,13 @@ class Transcriber::Pass {
       cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);
-      const auto rate = static_cast<int>(model_.config.features.sample_rate);
-      std::optional<ParallelAudio> file;
-      ChunkSource source = source_of(clip.samples());
-      if (clip.samples().empty()) {
-        const Recording& recording = recordings_[index];
-        file.emplace(recording.audio, rate, readers(), recording.segment.channel);
-        source = {[&](size_t first, size_t count) { return file->read(first, count); },
-                  file->threads()};
-      }
-      const LongResult result = audio.transcribe(source, [&](double seconds) {
+      const int rate = sample_rate();
+      LongClip samples(job, recordings_[index], rate, readers());
+      const LongResult result = audio.transcribe(samples.source(), [&](double seconds) {
         tell([&] { observer_.progress(index, seconds); });
         if (stopped()) throw Interrupted();
       });
-      tell_notices(index, file ? file->notices() : clip.audio.notices);
+      tell_notices(index, samples.notices());
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};
       if (parts_.confidence) decoded.evidence = {{result.evidence}};
@@ -529,16 +481,16 @@ class Transcriber::Pass {
   const std::vector<Recording>& recordings_;
   TranscriptionObserver& observer_;
   double window_batches_;
-  std::deque<Clip> window_;        // the longest one comes first
-  std::optional<Clip> long_clip_;  // the recording after these, if it is long
+  std::deque<Job> window_;        // the longest one comes first
+  std::optional<Job> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::map<size_t, Waiting> waiting_;       // recordings by index; only the sink's thread uses it
-  std::mutex mutex_;                        // guards what follows, and calls of the observer
-  std::list<std::vector<Clip>> in_flight_;  // batches without a result
-  std::deque<Clip> pieces_;                 // that are to be decoded again
+  std::map<size_t, Waiting> waiting_;      // recordings by index; only the sink's thread uses it
+  std::mutex mutex_;                       // guards what follows, and calls of the observer
+  std::list<std::vector<Job>> in_flight_;  // batches without a result
+  std::deque<Job> pieces_;                 // that are to be decoded again
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
   size_t ended_ = 0;                              // recordings whose end was told
-  ReadAhead<Clip> clips_;  // the last member, since its threads use the others
+  ReadAhead<Job> clips_;  // the last member, since its threads use the others
 };
 
 Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
@@ -555,11 +507,12 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
     parts_->found = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
+  const auto scored = with_blank_penalty(model_, blank_penalty_of(parts_->decoder->options()));
   if (options.with_times || options.confidence)
-    parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
+    parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
   if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
     if (!options.confidence)
-      parts_->own_judge.emplace(model_, parts_->decoder->describe().head, ConfidenceOptions());
+      parts_->own_judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
     parts_->judge = options.confidence ? &*parts_->confidence : &*parts_->own_judge;
   }
   parts_->free_bytes = free_memory(model_->device);

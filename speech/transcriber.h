@@ -3,20 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
-#include "datasets/audio.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/recorded_encoder.h"
+#include "speech/recording.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {
@@ -32,15 +30,6 @@ struct TranscriberOptions {
   double decode_again = 8;
   bool with_times = true;  // words, tokens and segments; without, a transcript is its text
   std::optional<ConfidenceOptions> confidence = {};
-};
-
-/// An audio file, or a segment of it, that is to be transcribed. `name` stands for it in messages.
-struct Recording {
-  std::string name;
-  std::filesystem::path audio;
-  AudioSegment segment = {};
-  /// Mono samples at the model's rate, in place of a file. They must outlive Transcriber::run().
-  std::optional<std::span<const float>> samples = {};
 };
 
 /// The result for one recording.
@@ -103,7 +92,7 @@ class Transcriber {
   Totals run(const std::vector<Recording>& recordings, TranscriptionObserver& observer);
 
  private:
-  struct Clip;
+  struct Job;
   struct Waiting;
   class Pass;
 

@@ -22,12 +22,11 @@
 #include "harness/cli/inspect.h"
 #include "harness/cli/result_commands.h"
 #include "harness/cli/run_commands.h"
-#include "harness/cli/transcribe.h"
+#include "harness/cli/speech_commands.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
-#include "speech/transcript/formats.h"
 
 namespace rtfx {
 namespace {
@@ -62,7 +61,6 @@ class Formatter : public CLI::Formatter {
 
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
-  TranscribeOptions transcription;
   GraphOptions graph;
   std::string inspected, listed = "decoders";
   bool list_json = false, inspect_json = false;
@@ -77,7 +75,7 @@ struct Program {
     add_table_commands(app, code);
     add_result_commands(app, code);
     add_watch_commands(app);
-    add_transcribe();
+    add_speech_commands(app, code);
     add_graph();
 
     auto* list =
@@ -139,115 +137,6 @@ struct Program {
           ->required();
       command->add_option("--output", graph.output, "file to write")->required();
     }
-  }
-
-  void add_transcribe() {
-    auto* command = app.add_subcommand("transcribe", "print the text of audio files");
-    command
-        ->add_option("--model", transcription.model,
-                     ".nemo checkpoint, or folder of a Hugging Face model")
-        ->required();
-    command
-        ->add_option("--att-context-size", transcription.att_context_size,
-                     "attention context of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx "
-                     "inspect`)")
-        ->delimiter(',')
-        ->allow_extra_args(false);  // what follows are files
-    command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
-    command->add_option("--options", transcription.decoder_options,
-                        "decoder options as a JSON object");
-    command
-        ->add_option("--boost", transcription.boost,
-                     "file of phrases that are likely: one a line, with a tab and its weight")
-        ->type_name("FILE");
-    command
-        ->add_option("--boost-phrase", transcription.boost_phrases,
-                     "such a phrase; may be given several times")
-        ->allow_extra_args(false);  // what follows are files
-    command
-        ->add_option("--allowed", transcription.allowed,
-                     "characters that texts may have: a script (latin), a range (U+0400-U+04FF) or "
-                     "a character; may be given several times")
-        ->allow_extra_args(false);
-    command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
-    command->add_option("--dtype", transcription.dtype,
-                        "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
-    command
-        ->add_option(
-            "--batch-size", transcription.batch_size,
-            "files decoded together; 0: one on a CPU, on a GPU as many as fit in its memory")
-        ->check(at_least(0));
-    command
-        ->add_option("--plugins", transcription.plugins,
-                     "shared libraries with further decoders, with commas between them")
-        ->delimiter(',')
-        ->allow_extra_args(false);  // what follows are files
-    command
-        ->add_option("--threads", transcription.threads,
-                     "CPU threads; 0: all that the process may use")
-        ->check(between(0, kMaxThreads));
-    add_transcript_options(*command);
-    command
-        ->add_option("files", transcription.files,
-                     "audio or video files, folders of them, patterns, manifests (.json, .jsonl), "
-                     "or - for standard input")
-        ->required();
-    command->callback([this] { code = transcribe(transcription); });
-  }
-
-  void add_transcript_options(CLI::App& command) {
-    auto* format = command
-                       .add_option("--format", transcription.format,
-                                   "text; words with times; subtitles; for scoring")
-                       ->check(CLI::IsMember(transcript_formats()));
-    command
-        .add_option("--output", transcription.output,
-                    "folder of a file for each input; earlier ones there are kept as NAME.N")
-        ->type_name("FOLDER");
-    command.add_flag("--confidence", transcription.confidence,
-                     "how sure the model is of each word");
-    command.add_option("--confidence-options", transcription.confidence_options,
-                       "the same, by a JSON object of options (docs/reference/transcripts.md)");
-    command
-        .add_option("--nbest", transcription.nbest,
-                    "texts in JSON's `alternatives`, by a decoder that has a list of them")
-        ->check(at_least(1));
-    command
-        .add_option(
-            "--channel", transcription.channel,
-            "mix (the average of all channels), a number from 1 on, or separate: a text for "
-            "each channel")
-        ->type_name("CHANNEL");
-    command
-        .add_option("--track", transcription.track,
-                    "audio track of a container that has several, from 1 on")
-        ->check(at_least(1));
-    command.add_flag("--tokens", transcription.tokens, "tokens with their times in JSON");
-    command
-        .add_option("--pause", transcription.pause,
-                    "seconds without a word that end a segment of subtitles")
-        ->check(above_zero());
-    command
-        .add_option("--long-above", transcription.long_above,
-                    "seconds: longer files are cut, in pauses, and take no more memory than a few "
-                    "chunks")
-        ->check(at_least(0));
-    command.add_option("--chunk", transcription.chunk, "seconds of a chunk of theirs at most")
-        ->check(between(0.5, 3600.0));
-    command
-        .add_option("--context", transcription.context,
-                    "seconds around a chunk that its encoder sees too")
-        ->check(between(0.0, 3600.0));
-    command
-        .add_option("--decode-again", transcription.decode_again,
-                    "seconds of speech without a word that are decoded again, half of it within a "
-                    "chunk; 0: none are")
-        ->check(between(0.0, 3600.0));
-    command
-        .add_flag("--json", transcription.json,
-                  "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
-                  "frames, ...")
-        ->excludes(format);
   }
 };
 

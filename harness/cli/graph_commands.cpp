@@ -105,6 +105,7 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
       });
       if (shared) options[name] = value;
     }
+    options.erase("mbr");  // ranks lists, and the lattice has risks of its own
     return make_decoder("ctc_wfst_cpu", options, spec.where + "/options");
   }
   throw UserError("rtfx lattice", "the configuration has no decoder that searches a decoding graph",

@@ -222,6 +222,8 @@ void add_diff_runs(CLI::App& app) {
   command->add_option("b", args->b, kRunHelp)->required()->type_name(kRun);
   command->callback([args] {
     const ResultSet a = read_results(args->a), b = read_results(args->b);
+    for (const ResultSet* set : {&a, &b})
+      if (!set->profiled) set->require_results();  // a profile has an environment, too
     print_provenance_changes(provenance_changes(a.provenance, b.provenance));
     print_counted_rounds(a, b);
   });

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,10 +12,8 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/notices.h"
-#include "base/printable.h"
 #include "harness/cli/transcribe_files.h"
-#include "harness/machine/sudden_end.h"
+#include "harness/cli/transcript_printer.h"
 #include "models/load_checkpoint.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/runtime/device.h"
@@ -54,6 +49,10 @@ json decoder_options(const TranscribeOptions& options) {
   if (!options.boost.empty()) all["boost"]["path"] = options.boost.string();
   for (const std::string& phrase : options.boost_phrases) all["boost"]["phrases"].push_back(phrase);
   for (const std::string& characters : options.allowed) all["allowed"].push_back(characters);
+  if (options.mbr && options.nbest == 1 && !all.contains("nbest"))
+    throw UserError("--mbr", "compares the texts of a list, and --nbest is 1",
+                    "give --nbest too, such as 8");
+  if (options.mbr && all.value("mbr", json()).is_null()) all["mbr"] = json::object();
   return all;
 }
 
@@ -115,107 +114,6 @@ std::optional<ConfidenceOptions> parse_confidence(const TranscribeOptions& optio
   return confidence_options().fill(JsonView(object, "--confidence-options"));
 }
 
-TrackChoice track_choice(const TranscribeOptions& options) {
-  TrackChoice choice{{0, options.track}, options.channel == "separate"};
-  if (choice.separate || options.channel == "mix") return choice;
-  const char* const end = options.channel.data() + options.channel.size();
-  const auto [rest, error] = std::from_chars(options.channel.data(), end, choice.audio.channel);
-  if (error != std::errc() || rest != end || choice.audio.channel < 1)
-    throw UserError("--channel", fmt::format("'{}' is no channel", options.channel),
-                    "give mix, separate, or a number from 1 on");
-  return choice;
-}
-
-void print_notice(const std::string& notice) {
-  fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
-}
-
-/// Prints results on standard output or into files, and everything else on standard error. A
-/// terminal also shows a line of progress, which the next one overwrites.
-class Printer : public TranscriptionObserver {
- public:
-  Printer(const TranscribeOptions& options, const std::vector<TranscribeInput>& inputs,
-          const Tokenizer& tokenizer, TranscriptWriter& writer)
-      : options_(options),
-        inputs_(inputs),
-        tokenizer_(tokenizer),
-        writer_(writer),
-        on_terminal_(isatty(STDERR_FILENO) != 0) {}
-  ~Printer() override { clear_progress(); }
-
-  size_t failed() const { return failed_; }
-
-  void clear_progress() const {
-    if (on_terminal_) fmt::print(stderr, "\r\033[K");
-  }
-
-  void started(const std::vector<size_t>& batch) override {
-    set_under_way(fmt::format("rtfx transcribe, {}{}", inputs_[batch.front()].name,
-                              batch.size() == 1 ? "" : " and those of its batch"));
-  }
-
-  void reading(size_t index) override {
-    if (on_terminal_ && inputs_.size() > 1)
-      fmt::print(stderr, "\r{} of {} files\033[K", index, inputs_.size());
-  }
-
-  void progress(size_t, double seconds) override {
-    if (on_terminal_) fmt::print(stderr, "\r{:.0f} s\033[K", seconds);
-  }
-
-  void notice(size_t index, const std::string& text) override {
-    notices_.add(inputs_[index].label(), text);
-  }
-
-  /// Prints what the files gave notice of, each kind once.
-  void print_notices() const {
-    clear_progress();
-    for (const std::string& line : notices_.lines()) print_notice(line);
-  }
-
-  void failure(size_t, const std::string& message, bool) override {
-    clear_progress();
-    ++failed_;
-    fmt::print(stderr, "rtfx: error: {}\n", printable(message));
-  }
-
-  void result(size_t index, const Transcription& result) override {
-    clear_progress();
-    const TranscribeInput& input = inputs_[index];
-    if (options_.json) {
-      json line = to_json(result.hypothesis, tokenizer_);
-      line["file"] = input.name;
-      if (input.segment.channel > 0) line["channel"] = input.segment.channel;
-      if (const auto& again = result.transcript.decoded_again; !again.empty())
-        line["decoded_again"] = to_json(again);
-      fmt::print("{}", to_line(line));
-      std::fflush(stdout);
-      return;
-    }
-    try {
-      writer_.put(input, {.file = input.name,
-                          .recording = input.recording,
-                          .channel = input.segment.channel,
-                          .seconds = result.seconds,
-                          .transcript = result.transcript,
-                          .reference = input.reference.value_or(""),
-                          .has_reference = input.reference.has_value(),
-                          .with_tokens = options_.tokens});
-    } catch (const UserError& error) {
-      failure(index, error.what(), true);
-    }
-  }
-
- private:
-  const TranscribeOptions& options_;
-  const std::vector<TranscribeInput>& inputs_;
-  const Tokenizer& tokenizer_;
-  TranscriptWriter& writer_;
-  bool on_terminal_;
-  Notices notices_;
-  size_t failed_ = 0;
-};
-
 /// Transcribes all inputs. Returns whether each of them has a result.
 bool transcribe_all(const TranscribeOptions& options, const std::vector<TranscribeInput>& inputs) {
   const std::optional<ConfidenceOptions> confidence = parse_confidence(options);
@@ -243,20 +141,16 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
                            .with_times = !options.json && options.format != "txt",
                            .confidence = confidence});
 
-  Printer printer(options, inputs, *model->tokenizer, writer);
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
     recordings.push_back({input.label(), input.audio, input.segment});
-  const auto begin = std::chrono::steady_clock::now();
+  TranscriptPrinter printer({.command = "transcribe",
+                             .with_tokens = options.tokens,
+                             .hypotheses = options.json ? model->tokenizer.get() : nullptr},
+                            inputs, writer);
   const Transcriber::Totals totals = transcriber.run(recordings, printer);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  printer.print_notices();
-  fmt::print(
-      stderr,
-      "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",
-      inputs.size() - printer.failed(), inputs.size(), totals.audio_seconds, seconds,
-      totals.audio_seconds / seconds,
+  printer.print_end(
+      totals.audio_seconds,
       confidence ? fmt::format("; {:.2f} s of it for confidence", totals.confidence_seconds) : "");
   return printer.failed() == 0;
 }
@@ -267,11 +161,11 @@ int transcribe(const TranscribeOptions& options) {
   for (const std::string& plugin : options.plugins) load_plugin(plugin);
   bool listed = true;
   ScratchFolder scratch;
-  const auto inputs =
-      transcribe_inputs(options.files, track_choice(options), scratch, [&](const UserError& error) {
-        fmt::print(stderr, "rtfx: error: {}\n", printable(error.what()));
-        listed = false;
-      });
+  const auto inputs = transcribe_inputs(options.files, track_choice(options.channel, options.track),
+                                        scratch, [&](const UserError& error) {
+                                          print_failure(error.what());
+                                          listed = false;
+                                        });
   return transcribe_all(options, inputs) && listed ? kOk : kFailed;
 }
 

@@ -8,35 +8,38 @@
 
 namespace rtfx {
 
-// The arguments of `rtfx transcribe`.
-
-struct TranscribeOptions {
+/// The arguments that `rtfx transcribe` and `rtfx align` share.
+struct SpeechOptions {
   std::filesystem::path model;
   std::vector<int64_t> att_context_size;     // of a cache-aware encoder; empty: the model's default
   std::vector<std::filesystem::path> files;  // as transcribe_files.h takes them
-  std::string decoder;                       // empty: what goes with model and device
-  std::string decoder_options = "{}";        // JSON object
-  std::filesystem::path boost;               // file of phrases; empty: none
-  std::vector<std::string> boost_phrases;
-  std::vector<std::string> allowed;  // characters that texts may have; empty: all
-  std::vector<std::string> plugins;  // shared libraries that register further decoders
   std::string device = "auto";
   std::string dtype = "fp32";
   int64_t batch_size = 0;  // 0: 1 on a CPU, on a GPU what fits in its memory
   int64_t threads = 0;
-  bool json = false;             // lines of to_json(Hypothesis) instead of a format
-  std::string format = "txt";    // speech/transcript/formats.h
-  std::filesystem::path output;  // folder of a file for each input; empty: standard output
-  bool tokens = false;           // in JSON
-  bool confidence = false;
-  std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
-  int64_t nbest = 1;               // alternatives in JSON
+  std::string format = "txt";      // speech/transcript/formats.h
+  std::filesystem::path output;    // folder of a file for each input; empty: standard output
+  bool tokens = false;             // in JSON and TextGrid
   std::string channel = "mix";     // "mix", "separate" or a number from 1 on
   int track = 0;                   // audio track of a container; 0: the first
   double pause = 1;                // seconds without a word that end a segment
   double long_above = 600;         // seconds: longer files are cut (speech/long_audio)
   double chunk = 20, context = 1;  // seconds, of these
-  double decode_again = 8;         // seconds of speech without a word; 0: off
+};
+
+struct TranscribeOptions : SpeechOptions {
+  std::string decoder;                 // empty: what goes with model and device
+  std::string decoder_options = "{}";  // JSON object
+  std::filesystem::path boost;         // file of phrases; empty: none
+  std::vector<std::string> boost_phrases;
+  std::vector<std::string> allowed;  // characters that texts may have; empty: all
+  std::vector<std::string> plugins;  // shared libraries that register further decoders
+  bool json = false;                 // lines of to_json(Hypothesis) instead of a format
+  bool confidence = false;
+  std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
+  int64_t nbest = 1;               // alternatives in JSON
+  bool mbr = false;                // the alternative of the least expected errors is the result
+  double decode_again = 8;         // seconds of speech without a word; 0: nothing is
 };
 
 /// Prints or writes the transcript of each file in the order given, and says on stderr what was

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -49,18 +50,21 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
 
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   std::vector<TranscribeInput> inputs;
+  std::set<std::string> names;
   // A file that is missing costs nobody else a result.
   for (const Utterance& utterance :
        parse_manifest(path, read_manifest_text(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
     const bool leaves = !id.empty() && *id.begin() == "..";
-    const double offset = utterance.segment.offset;
-    inputs.push_back(
-        {.name = utterance.audio.string() + (offset > 0 ? fmt::format("@{:g}", offset) : ""),
-         .audio = utterance.audio,
-         .output = leaves ? id.filename() : id,
-         .reference = utterance.text,
-         .segment = utterance.segment});
+    const AudioSegment& segment = utterance.segment;
+    std::string name = utterance.audio.string();
+    if (segment.offset > 0) name += fmt::format("@{}", segment.offset);
+    if (!names.insert(name).second) name += fmt::format("+{}", segment.seconds);
+    inputs.push_back({.name = std::move(name),
+                      .audio = utterance.audio,
+                      .output = leaves ? id.filename() : id,
+                      .reference = utterance.text,
+                      .segment = segment});
   }
   return inputs;
 }
@@ -110,7 +114,7 @@ std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& 
 std::vector<std::string> names_of(const TranscribeInput& input) {
   if (input.name == "-") return {"-"};
   const std::string offset =
-      input.segment.offset > 0 ? fmt::format("@{:g}", input.segment.offset) : "";
+      input.segment.offset > 0 ? fmt::format("@{}", input.segment.offset) : "";
   const fs::path path = input.audio.lexically_normal();
   std::vector<std::string> names = {path.stem().string() + offset};
   for (fs::path folder = path.parent_path(); folder.has_filename(); folder = folder.parent_path())
@@ -169,6 +173,17 @@ std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& input
 }
 
 }  // namespace
+
+TrackChoice track_choice(const std::string& channel, int track) {
+  TrackChoice choice{{0, track}, channel == "separate"};
+  if (choice.separate || channel == "mix") return choice;
+  const char* const end = channel.data() + channel.size();
+  const auto [rest, error] = std::from_chars(channel.data(), end, choice.audio.channel);
+  if (error != std::errc() || rest != end || choice.audio.channel < 1)
+    throw UserError("--channel", fmt::format("'{}' is no channel", channel),
+                    "give mix, separate, or a number from 1 on");
+  return choice;
+}
 
 std::string TranscribeInput::label() const {
   return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
@@ -246,7 +261,7 @@ TranscriptWriter::TranscriptWriter(TranscriptFormat format, std::filesystem::pat
 }
 
 std::filesystem::path TranscriptWriter::target_of(const TranscribeInput& input) {
-  const std::string& ending = transcript_formats()[static_cast<size_t>(format_)];
+  const std::string ending = file_ending(format_);
   const std::filesystem::path base = folder_ / input.output;
   std::filesystem::path target = fmt::format("{}.{}", base.string(), ending);
   if (written_.contains(target))

@@ -1,4 +1,4 @@
-// The files of `rtfx transcribe`: its inputs, and where its results go.
+// The files of `rtfx transcribe` and `rtfx align`: their inputs, and where their results go.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,16 @@
 
 namespace rtfx {
 
-// The inputs of `rtfx transcribe`: files, folders, patterns, manifests and standard input.
+// The inputs: files, folders, patterns, manifests and standard input.
 
 /// The audio that --channel and --track ask for.
 struct TrackChoice {
   AudioChoice audio;
   bool separate = false;  // each channel by itself
 };
+
+/// `channel`: "mix", "separate" or a number from 1 on. Throws UserError.
+TrackChoice track_choice(const std::string& channel, int track);
 
 struct TranscribeInput {
   std::string name;             // as it was named; "-" for standard input
@@ -70,7 +73,7 @@ std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<std::filesystem::path>& arguments, const TrackChoice& choice,
     ScratchFolder& scratch, const std::function<void(const UserError&)>& complain);
 
-// Where `rtfx transcribe` puts its results: standard output, or a file for each input.
+// Where results go: standard output, or a file for each input.
 
 class TranscriptWriter {
  public:

@@ -34,7 +34,7 @@ bool may_be_journal(const std::filesystem::path& path) {
 bool is_journal(const std::filesystem::path& path) {
   std::string line;
   try {
-    TextLines lines(path);
+    TextLines lines(path, TextCheck::none);
     std::string_view first;
     if (!lines.next(first)) return false;
     line = first;
@@ -124,7 +124,7 @@ json conditions_of(const CaseResult& result) {
       {"decoder_files", checksums(about.decoder_files, options)},
       {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
       {"sort", config.value("sort", json())},
-      {"scorer", run == nullptr ? json() : json(run->wer.normalizer)},
+      {"scorer", scorer_of(result)},
       {"encoder_graphs", config.value("encoder_graphs", json(false))},
       {"threads", to_json(threads)},
       {"model", checksum(about.models, of.model.id)},

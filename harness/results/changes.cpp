@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "harness/results/gate.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -27,6 +28,12 @@ Interval change_of(const Metric& metric, const std::vector<double>& from,
     return paired ? ratio_within_run(from, to) : runs_ratio({from}, to);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {summarize(to).mean - summarize(from).mean, -kInfinity, kInfinity};
+}
+
+/// Whether the scorer's rules for words change it.
+bool counts_words(const Metric& metric) {
+  const std::string_view key = metric.key;
+  return key == "cer" || key.starts_with("wer") || key.starts_with("boosted");
 }
 
 json changes_json(const std::vector<MetricChange>& changes) {
@@ -68,7 +75,9 @@ json noise_floors(const std::vector<const ResultSet*>& sets) {
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired) {
   std::vector<MetricChange> changes;
+  const bool same_words = scorer_of(x) == scorer_of(y);
   for (const Metric& metric : metrics()) {
+    if (!same_words && counts_words(metric)) continue;
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
     Interval change = change_of(metric, from, to, paired);
@@ -205,12 +214,11 @@ bool always_differs(const std::string& key) {
 }
 
 /// Load, clock and calibration are never the same. They matter where another CPU was at work.
-bool same(const std::string& key, const json& x, const json& y) {
+bool same(const std::string& key, const json& x, const json& y, double cpus) {
   if (!x.is_number() || !y.is_number()) return x == y;
-  const double a = x.get<double>(), b = y.get<double>();
-  if (key == "/cpu/load_average") return std::abs(a - b) < 1;
-  if (key == "/cpu/clock_mhz") return std::abs(a - b) < 0.05 * std::max(a, b);
-  if (key == "/cpu/calibration_ms") return std::abs(a - b) < 0.1 * std::max(a, b);
+  if (key == "/cpu/load_average") return !load_averages_differ(x, y, cpus);
+  if (key == "/cpu/clock_mhz") return !clocks_differ(x, y);
+  if (key == "/cpu/calibration_ms") return !calibrations_differ(x, y);
   return x == y;
 }
 
@@ -223,10 +231,11 @@ std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
   for (const json* side : {&a, &b}) {
     for (const auto& item : side->items()) keys.insert(item.key());
   }
+  const double cpus = to.cpu ? static_cast<double>(to.cpu->cores.value_or(0)) : 0;
   std::vector<ProvenanceChange> changes;
   for (const std::string& key : keys) {
     json x = a.value(key, json()), y = b.value(key, json());
-    if (!same(key, x, y) && !always_differs(key))
+    if (!same(key, x, y, cpus) && !always_differs(key))
       changes.push_back({key, std::move(x), std::move(y)});
   }
   return changes;

@@ -23,6 +23,7 @@ struct MetricChange {
 /// interval. It is paired over rounds where these were measured side by side in one run (`paired`);
 /// otherwise it includes the drift between runs (runs_ratio()). Only one difference has an
 /// interval: that of the WER, by a paired bootstrap over utterances, where both hold hypotheses.
+/// Word errors that different scorers counted (scorer_of()) are left out.
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired);
 

@@ -98,6 +98,10 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
     }
     fmt::print("  A: {}\n  B: {}\n", x->summary.counted_rounds().text(),
                y.summary.counted_rounds().text());
+    if (scorer_of(*x) != scorer_of(y)) {
+      fmt::print("  A: {}, B: {}: word errors are not compared; `rtfx rescore` counts them again\n",
+                 printable(scorer_of(*x)), printable(scorer_of(y)));
+    }
     const Sides sides{"A", "B"};
     sides.print_head();
     print_changes(sides, metric_changes(a, *x, b, y, /*paired=*/false));

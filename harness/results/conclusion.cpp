@@ -36,23 +36,39 @@ int64_t errors_of(const record::WordErrors& errors) {
   return errors.substitutions + errors.deletions + errors.insertions;
 }
 
+/// The word errors of a baseline and of another decoder. Both are null where one has none.
+struct ErrorPair {
+  ErrorPair(const CaseSummary& baseline, const CaseSummary& summary)
+      : before(baseline.word_errors()), now(summary.word_errors()) {
+    static const record::WordErrors kNone;
+    // Without insertions, empty references look like none.
+    if (before == nullptr && now != nullptr && !now->wer && baseline.last_run() != nullptr)
+      before = &kNone;
+    if (before == nullptr || now == nullptr) before = now = nullptr;
+  }
+
+  const record::WordErrors *before, *now;
+};
+
 /// Whether a decoder makes more word errors than its baseline by more than three standard
 /// deviations of a difference of two counts. Both decode the same audio, which makes the true
 /// deviation smaller.
 bool makes_more_errors(const CaseSummary& baseline, const CaseSummary& summary) {
-  const record::WordErrors *a = baseline.word_errors(), *b = summary.word_errors();
-  if (a == nullptr || b == nullptr) return false;
-  const auto before = static_cast<double>(errors_of(*a)), now = static_cast<double>(errors_of(*b));
+  const ErrorPair errors(baseline, summary);
+  if (errors.now == nullptr) return false;
+  const auto before = static_cast<double>(errors_of(*errors.before)),
+             now = static_cast<double>(errors_of(*errors.now));
   return now - before > 3 * std::sqrt(before + now);
 }
 
 bool is_exact(const CaseSummary& summary) { return summary.about().decoder.exactness == "exact"; }
 
 std::string wer_text(const CaseSummary& baseline, const CaseSummary& summary) {
-  const record::WordErrors *a = baseline.word_errors(), *b = summary.word_errors();
-  return a == nullptr || b == nullptr
-             ? ""
-             : fmt::format("; WER {:.2f} % instead of {:.2f} %", 100 * *b->wer, 100 * *a->wer);
+  const auto [before, now] = ErrorPair(baseline, summary);
+  if (now == nullptr) return "";
+  if (!before->wer || !now->wer)
+    return fmt::format("; {} words inserted instead of {}", now->insertions, before->insertions);
+  return fmt::format("; WER {:.2f} % instead of {:.2f} %", 100 * *now->wer, 100 * *before->wer);
 }
 
 /// Why a case is wrong; empty where nothing shows it.

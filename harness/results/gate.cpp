@@ -76,7 +76,7 @@ class ConditionComparison {
     compare_where_said("libtorch", "cuda_runtime", shown(p_.cuda_runtime), shown(q_.cuda_runtime));
     compare_where_said("libtorch", "cudnn", shown(p_.cudnn), shown(q_.cudnn));
     compare_where_said("driver", "cuda_driver", shown(p_.cuda_driver), shown(q_.cuda_driver));
-    compare_scorers();
+    compare("scorer", "scorer", scorer_of(a_), scorer_of(b_));
     compare_clocks();
     return std::move(found_);
   }
@@ -172,15 +172,6 @@ class ConditionComparison {
     return c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
   }
 
-  void compare_scorers() {
-    const auto scorer = [](const CaseResult& c) {
-      const record::Run* run = first_run(c);
-      return run == nullptr ? std::string()
-                            : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
-    };
-    compare("scorer", "scorer", scorer(a_), scorer(b_));
-  }
-
   /// Journals of earlier releases began the clock behind the padding.
   void compare_clocks() {
     const auto padding = [](const CaseResult& c) {
@@ -209,15 +200,25 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
 
 namespace {
 
-constexpr double kClockShare = 0.05;        // by which clocks may differ
-constexpr double kCalibrationShare = 0.10;  // by which calibrations may differ
-constexpr double kLeastLoad = 0.5;          // CPUs by which the load of others may differ
-constexpr double kLoadShare = 0.1;          // or this share of all CPUs, where that is more
-constexpr double kLoadAverage = 1;          // by which load averages may differ
+constexpr double kLeastLoad = 0.5;  // CPUs by which the load of others may differ
+constexpr double kLoadShare = 0.1;  // or this share of all CPUs, where that is more
 
 bool apart(double a, double b, double share) {
   return std::abs(a - b) > share * std::max(std::abs(a), std::abs(b));
 }
+
+}  // namespace
+
+bool clocks_differ(double a, double b) { return apart(a, b, 0.05); }
+
+bool calibrations_differ(double a, double b) { return apart(a, b, 0.10); }
+
+bool load_averages_differ(double a, double b, double cpus) {
+  constexpr double kLeast = 1;
+  return std::abs(a - b) > std::max(kLeast, kLoadShare * cpus);
+}
+
+namespace {
 
 /// The mean over the rounds that count of a figure of their conditions; none where one lacks it.
 template <class Figure>
@@ -261,10 +262,10 @@ class Doubts {
     same("CPU stepping", x_.stepping, y_.stepping);
     same("CPU cache, KiB", x_.cache_kib, y_.cache_kib);
     same("hypervisor", x_.hypervisor, y_.hypervisor);
-    near("CPU clock, MHz", number(x_.clock_mhz), number(y_.clock_mhz), kClockShare);
-    near("calibration of the CPU, ms", number(x_.calibration_ms), number(y_.calibration_ms),
-         kCalibrationShare);
-    near("clock of the GPU, MHz", gpu_clock(a_), gpu_clock(b_), kClockShare);
+    compare("CPU clock, MHz", number(x_.clock_mhz), number(y_.clock_mhz), clocks_differ);
+    compare("calibration of the CPU, ms", number(x_.calibration_ms), number(y_.calibration_ms),
+            calibrations_differ);
+    compare("clock of the GPU, MHz", gpu_clock(a_), gpu_clock(b_), clocks_differ);
     compare_loads();
     return std::move(found_);
   }
@@ -280,8 +281,9 @@ class Doubts {
     return value ? std::optional<double>(*value) : std::nullopt;
   }
 
-  void near(const char* name, std::optional<double> x, std::optional<double> y, double share) {
-    if (x && y && apart(*x, *y, share))
+  void compare(const char* name, std::optional<double> x, std::optional<double> y,
+               bool (*differ)(double, double)) {
+    if (x && y && differ(*x, *y))
       found_.push_back(fmt::format("{} {:.4g}, now {:.4g}", name, *x, *y));
   }
 
@@ -297,7 +299,7 @@ class Doubts {
     }
     const Number *before = rtfx::known(x_.load_average), *now = rtfx::known(y_.load_average);
     if (before == nullptr || now == nullptr) return;
-    if (std::abs(*before - *now) > std::max(kLoadAverage, kLoadShare * cpus))
+    if (load_averages_differ(*before, *now, cpus))
       found_.push_back(fmt::format("load average {:.2f}, now {:.2f}", static_cast<double>(*before),
                                    static_cast<double>(*now)));
   }
@@ -400,8 +402,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
     row.reason = lost ? "only one of both has references" : "no references";
     return row;
   }
-  const record::WordErrors &a = first_run(old).wer, &b = first_run(now).wer;
-  if (a.normalizer != b.normalizer || a.version != b.version) {
+  if (scorer_of(old) != scorer_of(now)) {
     row.reason = "another scorer, which is allowed: not compared";
     return row;
   }
@@ -426,69 +427,93 @@ double noise_of(const Interval& ratio) {
 
 using Cases = std::vector<const CaseResult*>;
 
-std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const CaseResult& now,
-                                 double tolerance, std::optional<double> drift,
-                                 double measured_floor, size_t judged_rows) {
-  const CountedRounds now_rounds = now.summary.counted_rounds();
-  const auto b = counted_values(metric, now.summary);
-  bool old_disturbed = false, any_noisy = noisy(now), missing = b.empty();
-  std::string rounds;
+/// A row with a change, whose verdict depends on the number of such rows.
+struct SpeedRow {
+  size_t index;  // of the row
   std::vector<std::vector<double>> before;
+  std::vector<double> now;
+  bool more_is_better, old_disturbed, disturbed, any_noisy;
+  std::vector<std::string> doubts;
+};
+
+struct Rows {
+  std::vector<GateRow> all;
+  std::vector<SpeedRow> speeds;  // of them, without a verdict yet
+};
+
+void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseResult& now,
+               double tolerance, std::optional<double> drift, double measured_floor) {
+  const CountedRounds now_rounds = now.summary.counted_rounds();
+  SpeedRow speed{.index = rows.all.size(),
+                 .before = {},
+                 .now = counted_values(metric, now.summary),
+                 .more_is_better = metric.direction > 0,
+                 .old_disturbed = false,
+                 .disturbed = now_rounds.disturbed,
+                 .any_noisy = noisy(now),
+                 .doubts = {}};
+  bool missing = speed.now.empty();
+  std::string rounds;
   double sum = 0;
   for (const CaseResult* run : old) {
     const CountedRounds counted = run->summary.counted_rounds();
-    old_disturbed = old_disturbed || counted.disturbed;
+    speed.old_disturbed = speed.old_disturbed || counted.disturbed;
     rounds += (rounds.empty() ? "" : "; ") + counted.text();
-    before.push_back(counted_values(metric, run->summary));
-    any_noisy = any_noisy || noisy(*run);
-    missing = missing || before.back().empty();
-    if (!before.back().empty()) sum += summarize(before.back()).mean;
+    const auto& values = speed.before.emplace_back(counted_values(metric, run->summary));
+    speed.any_noisy = speed.any_noisy || noisy(*run);
+    missing = missing || values.empty();
+    if (!values.empty()) sum += summarize(values).mean;
   }
-  if (b.empty() && sum == 0) return std::nullopt;
-  GateRow row{now.name(), metric.key, {}, {}, {}, tolerance, {}, Verdict::invalid, ""};
+  if (speed.now.empty() && sum == 0) return;
+  GateRow& row = rows.all.emplace_back(
+      GateRow{now.name(), metric.key, {}, {}, {}, tolerance, {}, Verdict::invalid, ""});
   if (missing) {
     row.reason = "no value in one of both";
-    return row;
+    return;
   }
   row.rounds = fmt::format("{} -> {}", rounds, now_rounds.text());
   row.baseline = sum / static_cast<double>(old.size());
-  row.current = summarize(b).mean;
-  row.change = runs_ratio(before, b, drift);
-  const double corrected = 1 - (1 - kConfidence) / static_cast<double>(judged_rows);
-  const Interval wide = runs_ratio(before, b, drift, corrected);
+  row.current = summarize(speed.now).mean;
+  row.change = runs_ratio(speed.before, speed.now, drift);
   const bool has_interval = std::isfinite(row.change->high);
   row.floor = has_interval ? std::max(measured_floor, noise_of(*row.change)) : measured_floor;
-  const bool more_is_better = metric.direction > 0;
-  const Interval gain = more_is_better ? *row.change
-                                       : Interval{1 / row.change->estimate, 1 / row.change->high,
-                                                  1 / row.change->low};
-  const auto [verdict, reason] =
-      judge(gain, tolerance, *row.floor, more_is_better ? wide.high : 1 / wide.low);
-  row.verdict = verdict;
-  row.reason = reason;
-  std::vector<std::string> doubts;
   for (const CaseResult* run : old) {
     for (std::string& doubt : condition_doubts(*run, now)) {
-      if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+      if (std::ranges::find(speed.doubts, doubt) == speed.doubts.end())
+        speed.doubts.push_back(std::move(doubt));
     }
   }
-  const bool disturbed = old_disturbed || now_rounds.disturbed;
-  row.is_fair = doubts.empty() && !disturbed;
-  if (!doubts.empty()) {
+  speed.disturbed = speed.disturbed || speed.old_disturbed;
+  row.is_fair = speed.doubts.empty() && !speed.disturbed;
+  rows.speeds.push_back(std::move(speed));
+}
+
+/// `judged_rows`: those that are judged together.
+void judge_speed(GateRow& row, const SpeedRow& speed, std::optional<double> drift,
+                 size_t judged_rows) {
+  if (!speed.doubts.empty()) {
     row.verdict = Verdict::inconclusive;
-    row.reason = fmt::format("other conditions: {}", fmt::join(doubts, "; "));
-    return row;
+    row.reason = fmt::format("other conditions: {}", fmt::join(speed.doubts, "; "));
+    return;
   }
+  const double corrected = 1 - (1 - kConfidence) / static_cast<double>(judged_rows);
+  const Interval wide = runs_ratio(speed.before, speed.now, drift, corrected);
+  const Interval gain = speed.more_is_better ? *row.change
+                                             : Interval{1 / row.change->estimate,
+                                                        1 / row.change->high, 1 / row.change->low};
+  const auto [verdict, reason] =
+      judge(gain, *row.tolerance, *row.floor, speed.more_is_better ? wide.high : 1 / wide.low);
+  row.verdict = verdict;
+  row.reason = reason;
   // Beside a disturbed baseline everything is better.
-  if (gain.low > 1 && !old_disturbed) return row;
-  if (disturbed) {
+  if (gain.low > 1 && !speed.old_disturbed) return;
+  if (speed.disturbed) {
     row.verdict = Verdict::inconclusive;
     row.reason = "fewer than three rounds are not suspect: the machine was disturbed";
-  } else if (any_noisy) {
+  } else if (speed.any_noisy) {
     row.verdict = Verdict::inconclusive;
     row.reason = "NOISY: the spread of its rounds is over protocol.cv_max";
   }
-  return row;
 }
 
 GateRow invalid(const std::string& case_name, const std::string& reason) {
@@ -518,16 +543,15 @@ std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
   return rows;
 }
 
-void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
-              const ResultSet& current, const Cases& old, const CaseResult& now,
-              const GateOptions& options, size_t judged_rows) {
+void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet& current,
+              const Cases& old, const CaseResult& now, const GateOptions& options) {
   const std::string& name = now.name();
   const auto conditions = condition_rows(old, now, options.allowed);
-  rows.insert(rows.end(), conditions.begin(), conditions.end());
+  rows.all.insert(rows.all.end(), conditions.begin(), conditions.end());
   if (!conditions.empty() && conditions.front().verdict == Verdict::invalid) return;
   for (const CaseResult* run : old) {
     const auto [verdict, reason] = judge_results(*run, now);
-    rows.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
+    rows.all.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
   }
   for (const Metric& metric : metrics()) {
     const auto given = options.tolerances.find(metric.key);
@@ -535,7 +559,7 @@ void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
         given == options.tolerances.end() ? metric.tolerance : std::optional(given->second);
     if (!tolerance) continue;
     if (metric.change == Metric::Change::difference) {
-      for (const CaseResult* run : old) rows.push_back(wer_row(*run, now, *tolerance));
+      for (const CaseResult* run : old) rows.all.push_back(wer_row(*run, now, *tolerance));
       continue;
     }
     const auto floor_of = [&](const ResultSet& set) {
@@ -543,15 +567,14 @@ void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
     };
     double floor = floor_of(current);
     for (const ResultSet& set : baselines) floor = std::max(floor, floor_of(set));
-    if (const auto row = speed_row(metric, old, now, *tolerance, options.drift, floor, judged_rows))
-      rows.push_back(*row);
+    add_speed(rows, metric, old, now, *tolerance, options.drift, floor);
   }
 }
 
-/// The rows of gate(), where `judged_rows` of them are judged together.
-std::vector<GateRow> rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
-                             const GateOptions& options, size_t judged_rows) {
-  std::vector<GateRow> rows;
+/// The rows of gate(), those with a change without a verdict.
+Rows rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
+             const GateOptions& options) {
+  Rows rows;
   for (const CaseResult& now : current.cases) {
     if (!now.control_of().empty()) continue;
     Cases old;
@@ -559,9 +582,9 @@ std::vector<GateRow> rows_of(std::span<const ResultSet> baselines, const ResultS
       if (const CaseResult* found = baseline.find(now.name())) old.push_back(found);
     }
     if (old.size() == baselines.size()) {
-      add_case(rows, baselines, current, old, now, options, judged_rows);
+      add_case(rows, baselines, current, old, now, options);
     } else {
-      rows.push_back(invalid(now.name(), "missing in the baseline"));
+      rows.all.push_back(invalid(now.name(), "missing in the baseline"));
     }
   }
   std::set<std::string> missing;
@@ -569,7 +592,7 @@ std::vector<GateRow> rows_of(std::span<const ResultSet> baselines, const ResultS
     for (const CaseResult& old : baseline.cases) {
       if (old.control_of().empty() && current.find(old.name()) == nullptr &&
           missing.insert(old.name()).second)
-        rows.push_back(invalid(old.name(), "missing in the current results"));
+        rows.all.push_back(invalid(old.name(), "missing in the current results"));
     }
   }
   return rows;
@@ -634,10 +657,10 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
   for (const ResultSet& baseline : baselines) check(baseline);
   check(current);
   if (!rows.empty()) return rows;
-  rows = rows_of(baselines, current, options, 1);
-  const auto judged =
-      std::ranges::count_if(rows, [](const GateRow& row) { return row.change.has_value(); });
-  return judged > 1 ? rows_of(baselines, current, options, static_cast<size_t>(judged)) : rows;
+  auto [all, speeds] = rows_of(baselines, current, options);
+  for (const SpeedRow& speed : speeds)
+    judge_speed(all[speed.index], speed, options.drift, speeds.size());
+  return std::move(all);
 }
 
 Verdict worst(const std::vector<GateRow>& rows) {

@@ -39,6 +39,13 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
 /// CPUs. The gate calls speeds INCONCLUSIVE then. What one of the journals lacks is not compared.
 std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b);
 
+// The limits of these doubts. Clocks may differ by 5 %, calibrations by 10 %, and load averages by
+// 1 or by a tenth of all CPUs, where that is more.
+
+bool clocks_differ(double a, double b);
+bool calibrations_differ(double a, double b);
+bool load_averages_differ(double a, double b, double cpus);
+
 /// The values are exit codes of `rtfx gate`.
 enum class Verdict {
   pass = 0,           // nothing is worse beyond its tolerance

@@ -102,7 +102,7 @@ record::Records read_journal(const std::filesystem::path& path) {
 
 void read_journal(const std::filesystem::path& path,
                   const std::function<void(record::Any&& record)>& add) {
-  TextLines lines(plain_or_gzip(path));
+  TextLines lines(plain_or_gzip(path), TextCheck::none);
   SharedTrees trees;
   for (std::string_view line; lines.next(line);) {
     const std::string where = fmt::format("{}:{}", path.string(), lines.number());

@@ -88,6 +88,12 @@ void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesys
 
 }  // namespace
 
+std::string scorer_of(const CaseResult& result) {
+  const auto* run =
+      result.rounds().empty() ? nullptr : std::get_if<record::Run>(&result.rounds().front());
+  return run == nullptr ? "" : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
+}
+
 std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
 
 std::vector<const CaseResult*> ResultSet::all() const {
@@ -194,7 +200,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
       results.journal.parent_path() / "hypotheses" / (result.about().result_key + ".jsonl");
   if (!std::filesystem::exists(file)) return std::nullopt;
   std::vector<UtteranceText> texts;
-  TextLines lines(file);
+  TextLines lines(file, TextCheck::none);
   for (std::string_view line; lines.next(line);) {
     const std::string where = fmt::format("{}:{}", file.string(), lines.number());
     nlohmann::json object;

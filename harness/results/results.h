@@ -27,6 +27,10 @@ struct CaseResult {
   std::string control_of() const;
 };
 
+/// "basic_english version 2": the rules that its words were counted by, as its first round says.
+/// Empty where there is none. Word errors by different scorers are not comparable.
+std::string scorer_of(const CaseResult& result);
+
 struct ResultSet {
   std::filesystem::path journal;
   std::vector<CaseResult> cases;    // in the order of first appearance

@@ -341,7 +341,8 @@ bool CaseSummary::noisy() const {
 
 const record::WordErrors* CaseSummary::word_errors() const {
   const record::Run* run = last_run();
-  return run != nullptr && is_shown(*run, "wer") && run->wer.wer ? &run->wer : nullptr;
+  if (run == nullptr || !is_shown(*run, "wer")) return nullptr;
+  return run->wer.wer || run->wer.insertions > 0 ? &run->wer : nullptr;
 }
 
 std::optional<double> CaseSummary::gaps() const {

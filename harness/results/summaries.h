@@ -75,7 +75,8 @@ struct CaseSummary {
   /// Whether rtfx.total varies by more than the share `cv_max` (sd / mean).
   bool noisy() const;
   /// Substitutions, deletions, insertions and the rate of the last round; null where there is no
-  /// reference, or nothing that may be shown.
+  /// reference, or nothing that may be shown. Where all references are empty, there are insertions
+  /// and no rate.
   const record::WordErrors* word_errors() const;
   /// The share of the batches' wall time that lies in no region, and so in no figure; none in
   /// journals that lack it.

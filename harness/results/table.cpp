@@ -117,7 +117,7 @@ Row row_of(const CaseSummary& c) {
              "-",
              judgement(c)};
   if (const record::WordErrors* errors = c.word_errors()) {
-    row[5] = fmt::format("{:.2f}", 100 * *errors->wer);
+    if (errors->wer) row[5] = fmt::format("{:.2f}", 100 * *errors->wer);
     row[6] = fmt::format("{}/{}/{}", errors->substitutions, errors->deletions, errors->insertions);
   }
   return row;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/parallel.h"
 #include "algorithms/result_check.h"
@@ -168,7 +169,8 @@ void CaseGroupRunner::prepare() {
       if (pipeline_) call(arm, [&] { warm_up(*arm.decoder); });
       if (const auto& options = workspace_.config().confidence;
           options && arm.description.head != Head::none)
-        arm.confidence.emplace(model_, arm.description.head, *options);
+        arm.confidence.emplace(with_blank_penalty(model_, blank_penalty_of(arm.decoder->options())),
+                               arm.description.head, *options);
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
       arm.biases =
           compile_biases(*arm.decoder, dataset_.dataset.utterances, workspace_.normalizer());

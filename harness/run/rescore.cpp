@@ -28,6 +28,12 @@ std::string percent(const Nullable<Number>& wer) {
   return wer ? fmt::format("{:.2f} %", 100 * *wer) : "-";
 }
 
+/// Insertions into empty references make no rate.
+std::string errors_text(const record::WordErrors& errors) {
+  if (errors.wer || errors.insertions == 0) return percent(errors.wer);
+  return fmt::format("- ({})", counted(errors.insertions, "insertion"));
+}
+
 }  // namespace
 
 void rescore(const std::filesystem::path& run, const std::string& scorer,
@@ -43,8 +49,8 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     const record::WordErrors field = wer_field(edits_of(*texts, normalizer), normalizer);
     const record::WordErrors& before = first->wer;
     fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
-               before.normalizer, before.version, percent(before.wer), normalizer.name,
-               normalizer.version, percent(field.wer), field.cer ? percent(*field.cer) : "-");
+               before.normalizer, before.version, errors_text(before), normalizer.name,
+               normalizer.version, errors_text(field), field.cer ? percent(*field.cer) : "-");
     rescored[c.about().result_key] = field;
   }
   if (rescored.empty()) {

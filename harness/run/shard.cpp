@@ -184,7 +184,7 @@ Nullable<Number> merged_energy(const Parts& parts) {
   return joules / audio;
 }
 
-Nullable<Number> number(const std::optional<double>& value) {
+Nullable<Number> as_number(const std::optional<double>& value) {
   return value ? Nullable<Number>(*value) : std::nullopt;
 }
 
@@ -199,13 +199,13 @@ record::WordErrors merged_wer(const Parts& parts) {
                         .reference_characters = part->wer.reference_characters.value_or(0)};
   }
   record::WordErrors field = parts.front()->wer;
-  field.wer = number(edits.wer());
+  field.wer = as_number(edits.wer());
   field.substitutions = edits.substitutions;
   field.insertions = edits.insertions;
   field.deletions = edits.deletions;
   field.reference_words = edits.reference_words;
   if (const auto cer = edits.cer()) {
-    field.cer = number(cer);
+    field.cer = as_number(cer);
     field.character_errors = edits.character_errors;
     field.reference_characters = edits.reference_characters;
   }
@@ -224,7 +224,7 @@ Nullable<record::OracleErrors> merged_oracle(const Parts& parts) {
                         .reference_words = oracle->reference_words.value_or(0)};
   }
   record::OracleErrors field = *known(parts.front()->oracle_wer);
-  field.wer = number(edits.wer());
+  field.wer = as_number(edits.wer());
   field.substitutions = edits.substitutions;
   field.insertions = edits.insertions;
   field.deletions = edits.deletions;
@@ -242,8 +242,8 @@ void set_counts(auto& field, const BoostedCounts& counts) {
   field.occurrences = counts.occurrences;
   field.recalled = counts.recalled;
   field.false_alarms = counts.false_alarms;
-  field.recall = number(counts.recall());
-  field.precision = number(counts.precision());
+  field.recall = as_number(counts.recall());
+  field.precision = as_number(counts.precision());
 }
 
 /// Null where a shard lacks it.
@@ -261,7 +261,7 @@ Nullable<record::Boosted> merged_boosted(const Parts& parts) {
   set_counts(field, counts);
   if (has_phrases) {
     set_counts(*field.phrases, phrases);
-    field.f_score = number(f_score(phrases));
+    field.f_score = as_number(f_score(phrases));
   }
   return field;
 }

@@ -214,6 +214,40 @@ std::vector<std::string> split(std::string_view text) {
   }
 }
 
+constexpr UChar32 kApostrophe = '\'', kSpace = ' ', kNoJoiner = 0x200C, kJoiner = 0x200D,
+                  kNoWidthSpace = 0x200B, kRightQuote = 0x2019, kModifierApostrophe = 0x02BC;
+
+/// Letters, digits and the marks that spell a word with them.
+bool is_in_words(UChar32 c) { return u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0; }
+
+/// Such as soft hyphens, marks of direction and selectors of a variant: they spell nothing.
+bool is_invisible(UChar32 c) {
+  return c != kNoWidthSpace && u_hasBinaryProperty(c, UCHAR_DEFAULT_IGNORABLE_CODE_POINT);
+}
+
+/// `text` with a space in place of what separates words.
+icu::UnicodeString with_spaced_words(const icu::UnicodeString& text) {
+  icu::UnicodeString kept;
+  bool in_word = false;  // whether the last character kept is of a word
+  for (int32_t i = 0; i < text.length();) {
+    const UChar32 c = text.char32At(i);
+    i = text.moveIndex32(i, 1);
+    const bool between = in_word && i < text.length() && is_in_words(text.char32At(i));
+    if (c == kJoiner || c == kNoJoiner) {
+      if (between) kept.append(c);  // at the end of a word it changes nothing that is seen
+    } else if (is_invisible(c)) {
+      continue;
+    } else if (c == kApostrophe || c == kModifierApostrophe || (c == kRightQuote && between)) {
+      kept.append(kApostrophe);
+      in_word = true;
+    } else {
+      in_word = u_isalnum(c) || (in_word && is_in_words(c));
+      kept.append(in_word ? c : kSpace);
+    }
+  }
+  return kept;
+}
+
 std::vector<std::string> basic_english(std::string_view text) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* nfkc = icu::Normalizer2::getNFKCInstance(status);
@@ -222,21 +256,15 @@ std::vector<std::string> basic_english(std::string_view text) {
   icu::UnicodeString normal = nfkc->normalize(utf16, status);
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   normal.toLower(icu::Locale::getRoot());
-
-  icu::UnicodeString kept;
-  for (int32_t i = 0; i < normal.length(); i = normal.moveIndex32(i, 1)) {
-    const UChar32 c = normal.char32At(i);
-    kept.append(u_isalnum(c) || c == '\'' ? c : UChar32{' '});
-  }
   std::string utf8;
-  return split(kept.toUTF8String(utf8));
+  return split(with_spaced_words(normal).toUTF8String(utf8));
 }
 
 }  // namespace
 
 const std::vector<Normalizer>& normalizers() {
   static const std::vector<Normalizer> kAll = {{"none", 1, &split},
-                                               {"basic_english", 1, &basic_english},
+                                               {"basic_english", 2, &basic_english},
                                                {"whisper_english", 1, &whisper_english}};
   return kAll;
 }

@@ -15,8 +15,10 @@ struct Normalizer {
 };
 
 /// "none": split on ASCII white space.
-/// "basic_english": Unicode NFKC, lower case; letters, digits and the apostrophe (') stay, anything
-/// else separates words.
+/// "basic_english": Unicode NFKC, lower case. Letters and digits with their combining marks
+/// (category M), the apostrophe (') and, between these, U+200C and U+200D stay. U+02BC, and U+2019
+/// between letters, become the apostrophe. Other default ignorable code points, such as soft
+/// hyphens, vanish. Anything else separates words. Version 1 separated words at most of these.
 /// "whisper_english": whisper_english().
 const std::vector<Normalizer>& normalizers();
 

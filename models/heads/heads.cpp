@@ -46,6 +46,12 @@ at::Tensor Joint::project_prediction(const at::Tensor& output) const {
   return at::linear(output, prediction_.weight, prediction_.bias);
 }
 
+Joint Joint::with_output_bias(at::Tensor bias) const {
+  Joint joint = *this;
+  joint.output_.bias = std::move(bias);
+  return joint;
+}
+
 at::Tensor Joint::logits(const at::Tensor& encoder, const at::Tensor& prediction) const {
   at::Tensor hidden = encoder + prediction;
   switch (activation_) {

@@ -44,6 +44,9 @@ class Joint {
   /// Logits [..., V+1+D] of projected inputs (broadcast against each other).
   at::Tensor logits(const at::Tensor& encoder, const at::Tensor& prediction) const;
 
+  /// Returns this joint with another b_o, [V+1+D]; the other weights are shared.
+  Joint with_output_bias(at::Tensor bias) const;
+
   int64_t width() const { return output_.weight.size(1); }  // H
   int64_t tokens() const { return tokens_; }                // V+1, blank included
   int64_t durations() const { return durations_; }          // D

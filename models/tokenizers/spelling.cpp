@@ -156,6 +156,8 @@ std::vector<int32_t> Speller::operator()(const std::string& text) const {
 
 std::vector<int32_t> Speller::spell(const std::string& text) const {
   std::vector<int32_t> ids = tokenizer_.encode(text);
+  // The unknown piece has a text, which a phrase may hold, and stands for any other text too.
+  if (std::ranges::find(ids, tokenizer_.unknown()) != ids.end()) return {};
   if (ids.empty()) ids = fewest(text);
   if (without_spaces(tokenizer_.text(ids)) != without_spaces(text)) return {};
   return ids;

@@ -35,9 +35,10 @@ class Speller {
   explicit Speller(const Tokenizer& tokenizer);
 
   /// Ids that read `text`, white space aside: by the tokenizer's own rule where it has one, else
-  /// the fewest pieces, of which the longer one comes first. Empty where no ids read it. White
-  /// space in `text` is single spaces between words. The text is taken as the tokenizer normalises
-  /// it, else as it is, else in Unicode's form NFKC: whichever is the first with such ids.
+  /// the fewest pieces, of which the longer one comes first. Empty where no ids read it, or only
+  /// with the unknown piece. White space in `text` is single spaces between words. The text is
+  /// taken as the tokenizer normalises it, else as it is, else in Unicode's form NFKC: whichever is
+  /// the first with such ids.
   std::vector<int32_t> operator()(const std::string& text) const;
 
  private:

@@ -59,6 +59,7 @@ def _load() -> ctypes.CDLL:
         ("result_free", None, [handle]),
         ("transcribe", handle, [handle, handle, pointer(RecordingView), count, count, ctypes.c_int, ctypes.c_double,
                                 pointer(flag)]),
+        ("align", handle, [handle, pointer(RecordingView), pointer(text), count, text, count, pointer(flag)]),
         ("transcripts_list", count, [handle, pointer(pointer(TranscriptView))]),
         ("transcripts_free", None, [handle]),
         ("streams_of_speech", handle, [handle, handle, count, count, pointer(ctypes.c_double), ctypes.c_double]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 import torch
@@ -89,22 +89,44 @@ class Model(library.Handle):
         tells; 0: none are.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
         label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
-        if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
-            audio = [audio]
-        rows = 0 if batch_size is None else integers([batch_size], "batch_size")[0]
-        if batch_size is not None and rows < 1:
-            raise InputError(f"batch_size: {batch_size}; at least 1")
-        search = self._decoder(decoder, options)
+        rows, search = _rows(batch_size), self._decoder(decoder, options)
         seconds = library.number(decode_again, "decode_again")
+
+        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
+            return library.call("transcribe", self._handle, search._handle, recordings, len(recordings),
+                                rows, timestamps, seconds, stop)  # fmt: skip
+
+        return self._results(_clips(audio), begin)
+
+    def align(self, audio: Audio | Iterable[Audio], text: str | Iterable[str], batch_size: int | None = None,
+              head: str = "auto") -> list[Transcription]:  # fmt: skip
+        """When the words of given texts are said, as `rtfx align` tells it: words with times and confidence. `text`:
+        one for each clip of `audio`. `head`: whose path, "ctc" or "transducer"; "auto": CTC where the model has it.
+        Everything else is as in transcribe()."""
+        rows, clips = _rows(batch_size), _clips(audio)
+        texts = [text] if isinstance(text, str) else list(text)
+        if len(texts) != len(clips):
+            raise InputError(f"text: {len(texts)} texts for {len(clips)} clips; give one for each")
+        spoken = [library.text(one, f"text[{i}]") for i, one in enumerate(texts)]
+
+        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
+            chosen = (ctypes.c_char_p * len(indices))(*(spoken[i] for i in indices))
+            return library.call("align", self._handle, recordings, chosen, len(recordings),
+                                library.text(head, "head"), rows, stop)  # fmt: skip
+
+        return self._results(clips, begin)
+
+    def _results(self, clips: Iterable[Audio], begin: Callable[..., Any]) -> list[Transcription]:
+        """One for each clip. `begin` takes recordings, their indices among the clips, and the flag that stops it."""
         found: dict[int, Transcription | Error] = {}
         given: dict[int, tuple[RecordingView, Any]] = {}
-        for i, clip in enumerate(audio):
+        for i, clip in enumerate(clips):
             try:
                 given[i] = _recording(clip, _name(i, clip))
             except InputError as error:
                 found[i] = error
-        results = library.run_until_interrupted(
-            lambda stop: self._transcripts(search, given, rows, timestamps, seconds, stop))  # fmt: skip
+        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
+        results = library.run_until_interrupted(lambda stop: _transcripts(begin(recordings, list(given), stop)))
         found.update(zip(given, results, strict=True))
         failures = {i: found[i] for i in sorted(found) if isinstance(found[i], Error)}
         if failures:
@@ -113,18 +135,6 @@ class Model(library.Handle):
                 [None if i in failures else found[i] for i in range(len(found))],
                 {i: str(failure) for i, failure in failures.items()})  # fmt: skip
         return [found[i] for i in range(len(found))]
-
-    def _transcripts(self, search: Decoder, given: dict[int, tuple[RecordingView, Any]], batch_size: int,
-                     timestamps: bool, decode_again: float, stop: ctypes.c_int32) -> list[Transcription | Error]:  # fmt: skip
-        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
-        handle = library.call("transcribe", self._handle, search._handle, recordings, len(given), batch_size,
-                              timestamps, decode_again, stop)  # fmt: skip
-        try:
-            transcripts = ctypes.POINTER(TranscriptView)()
-            count = library.call("transcripts_list", handle, transcripts)
-            return [transcripts[i].value() for i in range(count)]
-        finally:
-            library.free("transcripts", handle)
 
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
                 buffer: Sequence[float] | None = None, decode_again: float = 8,
@@ -161,6 +171,31 @@ class Model(library.Handle):
         if isinstance(audio, (str, os.PathLike)):
             return self.read_audio(audio)
         return library.samples_of(audio, name)
+
+
+def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
+    is_one = isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__")
+    return [audio] if is_one else list(audio)
+
+
+def _rows(batch_size: int | None) -> int:
+    """The number as the library takes it; 0 for None."""
+    if batch_size is None:
+        return 0
+    rows = integers([batch_size], "batch_size")[0]
+    if rows < 1:
+        raise InputError(f"batch_size: {batch_size}; at least 1")
+    return rows
+
+
+def _transcripts(handle: Any) -> list[Transcription | Error]:
+    """The results behind a handle, which is freed."""
+    try:
+        transcripts = ctypes.POINTER(TranscriptView)()
+        count = library.call("transcripts_list", handle, transcripts)
+        return [transcripts[i].value() for i in range(count)]
+    finally:
+        library.free("transcripts", handle)
 
 
 def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:

@@ -24,11 +24,12 @@ class Hypothesis:
 @dataclass(frozen=True)
 class Word:
     """A word and when it is said, in seconds: from the frame of its first token to the end of its last one's that is
-    not punctuation (for TDT of its duration), or to the next word."""
+    not punctuation (for TDT of its duration), or to the next word. `confidence`: of align(), else None."""
 
     text: str
     start: float
     end: float
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import ctypes
 import operator
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64
+from math import isnan
 
 from rtfx.errors import Error, InputError
 from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
@@ -70,10 +71,10 @@ HypothesisView._fields_ = [  # they name the class itself
 class WordView(ctypes.Structure):
     """rtfx_word"""
 
-    _fields_ = [("text", c_char_p), ("start", c_double), ("end", c_double)]
+    _fields_ = [("text", c_char_p), ("start", c_double), ("end", c_double), ("confidence", c_double)]
 
     def value(self) -> Word:
-        return Word(_text(self.text), self.start, self.end)
+        return Word(_text(self.text), self.start, self.end, None if isnan(self.confidence) else self.confidence)
 
 
 class DecodedAgainView(ctypes.Structure):

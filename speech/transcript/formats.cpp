@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -120,6 +121,84 @@ std::string tsv(const TranscribedFile& file) {
   return text;
 }
 
+/// A part of a tier of a TextGrid.
+struct Interval {
+  double start = 0, end = 0;  // seconds
+  std::string text;
+};
+
+/// Fills a tier from 0 to `seconds` without gaps or overlaps: intervals with one start share the
+/// time up to the last one's end in equal parts, each ends where the next begins, and gaps have no
+/// text. `intervals` are in order of their starts.
+std::vector<Interval> whole_tier(const std::vector<Interval>& intervals, double seconds) {
+  std::vector<Interval> tier;
+  double done = 0;
+  const auto add = [&](double start, double end, const std::string& text) {
+    if (end <= start) return;
+    tier.push_back({start, end, text});
+    done = end;
+  };
+  for (size_t first = 0; first < intervals.size();) {
+    const double start = std::max(done, intervals[first].start);
+    double end = start;
+    size_t behind = first;
+    for (; behind < intervals.size() && intervals[behind].start <= start; ++behind)
+      end = std::max(end, intervals[behind].end);
+    if (behind < intervals.size()) end = std::min(end, intervals[behind].start);
+    add(done, start, "");
+    const double part = (end - start) / static_cast<double>(behind - first);
+    for (size_t i = first; i < behind; ++i) {
+      const bool is_last = i + 1 == behind;
+      add(start + part * static_cast<double>(i - first),
+          is_last ? end : start + part * static_cast<double>(i + 1 - first), intervals[i].text);
+    }
+    first = behind;
+  }
+  add(done, seconds, "");
+  return tier;
+}
+
+/// A string of a TextGrid, whose quotes are doubled.
+std::string grid_string(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : one_line(text)) result += c == '"' ? "\"\"" : std::string(1, c);
+  return result + "\"";
+}
+
+/// Praat's long text form: its manual, "TextGrid file formats".
+std::string textgrid(const TranscribedFile& file) {
+  std::vector<std::pair<std::string, std::vector<Interval>>> tiers(1);
+  tiers[0].first = "words";
+  for (const TimedWord& word : file.transcript.words)
+    tiers[0].second.push_back({word.start, word.end, word.text});
+  if (file.with_tokens) {
+    auto& [name, intervals] = tiers.emplace_back("tokens", std::vector<Interval>());
+    for (const TimedToken& token : file.transcript.tokens)
+      intervals.push_back({token.start, token.end, token.piece});
+  }
+  double seconds = file.seconds;
+  for (const auto& [name, intervals] : tiers)
+    for (const Interval& one : intervals) seconds = std::max(seconds, one.end);
+  std::string text = fmt::format(
+      "File type = \"ooTextFile\"\nObject class = \"TextGrid\"\n\nxmin = 0\nxmax = {:.6f}\n"
+      "tiers? <exists>\nsize = {}\nitem []:\n",
+      seconds, tiers.size());
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    const std::vector<Interval> tier = whole_tier(tiers[i].second, seconds);
+    text += fmt::format(
+        "    item [{}]:\n        class = \"IntervalTier\"\n        name = \"{}\"\n"
+        "        xmin = 0\n        xmax = {:.6f}\n        intervals: size = {}\n",
+        i + 1, tiers[i].first, seconds, tier.size());
+    for (size_t k = 0; k < tier.size(); ++k) {
+      text += fmt::format(
+          "        intervals [{}]:\n            xmin = {:.6f}\n            xmax = {:.6f}\n"
+          "            text = {}\n",
+          k + 1, tier[k].start, tier[k].end, grid_string(tier[k].text));
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string recording_field(const std::string& name) {
@@ -129,7 +208,8 @@ std::string recording_field(const std::string& name) {
 }
 
 const std::vector<std::string>& transcript_formats() {
-  static const std::vector<std::string> names = {"txt", "json", "srt", "vtt", "ctm", "stm", "tsv"};
+  static const std::vector<std::string> names = {"txt", "json", "srt", "vtt",
+                                                 "ctm", "stm",  "tsv", "textgrid"};
   return names;
 }
 
@@ -140,8 +220,14 @@ TranscriptFormat transcript_format(const std::string& name, const std::string& w
   return static_cast<TranscriptFormat>(found - names.begin());
 }
 
+std::string file_ending(TranscriptFormat format) {
+  if (format == TranscriptFormat::textgrid) return "TextGrid";  // as Praat and aligners look for it
+  return transcript_formats()[static_cast<size_t>(format)];
+}
+
 bool is_concatenable(TranscriptFormat format) {
-  return format != TranscriptFormat::srt && format != TranscriptFormat::vtt;
+  return format != TranscriptFormat::srt && format != TranscriptFormat::vtt &&
+         format != TranscriptFormat::textgrid;
 }
 
 std::string format_head(TranscriptFormat format) {
@@ -166,6 +252,8 @@ std::string formatted(const TranscribedFile& file, TranscriptFormat format) {
       return stm(file);
     case TranscriptFormat::tsv:
       return tsv(file);
+    case TranscriptFormat::textgrid:
+      return textgrid(file);
   }
   return "";
 }

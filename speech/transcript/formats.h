@@ -11,12 +11,15 @@
 
 namespace rtfx {
 
-enum class TranscriptFormat { txt, json, srt, vtt, ctm, stm, tsv };
+enum class TranscriptFormat { txt, json, srt, vtt, ctm, stm, tsv, textgrid };
 
-/// Names as the command line knows them, which are the endings of files too.
+/// Names as the command line knows them.
 const std::vector<std::string>& transcript_formats();
 /// Throws UserError for another name; `where` names the option.
 TranscriptFormat transcript_format(const std::string& name, const std::string& where);
+
+/// The ending of a file of the format, without the dot.
+std::string file_ending(TranscriptFormat format);
 
 /// Whether several transcripts one after the other are a file of the format.
 bool is_concatenable(TranscriptFormat format);
@@ -32,7 +35,7 @@ struct TranscribedFile {
   Transcript transcript;
   std::string reference;  // of a manifest; empty where there is none
   bool has_reference = false;
-  bool with_tokens = false;  // JSON: a list of tokens too
+  bool with_tokens = false;  // JSON, TextGrid: the tokens too
 };
 
 /// The head of a file, in front of all transcripts.

@@ -134,7 +134,7 @@ def test_utterances_of_about_one_frame(transcribe, tmp_path, decoder, samples):
 def test_a_run_with_an_utterance_of_one_sample(rtfx, config, tmp_path):
     manifest = tmp_path / "manifest.jsonl"
     write_wav(tmp_path / "short.wav", [0.1])
-    lines = [{"audio_filepath": "short.wav", "duration": 0.0, "text": ""},
+    lines = [{"audio_filepath": "short.wav", "duration": 1 / 16000, "text": ""},
              {"audio_filepath": str(CLIP), "duration": 5.06, "text": "some words"}]  # fmt: skip
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
     path = config(datasets=[{"id": "short", "manifest": str(manifest)}])

@@ -20,7 +20,7 @@ from matplotlib.collections import LineCollection
 from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
 
 FIGURES = [
-    "batch_speed", "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
+    "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "top_kernels",
     "trade_off",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
             "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
-            "transcribe", "graph",
+            "transcribe", "align", "graph",
             "list", "doctor", "inspect", "completion", "reference", "man"]  # fmt: skip
 
 

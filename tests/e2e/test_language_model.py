@@ -84,6 +84,6 @@ def test_a_bad_file_fails_its_cases_only(run_config, tmp_path):
 
 def test_a_decoder_without_one_says_so(rtfx, config, tmp_path):
     (tmp_path / "lm.arpa").write_text(arpa({}))
-    decoders = [{"name": "fused_looping", "options": {"lm": {"path": "lm.arpa"}}}]
+    decoders = [{"name": "step_replay", "options": {"lm": {"path": "lm.arpa"}}}]
     result = rtfx("validate", config(decoders=decoders))
     assert result.returncode == 2 and "unknown option 'lm'" in result.stderr

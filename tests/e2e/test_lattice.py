@@ -129,7 +129,7 @@ def test_words_of_least_expected_errors_and_posteriors(lattice, tmp_path):
 def test_the_gpus_decoder_gives_the_same_lattices(lattice, settings, tmp_path):
     assert lattice().returncode == 0
     before = (tmp_path / "out/lattices.txt").read_bytes()
-    options = settings["decoders"][1]["options"] | {"loop": "host"}
+    options = settings["decoders"][1]["options"] | {"loop": "host", "nbest": 4, "mbr": {}}
     changed = lattice(decoders=[{"name": "ctc_wfst", "options": options}])
     assert changed.returncode == 0, changed.stderr
     assert (tmp_path / "out/lattices.txt").read_bytes() == before

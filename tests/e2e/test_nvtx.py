@@ -27,6 +27,7 @@ PARTS = {
     "aes": {"row"},
     "alsd_pp": {"init", "step", "trace_back"},
     "aes_pp": {"init", "frame", "step", "trace_back"},
+    "modified_beam_search": {"init", "step", "trace_back"},
     "ctc_greedy": set(),  # no loop without a language model
     "ctc_beam": {"init", "step", "trace_back"},
     "ctc_wfst_cpu": {"row", "trace_back"},
@@ -101,7 +102,8 @@ def decoders(graph, device):
         cases.append(case | ({"models": ONE_MODEL[name]} if name in ONE_MODEL else {}))
     if device == "cuda":
         for name, loops in (("frame_looping", ["replay", "graph"]), ("label_looping", ["replay", "graph"]),
-                            ("alsd_pp", ["graph"]), ("fused_looping", ["graph", "persistent"]),
+                            ("alsd_pp", ["graph"]), ("modified_beam_search", ["graph"]),
+                            ("fused_looping", ["graph", "persistent"]),
                             ("ctc_wfst", ["replay", "persistent"])):  # fmt: skip
             given = options.get(name, {})
             cases += [{"id": f"{name}_{loop}", "name": name, "options": given | {"loop": loop}} for loop in loops]
@@ -241,3 +243,21 @@ def test_decoders_that_share_a_round_have_their_case_in_each_batch(rtfx, tmp_pat
     cases = [c for c in batch.children if c.category == "case"]
     assert {c.name.split("/")[2] for c in cases} == {"frame_looping", "label_looping"}
     assert all([region.name for region in case.children] == REGIONS[4:] for case in cases)
+
+
+def test_align_marks_its_batches(rtfx, tmp_path):
+    settings = {**os.environ, "NVTX_INJECTION64_PATH": str(RECORDER), "RTFX_NVTX_RECORD": str(tmp_path / "nvtx")}
+    manifest = tmp_path / "two.jsonl"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(AUDIO / f"1737-146161-00{n}.flac"), "text": "knit two"})
+                                + "\n" for n in ("07", "09")))  # fmt: skip
+    for head, parts in (("ctc", {"decode.trace_back"}), ("transducer", {"decode.joint", "decode.predict"})):
+        result = rtfx("align", "--model", MODELS / "quickstart-rnnt.nemo", "--device", "cpu", "--batch-size", 2,
+                      "--threads", 1, "--head", head, manifest, env=settings)  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        events = [json.loads(line) for line in (tmp_path / "nvtx").read_text().splitlines()]
+        (batch,) = (found for roots in trees(events).values() for root in roots for found in root.find("batch"))
+        (align,) = batch.find("align")
+        assert align.category == "run" and align.payload == 2
+        assert parts <= {child.name for child in align.children}
+        assert [child.name for child in batch.children][:4] == ["pad", "h2d", "features", "encoder"]
+        (tmp_path / "nvtx").unlink()

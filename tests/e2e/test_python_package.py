@@ -55,10 +55,17 @@ REFUSED = {
     "dtype": ("rtfx.load(MODEL, dtype=torch.float32)", "dtype: "),
     "nan_clip": ("m.transcribe([clip[:8000], clip, with_nan], batch_size=1)", "audio[2]: sample 7 is NaN"),
     "empty_clip": ("m.transcribe([*CLIPS, clip[:0]])", "audio[2]: no samples"),
+    "texts_and_clips": ("m.align(CLIPS, 'henderson')", "text: 1 texts for 2 clips; give one for each"),
+    "unspelled_text": ("m.align([clip], ['caf\u00df'])", "audio[0]: the model's vocabulary cannot spell '\u00df' in the word"),
+    "no_such_head": ("m.align([clip], ['a'], head='joint')", "head: unknown head 'joint'"),
     "two_channels": ("m.transcribe([clip, torch.zeros(2, 100)])", "audio[1]: torch.float32 of shape (2, 100)"),
 }
 TRUE = {
     "reversed_view": "m.transcribe(clip.numpy()[::-1])[0].text == m.transcribe(clip.flip(0))[0].text",
+    "aligned_words": "[(w.text, 0 <= w.confidence <= 1) for w in m.align(CLIPS[0], 'henderson went')[0].words] == "
+                     "[('henderson', True), ('went', True)]",
+    "aligned_clips": "[a.text for a in m.align([clip, CLIPS[1]], ['henderson', 'make one'], head='transducer')] == "
+                     "['henderson', 'make one']",
     "numpy_option": "rtfx.decoder('alsd_pp', m, beam_size=numpy.int64(3)).options['beam_size'] == 3",
     "numpy_sizes": "d.streams(numpy.int32(2), numpy.int64(4)).open().push(frames[0]).text == d(frames, lengths)[0].text",
     "results_are_pickled": "pickle.loads(pickle.dumps(m.transcribe(CLIPS))) == m.transcribe(CLIPS)",

@@ -77,6 +77,23 @@ def test_page_needs_nothing_else(typical):
     assert "@import" not in text and "url(http" not in text and "<script" not in text
 
 
+def test_insertions_into_empty_references_are_shown(tmp_path):
+    silence = {"wer": None, "substitutions": 0, "deletions": 0, "reference_words": 0}
+    first, other = synthetic.run(decoder="frame_looping", grade="baseline"), synthetic.run(grade="text")
+    first["wer"] |= silence | {"insertions": 0}
+    other["wer"] |= silence | {"insertions": 17}
+    synthetic.write(tmp_path, [synthetic.provenance(), first, other])
+    result = report(tmp_path)
+    assert result.returncode == 0, result.stderr
+    rows = [line for line in result.stdout.splitlines() if " 16 " in line]
+    assert "0/0/17" in rows[1] and "0/0/" not in rows[0]
+    # 17 words are more than three standard deviations.
+    assert "WRONG: label_looping on quickstart-rnnt: more word errors than frame_looping" in result.stdout
+    assert "17 words inserted instead of 0" in result.stdout
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "0 / 0 / 17" in page.texts["span"]
+
+
 def test_page_has_the_table_and_four_figures(typical):
     text, page = typical
     cells = page.texts["td"]

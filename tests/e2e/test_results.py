@@ -158,6 +158,31 @@ def test_diff_runs(rtfx, journals):
     assert "is the same" in rtfx("diff-runs", journals[0], journals[0]).stdout
 
 
+def test_diff_runs_of_a_journal_without_a_result(rtfx, journals, tmp_path):
+    synthetic.write(tmp_path / "empty", [])
+    for pair in ((tmp_path / "empty", tmp_path / "empty"), (journals[0], tmp_path / "empty")):
+        result = rtfx("diff-runs", *pair)
+        assert result.returncode == 2 and result.stdout == ""
+        assert "empty/journal.jsonl: holds no result; give the journal of a finished run" in result.stderr
+
+
+@pytest.mark.parametrize("key, same, other", [
+    ("load_average", 1.5, 3.5), ("clock_mhz", 2950, 2800), ("calibration_ms", 10.9, 11.2),
+])  # fmt: skip
+def test_diff_runs_and_gate_have_the_same_limits(rtfx, tmp_path, key, same, other):
+    """A load, clock or calibration that the gate doubts is a change, and no other one is."""
+    base = {"load_average": 1.0, "clock_mhz": 3000, "calibration_ms": 10}
+    for name, value in (("base", base[key]), ("same", same), ("other", other)):
+        cpu = {"model": "Some CPU", "cores": 16, "threads": 2, **base, key: value}
+        runs = [synthetic.run(round=round, decode_seconds=0.5 + 0.001 * round) for round in range(6)]
+        synthetic.write(tmp_path / name, [synthetic.provenance(cpu=cpu), *runs])
+    for name, differs in (("same", False), ("other", True)):
+        changes = rtfx("diff-runs", tmp_path / "base", tmp_path / name).stdout
+        assert (f"cpu/{key}" in changes) == differs
+        gate = rtfx("gate", "--baseline", tmp_path / "base", tmp_path / name).stdout
+        assert ("other conditions" in gate) == differs
+
+
 @pytest.fixture
 def finished(run_config, tmp_path):
     result = run_config()
@@ -178,6 +203,9 @@ def test_rescore(rtfx, finished, tmp_path):
     assert result.returncode == 0, result.stderr
     runs = runs_of(strict_records(tmp_path / "rescored/journal.jsonl"))
     assert len(runs) == 2 and all(r["wer"]["normalizer"] == "none" for r in runs)
+    compared = rtfx("compare", finished, tmp_path / "rescored").stdout
+    assert "A: basic_english version 2, B: none version 1: word errors are not compared" in compared
+    assert "\n  wer" not in compared
     again = rtfx("rescore", finished, "--scorer", "basic_english", "--output", tmp_path / "same")
     assert again.returncode == 0
     assert runs_of(strict_records(tmp_path / "same/journal.jsonl"))[0]["wer"] == before
@@ -207,7 +235,7 @@ def test_rescore_counts_other_words(rtfx, finished, tmp_path):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         text = "".join(json.dumps(x | {"text": x["reference"].upper()}) + "\n" for x in lines)
         file.write_text(text)
-    assert "basic_english 1: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
+    assert "basic_english 2: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
     assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
 
 

@@ -63,7 +63,8 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
 
 
 def test_every_kind_of_search_streams(stream, tmp_path):
-    decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "ctc_greedy", "ctc_beam"]
+    decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_greedy",
+                "ctc_beam"]  # fmt: skip
     short = settings(tmp_path)["datasets"][0] | {"seconds": 1.2}  # so that some come to their end
     load = {"streams": [2], "seconds": 1.6, "period_ms": 100}
     result = stream(decoders=decoders, datasets=[short], stream=load)

@@ -29,6 +29,22 @@ def journal(folder):
     return synthetic.write(folder, records)
 
 
+def penalty_journal(folder):
+    """Two searches with three blank penalties each; two without a penalty, which are one search in the figure."""
+    records = [synthetic.provenance()]
+    for name, options in (("label_looping", {}), ("alsd_pp", {"beam_size": 4})):
+        for penalty in (2, 0, 1):
+            record = synthetic.run(decoder=f"{name}_{penalty}", exactness="approximate")
+            record["decoder"] |= {"name": name, "options": options | {"blank_penalty": penalty}}
+            record["wer"] |= {"substitutions": 20, "insertions": 5 * penalty, "deletions": 11 - 3 * penalty}
+            records.append(record)
+    for window in (1, 8):
+        record = synthetic.run(decoder=f"frame_looping_{window}")
+        record["decoder"] |= {"name": "frame_looping", "options": {"window": window, "blank_penalty": 0}}
+        records.append(record)
+    return synthetic.write(folder, records)
+
+
 def boost_journal(folder, counted=True):
     """Two lists with three scales each; of "other", no word is said. Greedy has no list. `counted`:
     with the counts that older journals lack."""
@@ -69,7 +85,7 @@ def lines(tmp_path, monkeypatch):
 
     yield of
     shared = ["journal", "options", "style", "sweep"]
-    for module in [*shared, "rival_table", "beam_sweep", "boost", "lm_weight", "trade_off"]:
+    for module in [*shared, "rival_table", "beam_sweep", "blank_penalty", "boost", "lm_weight", "trade_off"]:
         sys.modules.pop(module, None)
 
 
@@ -89,6 +105,27 @@ def test_lm_weight(lines):
     assert all(xs == [0.1, 0.3, 0.5] for xs, _ in wers + deletions)
     assert wers[0][1] == [pytest.approx(100 * errors / 290) for errors in (61, 63, 65)]
     assert deletions[0][1] == [pytest.approx(100 * 11 / 290)] * 3
+
+
+def test_blank_penalty(lines, tmp_path):
+    labels, (wers, deletions, insertions) = lines("blank_penalty", penalty_journal(tmp_path / "penalty"))
+    assert labels == ["label_looping", "alsd_pp, beam 4"]
+    assert wers[0] == ([0, 1, 2], [pytest.approx(100 * (31 + 2 * p) / 290) for p in range(3)])
+    assert deletions[1] == ([0, 1, 2], [pytest.approx(100 * (11 - 3 * p) / 290) for p in range(3)])
+    assert insertions[1] == ([0, 1, 2], [pytest.approx(100 * 5 * p / 290) for p in range(3)])
+
+
+def test_blank_penalty_of_the_quickstart(rtfx, lines, tmp_path):
+    """The example of docs/reference/searches.md, with one model."""
+    run = tmp_path / "run"
+    model = ROOT / "models/quickstart/quickstart-rnnt.nemo"
+    result = rtfx("run", ROOT / "configs/blank_penalty.json", "--set", f"models={model}", "--output", run)
+    assert result.returncode == 0, result.stderr
+    labels, (_, deletions, insertions) = lines("blank_penalty", run / "journal.jsonl")
+    assert labels == ["label_looping", "alsd_pp, beam 4", "ctc_greedy"]
+    for (penalties, missing), (_, inserted) in zip(deletions, insertions, strict=True):
+        assert penalties == [0, 0.5, 1, 1.5, 2, 3]
+        assert missing[0] > missing[-1] and inserted[0] < inserted[-1]
 
 
 def test_boost(lines, tmp_path):
@@ -132,15 +169,16 @@ def test_trade_off_joins_what_nothing_beats(lines):
     assert speeds == sorted(speeds, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "boost", "lm_weight", "trade_off"])
+@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight", "trade_off"])
 def test_scripts_write_figures(name, tmp_path):
-    run = (boost_journal if name == "boost" else journal)(tmp_path / "run").parent
+    made = {"blank_penalty": penalty_journal, "boost": boost_journal}.get(name, journal)
+    run = made(tmp_path / "run").parent
     for kind in ("svg", "pdf", "png"):
         assert script(f"plots/{name}.py", run, "-o", tmp_path / f"f.{kind}").returncode == 0
         assert (tmp_path / f"f.{kind}").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "boost", "lm_weight"])
+@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight"])
 def test_a_journal_without_such_options_is_an_error(name, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.typical()).parent
     result = script(f"plots/{name}.py", run, "-o", tmp_path / "f.svg")

@@ -110,3 +110,22 @@ def test_a_gpu_takes_its_own_search_and_batches(transcribe):
     plain = transcribe("--decoder", "label_looping", "--batch-size", 1, *said)
     tokens = [[json.loads(line)["tokens"] for line in run.stdout.splitlines()] for run in (plain, transcribe(*said))]
     assert len(tokens[0]) == 24 and tokens[0] == tokens[1]
+
+
+def test_a_blank_penalty_gives_more_letters(transcribe):
+    def text(penalty):
+        result = transcribe("--options", json.dumps({"blank_penalty": penalty}), AUDIO / "qs01.flac")
+        assert result.returncode == 0
+        return result.stdout.strip()
+
+    none, some, large = text(0), text(1), text(6)
+    assert none == transcribe(AUDIO / "qs01.flac").stdout.strip()
+    assert none != some and len(none) <= len(some) < len(large)
+
+
+@pytest.mark.parametrize("wrong", [-1, 10001, "much"])
+def test_a_blank_penalty_is_a_number_from_0_on(transcribe, wrong):
+    result = transcribe("--options", json.dumps({"blank_penalty": wrong}), AUDIO / "qs01.flac")
+    assert result.returncode == 2
+    errors = [line for line in result.stderr.splitlines() if line.startswith("rtfx: error: ")]
+    assert len(errors) == 1 and "blank_penalty" in errors[0] and "a number 0..10000" in errors[0]

@@ -2,6 +2,7 @@
 kind, and what is said of bad ones."""
 
 import json
+import math
 import os
 import re
 import resource
@@ -244,6 +245,9 @@ def test_bad_bytes_on_standard_input(program):
     (("--format", "json", "--json", CLIPS[0]), "--json"),
     (("--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
     (("--nbest", 0, CLIPS[0]), "--nbest"),
+    (("--mbr", CLIPS[0]), "--mbr: compares the texts of a list, and --nbest is 1; give --nbest too"),
+    (("--mbr", "--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
+    (("--mbr", "--nbest", 3, "--decoder", "alsd_pp", "--options", '{"mbr": {"scale": -1}}', CLIPS[0]), "mbr/scale"),
     (("--confidence-options", '{"method": "prob"}', CLIPS[0]), "--confidence-options/method: unknown value 'prob'"),
     (("--confidence-options", '{"alpha": 0}', CLIPS[0]), "--confidence-options/alpha"),
     (("--confidence-options", "mean", CLIPS[0]), "--confidence-options"),
@@ -265,6 +269,34 @@ def test_alternatives(transcribe, options):
     for entry in entries:
         assert [word["text"] for word in entry["words"]] == entry["text"].split()
         assert entry["confidence"] == pytest.approx(fmean(word["confidence"] for word in entry["words"]), abs=1e-5)
+
+
+def edit_distance(a, b):
+    row = list(range(len(b) + 1))
+    for i, word in enumerate(a):
+        row, corner = [i + 1], row
+        for j, other in enumerate(b):
+            row.append(min(corner[j] + (word != other), corner[j + 1] + 1, row[j] + 1))
+    return row[-1]
+
+
+@pytest.mark.parametrize("decoder", ["alsd_pp", "modified_beam_search", "ctc_beam", "aes"])
+def test_the_text_of_least_expected_errors(transcribe, decoder):
+    scale = 0.3
+    arguments = ("--json", "--nbest", 8, "--decoder", decoder, *sorted(AUDIO.glob("qs0*.flac")))
+    ranked = lines_of(transcribe(*arguments))
+    options = json.dumps({"mbr": {"scale": scale}})
+    found = lines_of(transcribe(*arguments, "--mbr", "--options", options))
+    for one, other in zip(ranked, found, strict=True):
+        assert sorted(map(str, one["nbest"])) == sorted(map(str, other["nbest"]))
+        entries = other["nbest"]
+        weights = [math.exp(scale * (entry["score"] - entries[0]["score"])) for entry in entries]
+        words = [entry["text"].split() for entry in entries]
+        risks = [sum(w * edit_distance(own, b) for w, b in zip(weights, words, strict=True)) / sum(weights)
+                 for own in words]  # fmt: skip
+        assert all(a <= b + 1e-5 for a, b in zip(risks, risks[1:]))
+        assert other["text"] == entries[0]["text"] and other["score"] == entries[0]["score"]
+    assert any(one["text"] != other["text"] for one, other in zip(ranked, found, strict=True))
 
 
 def test_an_empty_result_has_a_file_of_its_format(transcribe, tmp_path):

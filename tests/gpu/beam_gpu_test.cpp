@@ -41,6 +41,7 @@ class BeamGpu : public testing::Test {
           if (with_lm) transducer["lm"]["pruning"] = tdt ? "early" : "late";
           all.push_back({"alsd_pp", transducer, tdt});
           all.push_back({"aes_pp", transducer, tdt});
+          all.push_back({"modified_beam_search", transducer, tdt});
         }
       }
     }

@@ -239,12 +239,13 @@ TEST(FusedCtcBeamGpu, EqualsTheOperators) {
   EXPECT_LE(ties, entries / 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Decoders, FusedBeamGpu,
-                         testing::Combine(testing::Values("alsd_pp", "aes_pp"), testing::Bool()),
-                         [](const auto& info) {
-                           const bool tdt = std::get<1>(info.param);
-                           return std::string(std::get<0>(info.param)) + (tdt ? "_tdt" : "_rnnt");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Decoders, FusedBeamGpu,
+    testing::Combine(testing::Values("alsd_pp", "aes_pp", "modified_beam_search"), testing::Bool()),
+    [](const auto& info) {
+      const bool tdt = std::get<1>(info.param);
+      return std::string(std::get<0>(info.param)) + (tdt ? "_tdt" : "_rnnt");
+    });
 
 }  // namespace
 }  // namespace rtfx

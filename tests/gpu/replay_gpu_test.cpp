@@ -63,7 +63,7 @@ TEST_P(ReplayGpu, AcceptsGreedyDecodersOfFullWidth) {
 }
 
 TEST_P(ReplayGpu, AcceptsBeamsOfFullWidth) {
-  for (const char* name : {"alsd_pp", "aes_pp"}) {
+  for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search"}) {
     for (const char* kernels : {"operators", "fused"}) {
       nlohmann::json options = {{"beam_size", 4}, {"nbest", 2}, {"kernels", kernels}};
       if (std::string(name) == "alsd_pp") options["max_symbols"] = 3;

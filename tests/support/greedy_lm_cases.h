@@ -26,15 +26,43 @@ struct LmCase {
 };
 
 /// Writes its file to `path`.
-inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
-                        const std::filesystem::path& path) {
-  const int order = 2 + static_cast<int>(random() % 3);
-  LmCase lm{random_ngrams(random, order, static_cast<int>(vocabulary)),
-            0.25 * static_cast<double>(1 + random() % 8),
-            {}};
+inline LmCase written_lm(std::mt19937& random, NgramTable table, double alpha,
+                         const std::filesystem::path& path) {
+  LmCase lm{std::move(table), alpha, {}};
   std::ofstream(path) << to_arpa(lm.table, TokenForm::character, random);
   lm.option = {{"path", path.string()}, {"alpha", lm.alpha}, {"normalize_unk", false}};
   return lm;
+}
+
+/// A trigram model that knows all tokens. Few contexts have arcs, and these have many: of tokens
+/// below 6 and of the start.
+inline LmCase wide_lm(std::mt19937& random, int64_t vocabulary, const std::filesystem::path& path) {
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const auto entry = [&] { return NgramTable::Entry{-3 * uniform(random), uniform(random) - 0.7}; };
+  const auto tokens = static_cast<int>(vocabulary), contexts = std::min(tokens, 6);
+  NgramTable table{3, tokens, {}, {}};
+  table.ngrams[{kStart}] = {0, -0.3};
+  for (int k = 0; k < tokens; ++k) table.ngrams[{k}] = entry();
+  for (int a = kStart; a < contexts; ++a)
+    for (int k = 0; k < tokens; ++k)
+      if (uniform(random) < 0.7) table.ngrams[{a, k}] = entry();
+  for (int a = kStart; a < contexts; ++a) {
+    for (int b = 0; b < contexts; ++b) {
+      for (int k = 0; table.has({a, b}) && k < tokens; ++k)
+        if (table.has({b, k}) && uniform(random) < 0.7)
+          table.ngrams[{a, b, k}] = {-uniform(random), 0};
+    }
+  }
+  return written_lm(random, std::move(table), 0.5, path);
+}
+
+/// Writes its file to `path`.
+inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
+                        const std::filesystem::path& path) {
+  const int order = 2 + static_cast<int>(random() % 3);
+  NgramTable table = random_ngrams(random, order, static_cast<int>(vocabulary));
+  const double alpha = 0.25 * static_cast<double>(1 + random() % 8);
+  return written_lm(random, std::move(table), alpha, path);
 }
 
 /// The exact decoders that take a language model.

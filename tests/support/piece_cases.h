@@ -172,7 +172,7 @@ inline std::vector<PieceCase> piece_cases(at::Device device, at::ScalarType dtyp
     cases.push_back({"frame_looping", R"({})"_json, model});
     cases.push_back(
         {"frame_looping", R"({"max_symbols": 2, "cache_predictor": true})"_json, model});
-    for (const char* beam : {"alsd_pp", "aes_pp"}) {
+    for (const char* beam : {"alsd_pp", "aes_pp", "modified_beam_search"}) {
       cases.push_back({beam, R"({"nbest": 4})"_json, model});
       cases.push_back({beam, R"({"beam_size": 3, "score_norm": false})"_json, model});
     }

@@ -45,7 +45,7 @@ void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& li
       order.size(1),
       list.tokens.size(2),
       static_cast<int32_t>(beams.blank),
-      beams.lattice == Lattice::ctc,
+      beams.lattice,
   };
   if (order.is_cuda()) {
     launch_backtrace(arrays, c10::cuda::getCurrentCUDAStream(order.device().index()).stream());
@@ -100,6 +100,9 @@ void BeamHypotheses::append(const at::Tensor& from, const at::Tensor& label,
       break;
     case Lattice::rnnt:
       moved = is_blank;
+      break;
+    case Lattice::monotonic:
+      moved = extended;
       break;
     case Lattice::tdt:
       moved = at::where(extended, frames, at::zeros_like(frames));
@@ -166,7 +169,7 @@ struct PieceTree {
   at::Tensor labels, parents, durations;  // [C, B, K] int32
   at::Tensor last_label, time;            // [B, K] int64, their values before the piece
   int64_t blank;
-  bool ctc;
+  Lattice lattice;
 
   RowPiece::Slot follow(int64_t b, int64_t slot) const {
     const auto at_slot = [&](const at::Tensor& tree, int64_t c, int64_t k) {
@@ -188,10 +191,10 @@ struct PieceTree {
     for (int64_t c = 0; c < labels.size(0); ++c) {
       const int32_t label = at_slot(labels, c, path[static_cast<size_t>(c)]);
       if (label < 0) continue;
-      const bool tdt = durations.defined();
-      const int32_t duration = tdt ? at_slot(durations, c, path[static_cast<size_t>(c)])
-                                   : static_cast<int32_t>(ctc || label == blank);
-      if (label != blank && !(ctc && label == last)) {
+      const bool tdt = lattice == Lattice::tdt;
+      const int32_t duration = frames_moved(
+          lattice, label == blank, tdt ? at_slot(durations, c, path[static_cast<size_t>(c)]) : 0);
+      if (label != blank && !(lattice == Lattice::ctc && label == last)) {
         added.tokens.push_back(label);
         added.frames.push_back(static_cast<int32_t>(frame));
         if (tdt) added.durations.push_back(duration);
@@ -212,9 +215,9 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
     return tree.defined() ? reads.values(tree.narrow(0, 0, columns)).contiguous() : tree;
   };
   const at::Tensor before = reads.values(piece.before);
-  const PieceTree tree{written(h.labels),        written(h.parents), written(h.durations),
-                       before[kLastLabel],       before[kTime],      h.blank,
-                       h.lattice == Lattice::ctc};
+  const PieceTree tree{written(h.labels),  written(h.parents), written(h.durations),
+                       before[kLastLabel], before[kTime],      h.blank,
+                       h.lattice};
   const at::Tensor scores = reads.values(h.scores), done = reads.values(consumed),
                    marked = reads.values(nan.logical_or(h.scores.isnan().any(1)));
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));

@@ -12,18 +12,12 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
+#include "algorithms/shared/beams/lattice.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/streams.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
-
-/// How a label moves a hypothesis in time, and when it adds a token.
-enum class Lattice {
-  ctc,   // every label moves one frame; a label that repeats the one before it is no new token
-  rnnt,  // blank moves one frame, tokens none
-  tdt,   // every label moves by its duration
-};
 
 /// The hash of a text is h(empty) = 0, h(y k) = h(y) * kHashMultiplier + 1 + k modulo 2^64. Tensors
 /// hold its bits as int64.
@@ -95,6 +89,9 @@ struct BeamHypotheses {
 /// The kind of score of a beam search: the logarithm of a text's probability, summed over the
 /// alignments that the beam kept. Blanks, durations and language model count.
 inline constexpr char kBeamScore[] = "text_logprob";
+
+/// The kind of score of a beam search whose alignments have at most one token at a frame.
+inline constexpr char kMonotonicBeamScore[] = "monotonic_text_logprob";
 
 /// Throws UserError when `beam_size` hypotheses could not differ in their next token.
 void require_beam_fits(const Description& description, int64_t beam_size,

@@ -1,4 +1,4 @@
-// The beams of a batch of utterances for a transducer, which alsd_pp and aes_pp share. Each
+// The beams of a batch of utterances for a transducer, which the batched searches share. Each
 // hypothesis has its states of the prediction network, of the language model and of contextual
 // biasing. One step moves the beams and all three states.
 #pragma once
@@ -44,9 +44,10 @@ struct Choice {
 class TransducerBeams {
  public:
   /// encoded [B, T', H], projected; lengths [B] int64. `columns`: see BeamHypotheses. All slots
-  /// start with the prediction after the start symbol.
+  /// start with the prediction after the start symbol. `of_rnnt` is the lattice of an RNN-T model.
   TransducerBeams(const Transducer& transducer, const BeamLm& lm, const at::Tensor& encoded,
-                  const at::Tensor& lengths, int64_t beam, int64_t columns);
+                  const at::Tensor& lengths, int64_t beam, int64_t columns,
+                  Lattice of_rnnt = Lattice::rnnt);
 
   /// Returns the probabilities of what may follow each hypothesis at frames [B, K], which are
   /// clamped to the utterance: labels [B, K, V+1], durations [B, K, D]. Logits are divided by

@@ -70,8 +70,8 @@ struct TokenEvidence {
 
 class Confidence {
  public:
-  /// `head`: of the decoder, ctc or transducer; the model must have it. Without `options` there are
-  /// only the runs, which need the emissions of a CTC head and nothing of a transducer.
+  /// `model`: with the decoder's blank penalty (blank_penalty.h). `head`: its ctc or transducer, as
+  /// the model has. Without `options` there are only the runs, of which a transducer has none.
   Confidence(std::shared_ptr<const AcousticModel> model, Head head,
              std::optional<ConfidenceOptions> options);
 

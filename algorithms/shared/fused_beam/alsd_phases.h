@@ -1,5 +1,6 @@
-// The phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the algorithm):
-// Expand finds the candidates of each hypothesis, Choose turns the best of them into the new beam.
+// The phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the algorithm) and
+// of modified beam search (modified_beam_search.h): Expand finds the candidates of each hypothesis,
+// Choose turns the best of them into the new beam.
 // The kernels include this file, so it includes no LibTorch header.
 #pragma once
 
@@ -9,8 +10,9 @@
 namespace rtfx::fused_beam {
 
 /// Writes the K best candidates of each row; a block works on one row. A hypothesis behind its last
-/// frame has one candidate, itself, with label -1. After max_symbols tokens at a frame, blank is
-/// the only candidate. The phase also begins a column of the tree and clears any_active, which
+/// frame has one candidate, itself, with label -1. In modified beam search of TDT, so has one that
+/// is not at the earliest frame. After max_symbols tokens at a frame, blank is the only candidate.
+/// The phase also begins a column of the tree and clears any_active, which
 /// Choose sets.
 struct Expand {
   static constexpr int32_t kThreads = 256;
@@ -20,6 +22,9 @@ struct Expand {
   Candidates candidates;
   int32_t max_symbols;
   bool* any_active;  // [1]
+  /// [B] earliest frame of an utterance's hypotheses; null: all are expanded. Labels move at least
+  /// one frame if it is given.
+  const int64_t* earliest;
 
   int32_t blocks() const { return beams.rows(); }
   int64_t shared_bytes() const {
@@ -33,12 +38,13 @@ struct Expand {
     const int64_t column = leads ? *beams.column : 0;
     const float before = beams.scores[row];
     const int64_t left = beams.frames_left(row), run = beams.run[row];
+    const bool waits = earliest != nullptr && beams.time[row] > earliest[row / beams.beam];
     with_logits(block, scoring, row, shared, [&](const auto& logits) {
       if (leads) {
         *beams.column = column + 1;
         *any_active = false;
       }
-      if (!(before > kLogZero && left > 0)) {
+      if (!(before > kLogZero && left > 0) || waits) {
         candidates.write_alone(block, row, 0, before, -1, 0);
         return;
       }
@@ -71,8 +77,9 @@ struct Expand {
         [&](int32_t i, MaxKey key) {
           if (!is_mine(block, i)) return;
           const int32_t label = best.labels[index_of(key) / durations];
+          const int32_t frames = scores.frames_of(label, index_of(key) % durations);
           candidates.write(row, i, before + value_of(key), label,
-                           scores.frames_of(label, index_of(key) % durations));
+                           earliest != nullptr && frames < 1 ? 1 : frames);
         });
   }
 
@@ -98,6 +105,7 @@ struct Choose {
   Candidates candidates;
   bool merge_finished;  // TDT: merges equal texts that end at different frames
   bool* any_active;     // [1] set if a slot is active after the step
+  int64_t* earliest;    // [B] see Expand; null: nobody needs it
 
   int32_t blocks() const { return append.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }
@@ -127,15 +135,24 @@ struct Choose {
         },
         [&](const Slot* all, int32_t k) {
           return merged_text(all, beam, k, [&](const Slot& slot) -> int64_t {
-            if (!append.tdt) return 0;
+            if (append.lattice != Lattice::tdt) return 0;
             return merge_finished && slot.time > frames ? frames : slot.time;
           });
         });
 
     active = false;
-    for (int32_t k = block.thread(); k < beam; k += block.threads())
-      active |= slots[k].score > kLogZero && slots[k].time < frames;
+    int64_t first_frame = frames;
+    for (int32_t k = block.thread(); k < beam; k += block.threads()) {
+      const bool has_frame = slots[k].score > kLogZero && slots[k].time < frames;
+      active |= has_frame;
+      if (has_frame && slots[k].time < first_frame) first_frame = slots[k].time;
+    }
     if (block.all_reduce(active, Either{}) && block.thread() == 0) *any_active = true;
+    if (earliest != nullptr) {
+      first_frame =
+          block.all_reduce(first_frame, [](int64_t a, int64_t b) { return a < b ? a : b; });
+      if (block.thread() == 0) earliest[utterance] = first_frame;
+    }
     if (leads) *append.moves.state_buffer = 1 - buffer;
   }
 };

@@ -129,7 +129,7 @@ Append FusedRows::append() const {
           moves_,
           data<int64_t>(texts_),
           texts_.defined() ? static_cast<int32_t>(texts_.size(1)) : 0,
-          is_tdt()};
+          beams_.hypotheses.lattice};
 }
 
 Scoring FusedRows::scoring(bool fuses_forced_blank) const {
@@ -199,14 +199,21 @@ void FusedRows::look_up_texts() {
 FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& options,
                      TransducerBeams& beams)
     : any_active((beams.lengths > 0).any().reshape({1})),
+      earliest_(beams.hypotheses.lattice == Lattice::tdt && options.one_label_per_frame
+                    ? at::zeros_like(beams.lengths)
+                    : at::Tensor()),
       rows_(model, lm, options.temperature, beams),
       candidates_(rows_.view().rows(), rows_.view().beam, rows_.is_tdt(), any_active.device()) {
-  expand_ = {rows_.view(), rows_.scoring(options.fuses_forced_blank), candidates_.view(),
-             static_cast<int32_t>(options.max_symbols), any_active.mutable_data_ptr<bool>()};
+  expand_ = {rows_.view(),
+             rows_.scoring(options.fuses_forced_blank),
+             candidates_.view(),
+             static_cast<int32_t>(options.max_symbols),
+             any_active.mutable_data_ptr<bool>(),
+             data<int64_t>(earliest_)};
   choose_ = {rows_.append(), candidates_.view(), options.merge_finished,
-             any_active.mutable_data_ptr<bool>()};
+             any_active.mutable_data_ptr<bool>(), data<int64_t>(earliest_)};
   fused_beam::require_fits(
-      any_active.device(), "alsd_pp", fmt::format("a beam of {}", rows_.view().beam),
+      any_active.device(), options.decoder, fmt::format("a beam of {}", rows_.view().beam),
       "choose a smaller beam_size, or \"kernels\": \"operators\"", expand_, choose_);
 }
 

@@ -178,9 +178,10 @@ struct CandidateArrays {
   at::Tensor scores, labels, durations;  // [rows, count]; durations: TDT
 };
 
-/// A step of ALSD++ (algorithms/decoders/beam/alsd_pp) in about ten kernels: evaluate_joint,
-/// Expand, Choose, advance. A block of threads finds the best of many values by repeated maxima, so
-/// that nobody sorts a vocabulary.
+/// A step of ALSD++ (algorithms/decoders/beam/alsd_pp) or of modified beam search
+/// (algorithms/decoders/beam/modified_beam_search) in about ten kernels: evaluate_joint, Expand,
+/// Choose, advance. A block of threads finds the best of many values by repeated maxima, so that
+/// nobody sorts a vocabulary.
 class FusedStep {
  public:
   struct Options {
@@ -188,6 +189,10 @@ class FusedStep {
     double temperature;
     bool merge_finished;
     bool fuses_forced_blank;  // a blank after max_symbols tokens is fused, too
+    /// TDT: a step appends a label to the hypotheses at their utterance's earliest frame alone, and
+    /// each label moves at least one frame.
+    bool one_label_per_frame = false;
+    const char* decoder = "alsd_pp";  // name in messages
   };
 
   /// See FusedRows.
@@ -209,6 +214,7 @@ class FusedStep {
   at::Tensor any_active;  // [1] bool: a hypothesis has a frame left
 
  private:
+  at::Tensor earliest_;  // [B, 1] int64, see Expand::earliest; undefined unless TDT needs it
   FusedRows rows_;
   CandidateArrays candidates_;
   fused_beam::Expand expand_{};

@@ -91,19 +91,25 @@ struct Move {
   LogProb weight;
 };
 
-/// Durations of a label at a cell: RNN-T's are certain.
-std::vector<Move> moves(const LatticeCell& cell, const std::vector<int64_t>& durations,
-                        bool blank) {
-  if (durations.empty()) return {{blank ? 1 : 0, {}}};
-  std::vector<Move> all;
-  for (size_t d = 0; d < durations.size(); ++d)
-    all.push_back({blank ? std::max<int64_t>(1, durations[d]) : durations[d], cell.durations[d]});
-  return all;
-}
+/// How labels move: the durations of a model, and the least of frames that a token moves.
+struct Steps {
+  const std::vector<int64_t>& durations;  // empty for RNN-T
+  int64_t least_of_token;                 // 0, or 1 where each label moves
+
+  /// The moves of a label at a cell: RNN-T's are certain.
+  std::vector<Move> of(const LatticeCell& cell, bool blank) const {
+    const int64_t least = blank ? 1 : least_of_token;
+    if (durations.empty()) return {{least, {}}};
+    std::vector<Move> all;
+    for (size_t d = 0; d < durations.size(); ++d)
+      all.push_back({std::max(least, durations[d]), cell.durations[d]});
+    return all;
+  }
+};
 
 /// From frame `begin` over blanks to `target`; behind the last frame any place is the target.
 Least over_blanks(const Cells& cells, int64_t prefix, int64_t begin, int64_t target, int64_t length,
-                  const std::vector<int64_t>& durations) {
+                  const Steps& steps) {
   if (begin >= length && target >= length) return {0, 0};
   if (target < begin) return {};
   std::vector<Least> at(static_cast<size_t>(target - begin + 1));
@@ -112,7 +118,7 @@ Least over_blanks(const Cells& cells, int64_t prefix, int64_t begin, int64_t tar
     const Least here = at[static_cast<size_t>(t - begin)];
     const LatticeCell* cell = cells.find(t, prefix);
     if (!std::isfinite(here.value) || cell == nullptr) continue;
-    for (const Move& move : moves(*cell, durations, true)) {
+    for (const Move& move : steps.of(*cell, /*blank=*/true)) {
       int64_t to = t + move.by;
       if (to > target && target < length) continue;
       to = std::min(to, target);
@@ -125,7 +131,7 @@ Least over_blanks(const Cells& cells, int64_t prefix, int64_t begin, int64_t tar
 }
 
 Least own_alignment(const Hypothesis& hypothesis, const Cells& cells, int64_t length,
-                    const std::vector<int64_t>& durations) {
+                    const Steps& steps) {
   Least total{0, 0};
   const auto times = [&](double value, double variance) {
     total = {total.value + value, total.variance + variance};
@@ -135,18 +141,20 @@ Least own_alignment(const Hypothesis& hypothesis, const Cells& cells, int64_t le
     const bool token = u < hypothesis.tokens.size();
     const int64_t target = token ? hypothesis.frames[u] : std::max(begin, length);
     const auto prefix = static_cast<int64_t>(u);
-    const Least blanks = over_blanks(cells, prefix, begin, target, length, durations);
+    const Least blanks = over_blanks(cells, prefix, begin, target, length, steps);
     times(blanks.value, blanks.variance);
     if (!token) break;
     const LatticeCell* cell = cells.find(target, prefix);
     if (cell == nullptr) return {};
     times(cell->token.value, cell->token.variance);
-    begin = target;
-    if (durations.empty()) continue;
-    const auto d = std::ranges::find(durations, hypothesis.durations[u]) - durations.begin();
-    const LogProb& weight = cell->durations.at(static_cast<size_t>(d));
-    times(weight.value, weight.variance);
-    begin += hypothesis.durations[u];
+    Least moved;
+    const int64_t by =
+        steps.durations.empty() ? steps.least_of_token : int64_t{hypothesis.durations[u]};
+    for (const Move& move : steps.of(*cell, /*blank=*/false))
+      if (move.by == by) moved.add(move.weight.value, move.weight.variance);
+    if (!std::isfinite(moved.value)) return {};  // the model has no such duration
+    times(moved.value, moved.variance);
+    begin = target + by;
   }
   return total;
 }
@@ -172,8 +180,9 @@ std::vector<LatticeCell> lattice_cells(const Hypothesis& hypothesis, int64_t row
 
 Replayed transducer_scores(const Hypothesis& hypothesis, int64_t length,
                            const std::vector<LatticeCell>& list,
-                           const std::vector<int64_t>& durations, double growth) {
+                           const std::vector<int64_t>& durations, bool monotonic, double growth) {
   const Cells cells(list);
+  const Steps steps{durations, monotonic ? 1 : 0};
   const auto tokens = static_cast<int64_t>(hypothesis.tokens.size());
   std::map<std::pair<int64_t, int64_t>, Mass> mass;  // by frame and tokens, in this order
   Mass total;
@@ -192,13 +201,13 @@ Replayed transducer_scores(const Hypothesis& hypothesis, int64_t length,
     mass.erase(mass.begin());
     const auto [t, u] = place;
     const LatticeCell& cell = *cells.find(t, u);
-    for (const Move& move : moves(cell, durations, true))
+    for (const Move& move : steps.of(cell, /*blank=*/true))
       arrive(t + move.by, u, here.times(cell.blank).times(move.weight));
     if (u == tokens) continue;
-    for (const Move& move : moves(cell, durations, false))
+    for (const Move& move : steps.of(cell, /*blank=*/false))
       arrive(t + move.by, u + 1, here.times(cell.token).times(move.weight));
   }
-  return between(own_alignment(hypothesis, cells, length, durations), total);
+  return between(own_alignment(hypothesis, cells, length, steps), total);
 }
 
 Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
@@ -317,8 +326,9 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
                                    const ReplayRules& rules) const {
   if (rows.empty()) return {};
   const bool ctc = rules.head == Head::ctc;
-  const int64_t labels = network_.labels(), durations = network_.durations();
-  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm,
+  const ReplayNetwork network = network_.penalised(rules.blank_penalty);
+  const int64_t labels = network.labels(), durations = network.durations();
+  const ReplayInputs inputs(network, *model_, batch, rows, hypotheses, rules.lm,
                             !rules.bias.empty());
   std::vector<std::vector<LatticeCell>> cells(rows.size());
   std::vector<LatticeCell> all;
@@ -328,7 +338,7 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     const auto own = lattice_cells(*hypotheses[i], static_cast<int64_t>(i), lengths.back());
     all.insert(all.end(), own.begin(), own.end());
   }
-  const size_t chunk = network_.rows_within(kChunkBytes);
+  const size_t chunk = network.rows_within(kChunkBytes);
   for (size_t first = 0; first < all.size(); first += chunk) {
     const size_t end = std::min(all.size(), first + chunk);
     std::vector<LatticeCell> part(all.begin() + static_cast<int64_t>(first),
@@ -336,14 +346,14 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     const at::Tensor row = member_of(part, &LatticeCell::row, inputs.device());
     const at::Tensor prefix =
         inputs.prefixes_of(row, member_of(part, &LatticeCell::prefix, inputs.device()));
-    const auto outputs = network_.outputs(
+    const auto outputs = network.outputs(
         inputs.encoded_at(row, member_of(part, &LatticeCell::frame, inputs.device())),
         inputs.predictions_at(prefix));
     const at::Tensor next = next_tokens(part, hypotheses, inputs.device());
     const double temperature = rules.temperature;
     const auto blank = log_probs(
-        network_.log_prob(outputs, at::full_like(next, labels - 1), 0, labels, temperature));
-    const auto token = log_probs(network_.log_prob(outputs, next, 0, labels, temperature));
+        network.log_prob(outputs, at::full_like(next, labels - 1), 0, labels, temperature));
+    const auto token = log_probs(network.log_prob(outputs, next, 0, labels, temperature));
     const std::vector<double> bonus =
         inputs.lm && !ctc ? numbers(inputs.lm_scores(prefix).gather(1, next.unsqueeze(1)))
                           : std::vector<double>();
@@ -355,7 +365,7 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     }
     for (int64_t d = 0; d < durations; ++d) {
       const auto duration = log_probs(
-          network_.log_prob(outputs, at::full_like(next, d), labels, durations, temperature));
+          network.log_prob(outputs, at::full_like(next, d), labels, durations, temperature));
       for (size_t i = 0; i < part.size(); ++i) part[i].durations.push_back(duration[i]);
     }
     for (LatticeCell& cell : part) cells[static_cast<size_t>(cell.row)].push_back(std::move(cell));
@@ -367,9 +377,10 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
       results.push_back(ctc_scores(*hypotheses[i], lengths[i], cells[i], rules.sums_alignments));
       continue;
     }
-    results.push_back(transducer_scores(
-        *hypotheses[i], lengths[i], cells[i],
-        durations > 0 ? model_->config.durations : std::vector<int64_t>{}, growth));
+    results.push_back(
+        transducer_scores(*hypotheses[i], lengths[i], cells[i],
+                          durations > 0 ? model_->config.durations : std::vector<int64_t>{},
+                          rules.is_monotonic(), growth));
   }
   if (inputs.lm && ctc) add_text_scores(results, inputs, hypotheses, rules);
   return results;

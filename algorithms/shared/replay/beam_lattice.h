@@ -35,11 +35,12 @@ constexpr int64_t kBand = 3;
 /// The cells that a hypothesis of `length` frames needs; empty where no alignment has its frames.
 std::vector<LatticeCell> lattice_cells(const Hypothesis& hypothesis, int64_t row, int64_t length);
 
-/// Least and most score of a transducer's text. `durations`: values, empty for RNN-T. `growth`:
-/// what a token may add beyond its probability.
+/// Least and most score of a transducer's text. `durations`: values, empty for RNN-T. `monotonic`:
+/// each label moves at least one frame, tokens too. `growth`: what a token may add beyond its
+/// probability.
 Replayed transducer_scores(const Hypothesis& hypothesis, int64_t length,
                            const std::vector<LatticeCell>& cells,
-                           const std::vector<int64_t>& durations, double growth);
+                           const std::vector<int64_t>& durations, bool monotonic, double growth);
 
 /// Bounds for CTC, where a cell's token is the one that a label would make or, one further, repeat.
 /// The lengths of runs are not known, so the least score is over all of them. With `sum` false, the

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "algorithms/blank_penalty.h"
+
 namespace rtfx {
 namespace {
 
@@ -36,6 +38,15 @@ ReplayNetwork::ReplayNetwork(std::shared_ptr<const AcousticModel> model, Head he
     layers_.push_back({Rounding::Linear(layer.w_ih, layer.b_ih, wide),
                        Rounding::Linear(layer.w_hh, layer.b_hh, wide)});
   }
+}
+
+ReplayNetwork ReplayNetwork::penalised(double penalty) const {
+  ReplayNetwork network = *this;
+  network.model_ = with_blank_penalty(model_, penalty);
+  const at::Tensor& bias =
+      encoder_ ? network.model_->joint->output().bias : network.model_->ctc_head->bias();
+  network.output_.bias = bias.to(rounding_.wide());
+  return network;
 }
 
 Uncertain ReplayNetwork::predictions(const at::Tensor& tokens) const {

@@ -19,6 +19,9 @@ class ReplayNetwork {
   /// Copies the weights that it needs, in the wide dtype. `head`: transducer or ctc.
   ReplayNetwork(std::shared_ptr<const AcousticModel> model, Head head);
 
+  /// Returns this network with penalised blanks (blank_penalty.h); the weights are shared.
+  ReplayNetwork penalised(double penalty) const;
+
   /// tokens [B, U] int64 -> the projected prediction after each number of them, [B, U + 1, H].
   /// Tokens beyond a row's end do not matter, but must be 0..V.
   Uncertain predictions(const at::Tensor& tokens) const;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/shared/replay/greedy_path.h"
 #include "algorithms/shared/replay/inputs.h"
@@ -136,9 +137,10 @@ std::vector<Replayed> Replay::greedy(const EncodedBatch& batch, const std::vecto
                                      const std::vector<const Hypothesis*>& hypotheses,
                                      const ReplayRules& rules) const {
   if (rows.empty()) return {};
+  const ReplayNetwork network = network_.penalised(rules.blank_penalty);
   const bool ctc = rules.head == Head::ctc;
-  const bool is_tdt = network_.durations() > 0;
-  const int64_t blank = network_.labels() - 1;
+  const bool is_tdt = network.durations() > 0;
+  const int64_t blank = network.labels() - 1;
   std::vector<Place> places;
   std::vector<std::vector<Segment>> segments;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -148,9 +150,9 @@ std::vector<Replayed> Replay::greedy(const EncodedBatch& batch, const std::vecto
                            : transducer_places(*hypotheses[i], row, length, blank, is_tdt,
                                                rules.max_symbols, places));
   }
-  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm,
+  const ReplayInputs inputs(network, *model_, batch, rows, hypotheses, rules.lm,
                             !rules.bias.empty());
-  const std::vector<Judged> judged = Judge(network_, rules, inputs)(places);
+  const std::vector<Judged> judged = Judge(network, rules, inputs)(places);
   std::vector<Replayed> results;
   for (size_t i = 0; i < rows.size(); ++i) {
     results.push_back(
@@ -198,15 +200,17 @@ std::string bias_of(const json& options) {
 
 }  // namespace
 
-bool ReplayRules::is_beam() const { return score_kind == "text_logprob"; }
+bool ReplayRules::is_beam() const { return score_kind == "text_logprob" || is_monotonic(); }
+
+bool ReplayRules::is_monotonic() const { return score_kind == "monotonic_text_logprob"; }
 
 std::string ReplayRules::key() const {
   const std::string fused =
       lm ? fmt::format("{} {} {} {} {} {} {}", lm->path.string(), lm->alpha, lm->beta,
                        lm->blank_scoring, lm->pruning, lm->blank_eps, lm->normalize_unk)
          : "";
-  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
-                     temperature, sums_alignments, ends_text, fused, bias);
+  return fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
+                     temperature, sums_alignments, ends_text, blank_penalty, fused, bias);
 }
 
 std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const json& options) {
@@ -214,7 +218,8 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
   rules.head = decoder.head;
   rules.score_kind = decoder.score_kind;
   const bool greedy = rules.score_kind == "logit" || rules.score_kind == "logprob";
-  if (decoder.head == Head::none || (!greedy && !rules.is_beam()) || follows_other_rules(options))
+  if (decoder.head == Head::none || (!greedy && !rules.is_beam()) || decoder.has_own_rule ||
+      follows_other_rules(options))
     return std::nullopt;
   const json lm = value_of(options, "lm", json());
   if (lm.is_object()) {
@@ -224,10 +229,11 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
   }
   if (greedy && !uses_lm(rules.lm)) rules.lm.reset();
   rules.bias = bias_of(options);
+  rules.blank_penalty = blank_penalty_of(options);
   // The score of a beam's text would have to follow the phrases through all of its alignments.
   if (rules.is_beam() && !rules.bias.empty()) return std::nullopt;
   // Other decoders that are declared approximate have a rule of their own.
-  if (greedy && !rules.lm && rules.bias.empty() &&
+  if (greedy && !rules.lm && rules.bias.empty() && rules.blank_penalty == 0 &&
       decoder.exactness != Description::Exactness::exact)
     return std::nullopt;
   rules.max_symbols = value_of(options, "max_symbols", int64_t{0});

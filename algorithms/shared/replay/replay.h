@@ -37,15 +37,18 @@ namespace rtfx {
 /// The rules by which a decoder decides.
 struct ReplayRules {
   Head head = Head::transducer;
-  std::string score_kind;       // "logit", "logprob", kBeamScore
+  std::string score_kind;       // "logit", "logprob", or that of a beam
   int64_t max_symbols = 0;      // tokens at a frame; 0: as many as it likes
   double temperature = 1;       // beams
   bool sums_alignments = true;  // beams: ctc_beam's "merge" is not "max"
   bool ends_text = false;       // beams: ctc_beam's "lm_end"
+  double blank_penalty = 0;     // see blank_penalty.h
   std::optional<LmOptions> lm;
   std::string bias;  // options "boost" and "allowed" as text; empty: rows have nothing of their own
 
   bool is_beam() const;
+  /// Whether each label of a beam's alignments moves at least one frame.
+  bool is_monotonic() const;
   /// Equal where two decoders' hypotheses have equal replays.
   std::string key() const;
 

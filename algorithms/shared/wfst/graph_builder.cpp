@@ -10,7 +10,9 @@
 #include <map>
 #include <numbers>
 #include <set>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "algorithms/shared/ngram_lm/arpa.h"
 #include "algorithms/shared/wfst/composition.h"
@@ -50,18 +52,20 @@ void Lexicon::add_cost(const std::string& word, const std::vector<int32_t>& spel
 
 namespace {
 
-/// A probability above 0 and up to 1.
-std::optional<double> probability_of(std::string_view field) {
+using TokenIds = std::unordered_map<std::string, int32_t>;
+
+std::optional<double> number_of(std::string_view field) {
   double value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  const bool is_one =
-      error == std::errc() && end == field.data() + field.size() && value > 0 && value <= 1;
+  const bool is_one = error == std::errc() && end == field.data() + field.size();
   return is_one ? std::optional(value) : std::nullopt;
 }
 
+bool is_probability(double value) { return value > 0 && value <= 1; }
+
 /// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
 /// has another token, or no line has a point.
-bool has_probabilities(const std::filesystem::path& path) {
+bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
   TextLines lines(path);
   std::string_view line;
@@ -69,10 +73,23 @@ bool has_probabilities(const std::filesystem::path& path) {
   while (lines.next(line)) {
     const auto fields = split(line);
     if (fields.empty()) continue;
-    if (fields.size() < 3 || !probability_of(fields[1])) return false;
+    const auto value = fields.size() < 3 ? std::nullopt : number_of(fields[1]);
+    if (!value || (!is_probability(*value) && ids.contains(std::string(fields[1])))) return false;
     has_point |= fields[1].find('.') != fields[1].npos;
   }
   return has_point;
+}
+
+/// Throws UserError at "path:line" for a name that symbol tables have for what is no word.
+void require_word(std::string_view word, const std::filesystem::path& path, int64_t line,
+                  const char* remedy) {
+  const bool is_symbol = word.size() > 1 && word.front() == '#' &&
+                         word.find_first_not_of("0123456789", 1) == word.npos;
+  if (word != "<eps>" && !is_symbol) return;
+  throw UserError(fmt::format("{}:{}", path.string(), line),
+                  fmt::format("'{}' is no word: it is the name of {} in tables of symbols", word,
+                              is_symbol ? "a disambiguation symbol" : "the empty label"),
+                  remedy);
 }
 
 }  // namespace
@@ -80,17 +97,25 @@ bool has_probabilities(const std::filesystem::path& path) {
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled,
                      int64_t* dropped) {
-  std::unordered_map<std::string, int32_t> ids;
+  TokenIds ids;
   for (int32_t id = 0; id < tokenizer.size(); ++id) ids.emplace(tokenizer.piece(id), id);
 
   Lexicon lexicon;
   *dropped = 0;
-  const size_t first_token = has_probabilities(path) ? 2 : 1;
+  const size_t first_token = has_probabilities(path, ids) ? 2 : 1;
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
     const auto fields = split(line);
-    if (fields.empty() || !std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
+    if (fields.empty()) continue;
+    require_word(fields[0], path, lines.number(), "leave the line out, or rename the word");
+    if (!std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
+    const std::string where = fmt::format("{}:{}", path.string(), lines.number());
+    const auto probability = first_token == 2 && fields.size() > 1 ? number_of(fields[1]) : 1.0;
+    if (!probability || !is_probability(*probability)) {
+      throw UserError(where, fmt::format("the probability of '{}' is {}", fields[0], fields[1]),
+                      "it must be above 0 and at most 1");
+    }
     std::vector<int32_t> spelling;
     std::string problem = fields.size() == 1 ? "has no tokens" : "";
     for (size_t i = first_token; i < fields.size() && problem.empty(); ++i) {
@@ -103,14 +128,13 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     if (problem.empty()) {
       if (first_token == 2) {
         lexicon.add_cost(std::string(fields[0]), spelling,
-                         static_cast<float>(-std::log(*probability_of(fields[1]))));
+                         static_cast<float>(-std::log(*probability)));
       }
       lexicon[std::string(fields[0])].push_back(std::move(spelling));
     } else if (drop_unspelled) {
       ++*dropped;
     } else {
-      throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
-                      fmt::format("the word '{}' {}", fields[0], problem),
+      throw UserError(where, fmt::format("the word '{}' {}", fields[0], problem),
                       "spell it with this tokenizer, or leave such words out (--drop-unspelled)");
     }
   }
@@ -180,10 +204,15 @@ float cost_of(float log10_value) {
 
 using History = std::vector<int32_t>;  // oldest word first
 
+[[noreturn]] void refuse_repeated(const std::string& where) {
+  throw UserError(where, "the n-gram is there twice", "make the file again");
+}
+
 class Builder {
  public:
-  Builder(const std::function<int32_t(std::string_view)>& word_id, int32_t backoff)
-      : word_id_(word_id), backoff_(backoff) {
+  Builder(const std::function<int32_t(std::string_view)>& word_id, int32_t backoff,
+          const ArpaReader& reader)
+      : word_id_(word_id), backoff_(backoff), reader_(reader) {
     state({});
     g_.start = state({kStart});
   }
@@ -198,12 +227,13 @@ class Builder {
     if (entry.log10_backoff != 0) backoff_cost_[words] = cost_of(entry.log10_backoff);
     if (words.back() == kStart || std::isinf(entry.log10_probability)) return true;
     ngrams_.push_back({state({words.begin(), words.end() - 1}), std::move(words),
-                       cost_of(entry.log10_probability)});
+                       cost_of(entry.log10_probability), reader_.line_number()});
     return true;
   }
 
   TransducerArcs finish() {
-    for (const auto& [from, words, cost] : ngrams_) {
+    refuse_repeated_ngrams();
+    for (const auto& [from, words, cost, line] : ngrams_) {
       if (words.back() == kEnd) {
         g_.finals.emplace_back(from, cost);
         continue;
@@ -224,7 +254,20 @@ class Builder {
     int32_t from;
     History words;
     float cost;
+    int64_t line;
+
+    auto key() const { return std::tuple(from, words.back(), line); }
   };
+
+  void refuse_repeated_ngrams() const {
+    std::vector<const Ngram*> sorted;
+    for (const Ngram& ngram : ngrams_) sorted.push_back(&ngram);
+    std::ranges::sort(sorted, {}, &Ngram::key);
+    const auto same = std::ranges::adjacent_find(sorted, [](const Ngram* a, const Ngram* b) {
+      return a->from == b->from && a->words.back() == b->words.back();
+    });
+    if (same != sorted.end()) refuse_repeated(reader_.where((*(same + 1))->line));
+  }
 
   int32_t state(const History& history) {
     const auto [it, is_new] = states_.try_emplace(history, g_.states);
@@ -249,6 +292,7 @@ class Builder {
 
   const std::function<int32_t(std::string_view)>& word_id_;
   int32_t backoff_;
+  const ArpaReader& reader_;
   TransducerArcs g_;
   std::map<History, int32_t> states_;
   std::map<History, float> backoff_cost_;  // of histories whose cost is not 0
@@ -260,8 +304,10 @@ class Builder {
 std::vector<std::string> arpa_words(const std::filesystem::path& arpa) {
   ArpaReader reader(arpa);
   std::vector<std::string> words;
+  std::unordered_set<std::string> all;
   reader.read_section(1, [&](const ArpaEntry& entry) {
     const std::string_view word = entry.words.front();
+    if (!all.emplace(word).second) refuse_repeated(reader.where());
     if (word != "<s>" && word != "</s>") words.emplace_back(word);
   });
   if (words.empty()) {
@@ -276,7 +322,7 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
                                   const std::function<int32_t(std::string_view)>& word_id,
                                   int32_t backoff, int64_t* dropped) {
   ArpaReader reader(arpa);
-  Builder builder(word_id, backoff);
+  Builder builder(word_id, backoff, reader);
   *dropped = 0;
   for (int64_t n = 1; n <= reader.order(); ++n) {
     reader.read_section(n, [&](const ArpaEntry& entry) { *dropped += !builder.add(entry); });
@@ -421,11 +467,17 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 
 namespace {
 
-/// Returns words[i], the word with id i + 1; "" for ids without a word. Two words of one id are
-/// refused.
-std::vector<std::string> read_word_table(const std::filesystem::path& path) {
+struct WordTable {
+  std::vector<std::string> words;  // words[i] has the id i + 1; "" for ids without a word
+  std::vector<int64_t> lines;      // where the file has them
+
+  bool contains(size_t id) const { return id <= words.size() && !words[id - 1].empty(); }
+};
+
+/// Two words of one id are refused.
+WordTable read_word_table(const std::filesystem::path& path) {
   constexpr int32_t kMost = 1 << 22;  // more words than any vocabulary has
-  std::vector<std::string> words;
+  WordTable table;
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
@@ -439,17 +491,22 @@ std::vector<std::string> read_word_table(const std::filesystem::path& path) {
                       "give the table of the graph's output labels");
     }
     if (id == 0) continue;  // epsilon
-    if (words.size() < static_cast<size_t>(id)) words.resize(static_cast<size_t>(id));
-    std::string& word = words[static_cast<size_t>(id) - 1];
+    if (table.words.size() < static_cast<size_t>(id)) {
+      table.words.resize(static_cast<size_t>(id));
+      table.lines.resize(static_cast<size_t>(id));
+    }
+    std::string& word = table.words[static_cast<size_t>(id) - 1];
     const std::string_view found = line.substr(0, line.find_first_of(" \t"));
+    if (found == "<eps>") require_word(found, path, lines.number(), "give it the id 0");
     if (!word.empty() && word != found) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
                       fmt::format("'{}' has the id {}, which '{}' has already", found, id, word),
                       "give the table that the graph was made with");
     }
     word = found;
+    table.lines[static_cast<size_t>(id) - 1] = lines.number();
   }
-  return words;
+  return table;
 }
 
 /// The labels with which a graph may stay in its start, or in a state that it reaches from there
@@ -495,17 +552,23 @@ WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& 
   const auto tokens = static_cast<int32_t>(tokenizer.size());
   TransducerArcs graph = read_openfst(openfst);
   if (!blank) require_last_blank(graph, tokens, openfst.string());
-  const std::vector<std::string> words = read_word_table(word_table);
+  const WordTable table = read_word_table(word_table);
   for (TransducerArcs::Arc& arc : graph.arcs) {
     if (blank == BlankLabel::first && arc.input > 0)
       arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
     const auto word = static_cast<size_t>(arc.output);
-    if (word == 0 || (word <= words.size() && !words[word - 1].empty())) continue;
+    if (word == 0) continue;
+    if (table.contains(word)) {
+      // A table has symbols, too, which the graph must not write.
+      require_word(table.words[word - 1], word_table, table.lines[word - 1],
+                   "make the graph again with outputs that are words");
+      continue;
+    }
     throw UserError(word_table.string(),
                     fmt::format("has no word with the id {}, which the graph has", word),
                     "give the table that the graph was made with");
   }
-  return WfstGraph::from(graph, tokens, words, "imported", tokenizer_checksum(tokenizer),
+  return WfstGraph::from(graph, tokens, table.words, "imported", tokenizer_checksum(tokenizer),
                          openfst.string());
 }
 

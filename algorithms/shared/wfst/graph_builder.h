@@ -36,12 +36,14 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 };
 
 /// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It also reads
-/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number above 0
-/// and up to 1 there, with a point in it on some line. It keeps only words of the sorted list
-/// `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown token spells
+/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number there,
+/// with a point in it on some line. Probabilities are above 0 and at most 1. It keeps only words of
+/// the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown
+/// token spells
 /// `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has no wanted
-/// word, the result is empty. Throws UserError with file and line for a word without tokens and for
-/// a token that the tokenizer lacks. With `drop_unspelled`, such lines are left out and counted in
+/// word, the result is empty. Throws UserError with file and line for a word without tokens, for a
+/// token that the tokenizer lacks, for a probability that is none, and for the symbols <eps>, #0,
+/// #1, ... in place of a word. With `drop_unspelled`, such lines are left out and counted in
 /// *dropped.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
@@ -58,7 +60,7 @@ struct LexiconTransducer {
 LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens);
 
 /// Returns the words of the 1-grams of an ARPA file (plain or gzip) without <s> and </s>, sorted by
-/// their bytes. Throws UserError, also if there is no word.
+/// their bytes. Throws UserError, also if there is no word, or one is there twice.
 std::vector<std::string> arpa_words(const std::filesystem::path& arpa);
 
 /// Returns G, a back-off n-gram model over words as an acceptor. It has a state for each history
@@ -66,7 +68,8 @@ std::vector<std::string> arpa_words(const std::filesystem::path& arpa);
 /// such history, with cost -ln p(word | history). Back-off is an arc with input `backoff` (#0),
 /// output epsilon and cost -ln bow. </s> is a final cost. A history that no n-gram continues has no
 /// state: its back-off weight is added to the arcs into it. `word_id` returns the label of a word,
-/// 0 if it has none. N-grams with a word without label are left out and counted in *dropped.
+/// 0 if it has none. N-grams with a word without label are left out and counted in *dropped. Throws
+/// UserError, also for an n-gram that is there twice.
 TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
                                   const std::function<int32_t(std::string_view)>& word_id,
                                   int32_t backoff, int64_t* dropped);
@@ -143,7 +146,8 @@ enum class BlankLabel { last, first };
 
 /// Imports a TLG that another tool made (read_openfst() in graph.h). Its word table has lines "word
 /// id". Without `blank`, the start of the graph must show that blank is `last`: a CTC graph stays
-/// there as long as blanks come. Throws UserError, also for a label without a word.
+/// there as long as blanks come. Throws UserError, also for a label without a word, for an <eps>
+/// with another id than 0, and for arcs that write a symbol (#0, #1, ...), which tables hold.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table,
                        std::optional<BlankLabel> blank = std::nullopt);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -71,9 +72,11 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
       option("max_active", &WfstOptions::max_active, "tokens that are expanded at a frame", 1,
              int64_t{1} << 30),
       option("nbest", &WfstOptions::nbest, "word sequences in the list of results", 1, 1000),
+      mbr_option(&WfstOptions::mbr),
       option("lattice_beam", &WfstOptions::lattice_beam,
              "costs above the best path that the others of the list may have", 0, 1e6),
       option("boost", &WfstOptions::boost, "words that all utterances favour", boost_options()),
+      blank_penalty_option(&WfstOptions::blank_penalty),
   }};
   table.fields.insert(table.fields.end(), more.begin(), more.end());
   return table;

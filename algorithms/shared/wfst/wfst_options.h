@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/wfst/graph.h"
 #include "base/options.h"
 
@@ -43,9 +44,11 @@ struct WfstOptions {
   double acoustic_scale = 1 / 0.55;
   double beam = 17;  // in scaled units
   int64_t max_active = 10000;
-  int64_t nbest = 1;        // word sequences to return; the search keeps a lattice for more than 1
+  int64_t nbest = 1;  // word sequences to return; the search keeps a lattice for more than 1
+  std::optional<MbrOptions> mbr;
   double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
   // Searches on a GPU:
   std::string loop = "persistent";
   bool double_buffer = true;

@@ -147,6 +147,8 @@ const std::vector<Arm>& beam_arms() {
       all.push_back({"aes_pp", {{"beam_size", beam}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"compatibility", "nemo"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"kernels", "fused"}}});
+      all.push_back({"modified_beam_search", {{"beam_size", beam}}});
+      all.push_back({"modified_beam_search", {{"beam_size", beam}, {"kernels", "fused"}}});
     }
     for (Arm& arm : all) arm.options["nbest"] = 4;
     return all;
@@ -225,11 +227,14 @@ TEST(Beam, OnlyBlanksAndNeverABlank) {
       if (tdt) frame[5] = 50;  // duration 0
       c.rows = {Table(6, frame)};
       // alsd takes as many tokens as it has steps, twice the frames, and never gets to an end.
-      for (const auto& [name, per_frame] :
-           {std::pair{"alsd_pp", 3}, {"aes_pp", 3}, {"aes", 3}, {"alsd", 2}}) {
+      for (const auto& [name, per_frame] : {std::pair{"alsd_pp", 3},
+                                            {"aes_pp", 3},
+                                            {"aes", 3},
+                                            {"alsd", 2},
+                                            {"modified_beam_search", 1}}) {
         nlohmann::json options = {{"beam_size", 2}};
         if (name == std::string("alsd_pp")) options["max_symbols"] = 3;
-        if (name != std::string("alsd") && name != std::string("alsd_pp")) options["num_steps"] = 3;
+        if (std::string(name).starts_with("aes")) options["num_steps"] = 3;
         const Hypothesis h = test::run(name, options, c)[0];
         const size_t expected = blank > 0 ? 0 : 6 * static_cast<size_t>(per_frame);
         EXPECT_EQ(h.tokens.size(), expected) << name << " tdt " << tdt;
@@ -322,7 +327,7 @@ TEST(Beam, ALanguageModelWithoutWeightChangesNothing) {
 TEST(Beam, ABeamLargerThanTheVocabularyIsAnError) {
   std::mt19937 random(41);
   const BeamCase c = random_beam_case(random, false, 4, 4, {3});
-  for (const char* name : {"alsd", "aes", "alsd_pp", "aes_pp"}) {
+  for (const char* name : {"alsd", "aes", "alsd_pp", "aes_pp", "modified_beam_search"}) {
     try {
       test::run(name, {{"beam_size", 5}}, c);
       ADD_FAILURE() << name;

@@ -133,6 +133,21 @@ TEST(BeamHypotheses, RnntPathsAreFollowedThroughTheirParents) {
   EXPECT_EQ(h.result(1, true, at::zeros({1}, at::kBool)).to_host()[0].tokens.size(), 2);
 }
 
+TEST(BeamHypotheses, MonotonicLabelsMoveOneFrameEach) {
+  BeamHypotheses h = beams_of(1, Lattice::monotonic);
+  emit(h, longs({4}));
+  emit(h, longs({4}));
+  emit(h, longs({kBlank}));
+  emit(h, longs({6}));
+  emit(h, longs({-1}));
+  EXPECT_EQ(h.time.item<int64_t>(), 4);
+  EXPECT_EQ(h.run.item<int64_t>(), 0);
+  const Hypothesis row = h.result(1, true, at::zeros({1}, at::kBool)).to_host()[0];
+  EXPECT_EQ(row.tokens, (std::vector<int32_t>{4, 4, 6}));
+  EXPECT_EQ(row.frames, (std::vector<int32_t>{0, 1, 3}));
+  EXPECT_TRUE(row.durations.empty());
+}
+
 TEST(BeamHypotheses, TdtTokensStartWhereTheyAreEmitted) {
   BeamHypotheses h = beams_of(1, Lattice::tdt);
   emit(h, longs({4}), longs({0}));

@@ -31,6 +31,8 @@ TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
       {"alsd_pp", {{"beam_size", 2}, {"kernels", "fused"}, {"boost", kWeightedBlank}}},
       {"aes_pp", {{"beam_size", 2}, {"expansion_beta", 0}}},
       {"aes_pp", {{"beam_size", 2}, {"expansion_beta", 0}, {"kernels", "fused"}}},
+      {"modified_beam_search", {{"beam_size", 2}, {"boost", kWeightedBlank}}},
+      {"modified_beam_search", {{"beam_size", 2}, {"kernels", "fused"}}},
       {"ctc_greedy", {}},
       {"ctc_beam", {}},
       {"ctc_beam", {{"kernels", "fused"}}}};
@@ -158,7 +160,7 @@ TEST(BoostedBeams, FusedBeamsEqualTheOperators) {
   for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
     const bool tdt = trial % 2 == 0;
     const BeamCase c = random_beam_case(random, tdt, 8, 8, {5, 9, 7});
-    for (const char* name : {"alsd_pp", "aes_pp", "ctc_beam"}) {
+    for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam"}) {
       const bool ctc = std::string(name) == "ctc_beam";
       nlohmann::json options = {
           {"beam_size", 4}, {"nbest", 4}, {"boost", random_boost(random, 8, 6, 3).option()}};

@@ -44,7 +44,7 @@ nlohmann::json random_options(std::mt19937& random, const std::string& name) {
     options["max_symbols"] = draw(random, 1, 3);
     options["merge_finished"] = toss(random);
     options["compatibility"] = toss(random) ? "none" : "nemo";
-  } else {
+  } else if (name == "aes_pp") {
     options["num_steps"] = draw(random, 1, 4);
     options["expansion_beta"] = draw(random, 0, 4);
     options["expansion_gamma"] = toss(random) ? 2.3 : 5.0;
@@ -52,6 +52,12 @@ nlohmann::json random_options(std::mt19937& random, const std::string& name) {
     toss(random);  // keeps the random cases of half precision, where other seeds have near ties
   }
   return options;
+}
+
+/// Bounds the tokens per frame, where a search has an option for that.
+void bound_tokens(nlohmann::json& options, const std::string& name, int64_t most) {
+  if (name == "alsd_pp") options["max_symbols"] = most;
+  if (name == "aes_pp") options["num_steps"] = most;
 }
 
 nlohmann::json random_lm_options(std::mt19937& random, const SmallLm& lm) {
@@ -99,9 +105,11 @@ class FusedBeam : public testing::TestWithParam<std::tuple<const char*, bool>> {
                                             int32_t threads) const {
     constexpr int64_t kMost = 2;
     const auto run = [threads](const auto& phase) { run_by_threads(phase, threads); };
-    TransducerBeams beams(transducer, lm, encoded, lengths, beam, encoded.size(1) * (kMost + 1));
-    if (name_ == "alsd_pp") {
-      FusedStep steps(model, lm, {kMost, 1.0, flag, true}, beams);
+    const bool one_label = name_ == "modified_beam_search";
+    TransducerBeams beams(transducer, lm, encoded, lengths, beam, encoded.size(1) * (kMost + 1),
+                          one_label ? Lattice::monotonic : Lattice::rnnt);
+    if (name_ != "aes_pp") {
+      FusedStep steps(model, lm, {kMost, 1.0, flag, true, one_label}, beams);
       while (steps.any_active.item<bool>()) steps.step(run);
     } else {
       FusedFrame frames(model, lm, {kMost, beam + 2, 2.3, 1.0, false, flag}, beams);
@@ -169,7 +177,7 @@ TEST_P(FusedBeam, TiesGoToTheSame) {
     for (Table& row : c.rows) coarse(row);
     // Short texts: sums of many terms are equal or not by the order of their rounding.
     nlohmann::json options = {{"beam_size", 5}, {"nbest", 5}};
-    options[name_ == "alsd_pp" ? "max_symbols" : "num_steps"] = 1 + trial % 3;
+    bound_tokens(options, name_, 1 + trial % 3);
     expect_equal_forms(name_, options, build(c.model), batch_of(c.rows, c.model.columns()),
                        "trial " + std::to_string(trial));
     if (HasFailure()) return;
@@ -197,7 +205,7 @@ TEST_P(FusedBeam, EqualsTheOperatorsInAWideBeam) {
   for (int trial = 0; trial < 4; ++trial) {
     const BeamCase c = random_beam_case(random, tdt_, kBeam + 5, kBeam + 5, {4, 2});
     nlohmann::json options = {{"beam_size", kBeam}, {"nbest", kBeam}};
-    options[name_ == "alsd_pp" ? "max_symbols" : "num_steps"] = 1;
+    bound_tokens(options, name_, 1);
     expect_equal_forms(name_, options, build(c.model), batch_of(c.rows, c.model.columns()),
                        "trial " + std::to_string(trial));
     if (HasFailure()) return;
@@ -280,12 +288,13 @@ TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Decoders, FusedBeam,
-                         testing::Combine(testing::Values("alsd_pp", "aes_pp"), testing::Bool()),
-                         [](const auto& info) {
-                           const bool tdt = std::get<1>(info.param);
-                           return std::string(std::get<0>(info.param)) + (tdt ? "_tdt" : "_rnnt");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Decoders, FusedBeam,
+    testing::Combine(testing::Values("alsd_pp", "aes_pp", "modified_beam_search"), testing::Bool()),
+    [](const auto& info) {
+      const bool tdt = std::get<1>(info.param);
+      return std::string(std::get<0>(info.param)) + (tdt ? "_tdt" : "_rnnt");
+    });
 
 /// A phase of one block: the k best of n values.
 struct Selection {

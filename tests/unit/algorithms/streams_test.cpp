@@ -25,7 +25,8 @@ TEST(Streams, RandomPiecesWithALanguageModel) {
   const test::SmallLm lm(config.vocabulary);
   const nlohmann::json greedy = {{"lm", {{"path", lm.path()}, {"alpha", 2.0}}}};
   const auto model = test::random_model(config, 3);
-  for (const char* decoder : {"label_looping", "frame_looping", "alsd_pp", "aes_pp", "ctc_beam"})
+  for (const char* decoder :
+       {"label_looping", "frame_looping", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam"})
     for (uint32_t seed = 0; seed < 4; ++seed) test::random_pieces({decoder, greedy, model}, seed);
   for (uint32_t seed = 0; seed < 4; ++seed)
     test::random_pieces({"ctc_greedy", greedy, model, /*same_sum=*/false}, seed);
@@ -47,7 +48,8 @@ TEST(Streams, RandomPiecesWithPhrasesOfTheirOwn) {
       bias_of({{{1, 2}, 1}, {{7, 8, 9}, 1}}), nullptr, masked};
   const auto model = test::random_model(config, 8);
   const nlohmann::json boost = {{"boost", nlohmann::json::object()}};
-  for (const char* decoder : {"label_looping", "frame_looping", "alsd_pp", "aes_pp", "ctc_beam"})
+  for (const char* decoder :
+       {"label_looping", "frame_looping", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam"})
     for (uint32_t seed = 0; seed < 4; ++seed)
       test::random_pieces({decoder, boost, model, true, biases}, seed);
   for (uint32_t seed = 0; seed < 4; ++seed)
@@ -90,10 +92,11 @@ TEST(Streams, ADecoderWithoutPhrasesSaysSo) {
 }
 
 /// However many hypotheses lag behind, by however many frames.
-TEST(Streams, AlsdKeepsFramesThatSomeHypothesesHaveNotPassed) {
+TEST(Streams, BeamsKeepFramesThatSomeHypothesesHaveNotPassed) {
   const auto model = test::random_model(test::small_config(), 4);
   for (uint32_t seed = 0; seed < 4; ++seed) {
-    test::random_pieces({"alsd_pp", {{"beam_size", 12}, {"nbest", 12}}, model}, seed, 3, 60);
+    for (const char* decoder : {"alsd_pp", "modified_beam_search"})
+      test::random_pieces({decoder, {{"beam_size", 12}, {"nbest", 12}}, model}, seed, 3, 60);
   }
 }
 
@@ -115,8 +118,8 @@ TEST(Streams, DecodersSayWhetherTheyHaveThem) {
 
 TEST(Streams, ANaNMarksTheResult) {
   const auto model = test::random_model(test::small_config(), 6);
-  for (const char* name :
-       {"label_looping", "frame_looping", "alsd_pp", "aes_pp", "ctc_greedy", "ctc_beam"}) {
+  for (const char* name : {"label_looping", "frame_looping", "alsd_pp", "aes_pp",
+                           "modified_beam_search", "ctc_greedy", "ctc_beam"}) {
     const auto decoder = make_decoder(name, {}, "");
     decoder->prepare(model, {});
     const auto streams = decoder->streams({1, 4});

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/wfst_cases.h"
+#include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
@@ -120,7 +122,60 @@ TEST(WfstLexicon, MayHaveKaldisProbabilities) {
   // Tokens that look like numbers.
   EXPECT_EQ(read("x 1 a\ny a b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{0, 1}}}}));
   EXPECT_EQ(read("x 1 a\ny 1 b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{2, 1}}}}));
-  EXPECT_NE(message_of([&] { read("x 0.5 a\ny 1.5 b\n"); }).find("'1.5'"), std::string::npos);
+  for (const char* wrong : {"1.5", "0", "0.0", "-0.5", "nan", "inf"}) {
+    const std::string message = message_of([&] { read(fmt::format("x 0.25 a\ny {} b\n", wrong)); });
+    EXPECT_HAS(
+        message,
+        fmt::format("lexiconp.txt:2: the probability of 'y' is {}; it must be above 0", wrong));
+  }
+}
+
+TEST(WfstLexicon, SymbolsAreNoWords) {
+  const auto letters = character_tokenizer({"a", "b"});
+  int64_t dropped = 0;
+  const auto read = [&](const std::string& text) {
+    return read_lexicon(write_file("symbols.lexicon", text), *letters, {"#", "#1a", "x"}, false,
+                        &dropped);
+  };
+  EXPECT_HAS(message_of([&] { read("x a\n<eps> b\n"); }),
+             "symbols.lexicon:2: '<eps>' is no word: it is the name of the empty label");
+  for (const char* symbol : {"#0", "#1", "#12"}) {
+    EXPECT_HAS(message_of([&] { read(fmt::format("{} a\n", symbol)); }),
+               fmt::format("symbols.lexicon:1: '{}' is no word: it is the name of a disambiguation",
+                           symbol));
+  }
+  EXPECT_EQ(read("# a\n#1a b\n"), (Lexicon{{"#", {{0}}}, {"#1a", {{1}}}}));
+}
+
+TEST(WfstGrammar, NgramsThatAreThereTwiceAreRefused) {
+  const auto arpa = [](const std::string& ones, const std::string& twos) {
+    return write_file("twice.arpa", "\\data\\\nngram 1=3\nngram 2=2\n\n\\1-grams:\n" + ones +
+                                        "\n\\2-grams:\n" + twos + "\n\\end\\\n");
+  };
+  const auto label = [](std::string_view word) { return word == "a" ? 1 : word == "b" ? 2 : 0; };
+  int64_t dropped = 0;
+  const auto grammar = [&](const std::filesystem::path& path) {
+    return message_of([&] { grammar_transducer(path, label, 3, &dropped); });
+  };
+  const std::string ones = "-1 a -1\n-1 b -1\n-1 </s>\n";
+  EXPECT_EQ(grammar(arpa(ones, "-1 a b\n-1 b a\n")), "");
+  EXPECT_HAS(grammar(arpa(ones, "-1 a b\n-2 a b\n")), "twice.arpa:12: the n-gram is there twice");
+  EXPECT_HAS(grammar(arpa("-1 a -1\n-2 a -1\n-1 </s>\n", "-1 a </s>\n-1 a a\n")),
+             "twice.arpa:7: the n-gram is there twice");
+  // Those of words that the lexicon lacks, and of symbols.
+  const auto words = arpa("-1 c\n-1 <s>\n-1 <s>\n", "-1 c c\n-1 c <s>\n");
+  EXPECT_HAS(message_of([&] { arpa_words(words); }), "twice.arpa:8: the n-gram is there twice");
+}
+
+TEST(WfstLexicon, FilesAreUtf8) {
+  const auto letters = character_tokenizer({"a", "b"});
+  int64_t dropped = 0;
+  const auto lexicon = write_file("latin1.lexicon", "ab a b\ncaf\xe9 a b\n");
+  const std::string problem = ":2: is not UTF-8: byte 4 is 0xe9; save it as UTF-8";
+  EXPECT_HAS(message_of([&] { read_lexicon(lexicon, *letters, {"ab"}, false, &dropped); }),
+             "latin1.lexicon" + problem);
+  const auto arpa = write_file("latin1.arpa", "\\data\\\nngram 1=1\n\\1-grams:\n-1 caf\xe9\n");
+  EXPECT_HAS(message_of([&] { arpa_words(arpa); }), "latin1.arpa:4: is not UTF-8: byte 7 is 0xe9");
 }
 
 TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {

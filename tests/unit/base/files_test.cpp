@@ -81,6 +81,24 @@ TEST_F(ByteOrderMark, IsNoPartOfTheText) {
             "new york");
 }
 
+TEST_F(ByteOrderMark, TextIsUtf8) {
+  const auto read = [&](const std::string& text, TextCheck check = TextCheck::utf8) {
+    return user_error([&] {
+      TextLines lines(write("t.txt", text), check);
+      for (std::string_view line; lines.next(line);) {
+      }
+    });
+  };
+  EXPECT_EQ(read("a\nb\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\n"), "(no UserError)");
+  // A byte of Latin-1, a cut, an overlong and a surrogate's form, a code point that is too large.
+  for (const char* bad : {"caf\xE9", "x\xE2\x82", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80"}) {
+    EXPECT_HAS(read(std::string("a\n") + bad + "\nc\n"), "t.txt:2: is not UTF-8: byte ");
+    EXPECT_HAS(read(bad), "t.txt:1: is not UTF-8: byte ");
+    EXPECT_EQ(read(bad, TextCheck::none), "(no UserError)");
+  }
+  EXPECT_HAS(read("caf\xE9"), "byte 4 is 0xe9; save it as UTF-8; `iconv -f LATIN1 -t UTF-8`");
+}
+
 TEST_F(ByteOrderMark, OfOtherEncodingsIsNamed) {
   for (const std::string& mark :
        {std::string("\xFF\xFE"), std::string("\xFE\xFF"), std::string("\0\0\xFE\xFF", 4)}) {

@@ -1,5 +1,6 @@
 #include "datasets/dataset.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,14 +97,48 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
              "the channels of the cut are in several files");
   EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
   EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
-  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1),
-             "a mix of several cuts");
   EXPECT_HAS(
       user_error([&] {
         manifest(
             cut(R"("recording": {"sources": [{"type": "url", "channels": [1], "source": "x"}]})"));
       }),
       "m.jsonl:1/recording/sources/0: the audio is of type 'url'");
+}
+
+TEST_F(DatasetTest, TransformsOfLhotseAreNotPassedOver) {
+  const auto cut = [](const std::string& transforms) {
+    return R"({"id": "c", "start": 0, "duration": 0.5, "channel": 0, "type": "MonoCut", )"
+           R"("recording": {"id": "r", "transforms": )" +
+           transforms +
+           R"(, "sources": [{"type": "file", "channels": [0], "source": "audio/one.wav"}]}})";
+  };
+  for (const char* none : {"null", "[]"})
+    EXPECT_EQ(manifest(cut(none)).utterances.front().id, "c") << none;
+  const std::string message = user_error([&] {
+    manifest(cut(R"([{"name": "Speed", "kwargs": {"factor": 1.1}}, {"name": "Volume"}])"));
+  });
+  EXPECT_HAS(message,
+             "m.jsonl:1/recording/transforms/0: the recording has the transform Speed "
+             "{\"factor\":1.1}, which rtfx does not apply; write the audio into files: "
+             "cuts.save_audios(FOLDER)");
+  for (const char* name : {"Volume", "Resample", "ReverbWithImpulseResponse"})
+    EXPECT_HAS(manifest_error(cut(fmt::format(R"([{{"name": "{}"}}])", name)), 1), name);
+  EXPECT_HAS(manifest_error(cut("[7]"), 1), "the transform 7,");
+}
+
+TEST_F(DatasetTest, LinesOfLhotseThatAreNoCutsSayWhatTheyAre) {
+  const auto error = [&](const std::string& line) { return manifest_error(line, 1); };
+  EXPECT_HAS(error(R"({"id": "m", "tracks": [], "type": "MixedCut"})"),
+             "is a MixedCut of Lhotse, a mix of several cuts; write the audio into files: "
+             "cuts.save_audios(FOLDER)");
+  EXPECT_HAS(error(R"({"id": "p", "duration": 1, "sampling_rate": 16000, "type": "PaddingCut"})"),
+             "is a PaddingCut of Lhotse, silence without a recording; leave it out");
+  EXPECT_HAS(error(R"({"id": "r", "sources": [{"type": "file", "source": "audio/one.wav"}]})"),
+             "is a Recording of Lhotse and no cut; join both: CutSet.from_manifests(");
+  EXPECT_HAS(error(R"({"id": "s", "recording_id": "r", "start": 0, "duration": 1, "text": "a"})"),
+             "is a SupervisionSegment of Lhotse, which has no audio; join both:");
+  EXPECT_HAS(error(R"({"type": "fbank", "recording_id": "r", "storage_type": "lilcom_chunky"})"),
+             "is Features of Lhotse, which have no audio");
 }
 
 TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
@@ -289,6 +324,74 @@ TEST_F(DatasetTest, ManifestRefusesARepeatedId) {
   EXPECT_HAS(message, "utterance 'audio/one' occurs a second time");
 }
 
+TEST_F(DatasetTest, SegmentsOfOneOffsetDiffer) {
+  const auto line = [](const std::string& fields) {
+    return R"({"audio_filepath": "audio/one.wav", )" + fields + "}\n";
+  };
+  const std::string first = line(R"("offset": 0.25, "duration": 0.25)");
+  const auto set =
+      manifest(first + line(R"("offset": 0.25, "duration": 0.5)") + line(R"("offset": 0.25)") +
+               line(R"("duration": 0.5)") + line(R"("duration": 0.75)"))
+          .utterances;
+  std::vector<std::string> ids;
+  for (const Utterance& one : set) ids.push_back(one.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{"audio/one@0.25", "audio/one@0.25+0.5",
+                                           "audio/one@0.25+end", "audio/one", "audio/one+0.75"}));
+  EXPECT_EQ(read_utterance(set[0]).samples.size(), 4000U);
+  EXPECT_EQ(read_utterance(set[1]).samples.size(), 8000U);
+  EXPECT_EQ(read_utterance(set[2]).samples.size(), 12000U);
+  EXPECT_HAS(manifest_error(first + line(R"("offset": 0.25, "duration": 0.5)") + first, 3),
+             "utterance 'audio/one@0.25' occurs a second time, first at " +
+                 path("m.jsonl").string() + ":1");
+  // An offset is told from its neighbours in a recording of hours, too.
+  EXPECT_EQ(
+      manifest(line(R"("offset": 12345.61)") + line(R"("offset": 12345.64)")).utterances[1].id,
+      "audio/one@12345.64");
+}
+
+TEST_F(DatasetTest, AManifestMayNameItsUtterances) {
+  const auto line = [](const std::string& fields) {
+    return R"({"audio_filepath": "audio/one.wav", "duration": 0.5, )" + fields + "}\n";
+  };
+  const auto set = manifest(line(R"("id": "a")") + line(R"("utterance_id": "b")") +
+                            line(R"("id": 7)") + line(R"("id": null, "utterance_id": null)"))
+                       .utterances;
+  EXPECT_EQ(set[0].id, "a");
+  EXPECT_EQ(set[1].id, "b");
+  EXPECT_EQ(set[2].id, "7");
+  EXPECT_EQ(set[3].id, "audio/one");
+  EXPECT_HAS(manifest_error(line(R"("id": "a")") + line(R"("id": "b")") + line(R"("id": "a")"), 3),
+             "utterance 'a' occurs a second time, first at " + path("m.jsonl").string() + ":1; ");
+  EXPECT_HAS(manifest_error(line(R"("id": ["a"])"), 1), R"('id' is ["a"]; it must be text)");
+  EXPECT_HAS(manifest_error(line(R"("id": "")"), 1), R"('id' is "";)");
+}
+
+TEST_F(DatasetTest, ADurationIsAboveZero) {
+  const auto error = [&](const std::string& duration) {
+    return manifest_error(R"({"audio_filepath": "audio/one.wav", "duration": )" + duration + "}",
+                          1);
+  };
+  EXPECT_HAS(error("0"), "'duration' is 0; it must be a number of seconds above 0, or left out");
+  EXPECT_HAS(error("0.0"), "'duration' is 0.0; it must be a number of seconds above 0");
+  EXPECT_HAS(error("-1.5"), "'duration' is -1.5; it must be a number of seconds above 0");
+  EXPECT_HAS(error("NaN"), "not JSON");
+  EXPECT_HAS(error("\"1\""), "'duration' is \"1\"");
+  const std::string cut =
+      R"({"id": "c", "duration": 0, "recording": {"sources": [{"type": "file", )"
+      R"("source": "audio/one.wav"}]}})";
+  EXPECT_HAS(manifest_error(cut, 1), "'duration' is 0; it must be a number of seconds above 0");
+  // Segments without a sample.
+  const auto read = [&](const std::string& fields) {
+    return user_error([&] {
+      read_utterance(
+          manifest(R"({"audio_filepath": "audio/one.wav", )" + fields + "}").utterances.front());
+    });
+  };
+  EXPECT_HAS(read(R"("duration": 1e-5)"), "m.jsonl:1: its 1e-05 s are less than a sample; correct");
+  EXPECT_HAS(read(R"("offset": 0.99999)"),
+             "m.jsonl:1: begins at 0.99999 s of a recording of 1.00 s");
+}
+
 TEST_F(DatasetTest, ManifestMissingEmptyOrADirectory) {
   EXPECT_HAS(user_error([&] { manifest("\n \n"); }), "manifest is empty");
   EXPECT_HAS(user_error([&] { manifest(""); }), "manifest is empty");
@@ -320,6 +423,13 @@ TEST_F(DatasetTest, LibrispeechIsSearchedRecursively) {
   EXPECT_EQ(set.utterances[2].audio, path("dev/2/7/2-7-0001.flac"));
   EXPECT_EQ(set.utterances[2].text, "YES");
   EXPECT_EQ(set.sha256, sha256("1-9-0000 SHE ASKED WHY2-7-0000 HE SAID\n\n2-7-0001 YES\n"));
+}
+
+TEST_F(DatasetTest, TranscriptsAreUtf8) {
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", "\none caf\xe9\n");
+  EXPECT_HAS(user_error([&] { librispeech("set"); }),
+             "s.trans.txt:2: is not UTF-8: byte 8 is 0xe9");
 }
 
 TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {

@@ -33,6 +33,8 @@ TEST(Spelling, SentencePieceByItsOwnRule) {
   // Its rule is not the fewest pieces.
   EXPECT_EQ(Speller(*t)("hello world"), (std::vector<int32_t>{63, 42, 68, 21, 68, 72, 76, 75}));
   EXPECT_TRUE(Speller(*t)("x§y").empty());  // <unk>
+  EXPECT_EQ(t->text(t->encode("knit ⁇")), "knit ⁇ ");
+  EXPECT_TRUE(Speller(*t)("knit ⁇").empty());  // reads as <unk> does
   EXPECT_TRUE(Speller(*t)("Knit").empty());
 }
 

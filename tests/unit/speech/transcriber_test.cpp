@@ -106,6 +106,19 @@ TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
   EXPECT_DOUBLE_EQ(totals.audio_seconds, seconds);
 }
 
+TEST_F(TranscriberTest, FilesAreReadAtTheRateOfTheModel) {
+  Checkpoint checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
+  checkpoint.config.features.sample_rate = 8000;
+  const std::shared_ptr<const AcousticModel> narrow =
+      AcousticModel::build(checkpoint, at::kCPU, at::kFloat);
+  write_audio("a.wav", test::sine(440, 8000, 8000), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 8000);
+  Notes notes;
+  Transcriber(narrow, label_looping, {.batch_size = 1}).run({{"a", path("a.wav")}}, notes);
+  EXPECT_TRUE(notes.notices.empty());
+  EXPECT_EQ(notes.results[0].seconds, 1);
+  EXPECT_EQ(notes.failures.size(), 0U);
+}
+
 /// Results and failures stand in the order of the recordings, which batches have not.
 TEST_F(TranscriberTest, TheLongestOfAWindowComeFirst) {
   std::vector<Recording> recordings;

@@ -59,6 +59,55 @@ TEST(TranscriptFormats, OfTwoWords) {
             "a b/c d.wav\t3662.000\t3662.500\t<b>\t0.250000\n");
 }
 
+TEST(TranscriptFormats, TextGridsHaveNoGapsAndNoOverlaps) {
+  EXPECT_EQ(text_of({{"a \"b\"", 0.5, 1}, {"c", 1, 1.25}}, TranscriptFormat::textgrid, 2),
+            R"(File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 2.000000
+tiers? <exists>
+size = 1
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "words"
+        xmin = 0
+        xmax = 2.000000
+        intervals: size = 4
+        intervals [1]:
+            xmin = 0.000000
+            xmax = 0.500000
+            text = ""
+        intervals [2]:
+            xmin = 0.500000
+            xmax = 1.000000
+            text = "a ""b"""
+        intervals [3]:
+            xmin = 1.000000
+            xmax = 1.250000
+            text = "c"
+        intervals [4]:
+            xmin = 1.250000
+            xmax = 2.000000
+            text = ""
+)");
+  // Tokens of one frame share it, and one that lasts until behind the next's start ends there.
+  Transcript spoken;
+  for (const auto& [start, end] :
+       std::vector<std::pair<double, double>>{{0, 0.08}, {0, 0.08}, {0.08, 0.4}, {0.16, 0.24}})
+    spoken.tokens.push_back({.id = 0, .piece = "x", .start = start, .end = end});
+  TranscribedFile file;
+  file.transcript = spoken;
+  file.with_tokens = true;
+  const std::string text = formatted(file, TranscriptFormat::textgrid);
+  for (const char* bounds : {"xmin = 0.000000\n            xmax = 0.040000",
+                             "xmin = 0.040000\n            xmax = 0.080000",
+                             "xmin = 0.080000\n            xmax = 0.160000",
+                             "xmin = 0.160000\n            xmax = 0.240000"})
+    EXPECT_NE(text.find(bounds), std::string::npos) << bounds << "\n" << text;
+}
+
 TEST(TranscriptFormats, OfNothing) {
   EXPECT_EQ(text_of({}, TranscriptFormat::txt), "\n");
   EXPECT_EQ(text_of({}, TranscriptFormat::srt), "");

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "models/checkpoint/tensor_data.h"
 
@@ -33,7 +34,9 @@ const OptionTable<AesOptions>& AesOptions::table() {
              "how much worse than its hypothesis' best a label may be, in ln p", 0, 1e4),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      blank_penalty_option(&O::blank_penalty),
       option("lm", &O::lm, "language model, added to the tokens that were chosen",
              greedy_lm_options()),
   }};
@@ -89,6 +92,7 @@ Description Aes::describe() const {
 
 void Aes::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
   if (options_.lm && options_.lm->alpha != 0) lm_ = load_lm(*options_.lm, *model)->to(at::kCPU);
   transducer_.emplace(std::move(model), Transducer::Options{});

@@ -29,6 +29,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
@@ -43,7 +44,9 @@ struct AesOptions {
   double expansion_gamma = 2.3;  // natural logarithm
   bool score_norm = true;        // rank by score / (tokens + 1)
   int64_t nbest = 1;
-  double temperature = 1;  // logits are divided by it
+  std::optional<MbrOptions> mbr;
+  double temperature = 1;    // logits are divided by it
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
   std::optional<LmOptions> lm;
 
   static const OptionTable<AesOptions>& table();

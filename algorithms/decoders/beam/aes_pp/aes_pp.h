@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
@@ -45,6 +46,7 @@ struct AesPpOptions {
   double expansion_gamma = 2.3;  // natural logarithm
   bool score_norm = true;        // rank by score / (tokens + 1)
   int64_t nbest = 1;
+  std::optional<MbrOptions> mbr;
   double temperature = 1;  // logits are divided by it
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
   /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
@@ -54,6 +56,7 @@ struct AesPpOptions {
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
   std::string kernels = "operators";     // of LibTorch, or "fused": see FusedFrame
   std::string loop = "host";             // "host", "graph": see LoopForm
 

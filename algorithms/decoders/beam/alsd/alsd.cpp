@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
@@ -16,7 +17,9 @@ const OptionTable<AlsdOptions>& AlsdOptions::table() {
              "most tokens of a result; 0: by max_target_ratio", 0),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -33,6 +36,7 @@ Description Alsd::describe() const {
 
 void Alsd::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
   transducer_.emplace(std::move(model), Transducer::Options{});
 }

@@ -24,6 +24,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/transducer/transducer.h"
 
@@ -35,7 +36,9 @@ struct AlsdOptions {
   int64_t max_target_abs = 0;   // U_max itself, unless 0
   bool score_norm = true;       // rank by score / (tokens + 1)
   int64_t nbest = 1;
-  double temperature = 1;  // logits are divided by it
+  std::optional<MbrOptions> mbr;
+  double temperature = 1;    // logits are divided by it
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
 
   static const OptionTable<AlsdOptions>& table();
 };

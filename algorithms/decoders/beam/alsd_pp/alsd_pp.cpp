@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
@@ -16,6 +17,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
              "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       option("merge_finished", &O::merge_finished,
              "TDT: add up equal texts that end at different frames"),
@@ -26,6 +28,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely",
              beam_boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
       option("kernels", &O::kernels, "a step as LibTorch operators or as fused kernels",
              {"operators", "fused"}),
       option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
@@ -91,6 +94,7 @@ Description AlsdPp::describe() const {
 
 void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
   prepare_fusion(*model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/host_beam.h"
@@ -43,10 +44,12 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
              "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("lm", &O::lm, "language model, added to the score of every new token",
              ctc_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
       option("lm_end", &O::lm_end, "let the language model score the end of the text"),
       option("kernels", &O::kernels,
              "a frame as LibTorch operators, or all frames as one fused kernel",
@@ -98,6 +101,7 @@ Description CtcBeam::describe() const {
 
 void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
   prepare_fusion(*model, limits);
   model_ = std::move(model);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
@@ -33,9 +34,11 @@ struct CtcBeamOptions {
   double temperature = 1;      // logits are divided by it
   bool score_norm = false;     // rank by score / (tokens + 1)
   int64_t nbest = 1;
+  std::optional<MbrOptions> mbr;
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"
   std::string loop = "host";          // "host", "graph": see LoopForm

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
@@ -100,6 +101,7 @@ const OptionTable<CtcGreedyOptions>& CtcGreedyOptions::table() {
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -163,7 +165,9 @@ Description CtcGreedy::describe() const {
   using Exactness = Description::Exactness;
   return {"ctc_greedy",
           Head::ctc,
-          uses_lm(options_.lm) || is_biased() ? Exactness::approximate : Exactness::exact,
+          uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
+              ? Exactness::approximate
+              : Exactness::exact,
           {"ctc"},
           "logprob",
           /*streams=*/true};
@@ -171,6 +175,7 @@ Description CtcGreedy::describe() const {
 
 void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
   prepare_bias(*model_, limits);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/blank_penalty.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
@@ -36,6 +37,7 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -80,7 +82,8 @@ Description FrameLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"frame_looping",
           Head::transducer,
-          options_.compatibility == "nemo" || uses_lm(options_.lm) || is_biased()
+          options_.compatibility == "nemo" || uses_lm(options_.lm) || is_biased() ||
+                  options_.blank_penalty != 0
               ? Exactness::approximate
               : Exactness::exact,
           {"rnnt", "tdt"},
@@ -90,6 +93,7 @@ Description FrameLooping::describe() const {
 
 void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   if (options_.loop != "host" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
   if (options_.loop != "host" && options_.host_reads != "flag")

@@ -139,7 +139,8 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
     const int here = min(slots, candidates - first);
     for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
       const MaxKey* key = keys + first * window + i;
-      const MaxKey best = __ldcg(key), sum = s.bias.any() ? __ldcg(key + 2 * s.key_rows) : best;
+      const MaxKey best = __ldcg(key),
+                   sum = s.bonus != nullptr ? __ldcg(key + 2 * s.key_rows) : best;
       // sum 0: no token is allowed.
       const bool blank = index_of(best) == s.model.blank || sum == 0;
       tokens[i] = blank ? max_key_of_rank(best >> 32, s.model.blank) : sum;
@@ -184,48 +185,72 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
 }
 
 // -------------------------------------------------------------------------------------------------
-// Contextual biasing within the phases of a search: the bonuses of all rows (row_bias_view.h).
+// Contextual biasing and language model within the phases of a search: the bonuses of all rows
+// (row_bias_view.h, row_lm_view.h).
+
+constexpr int32_t kStartOfSentence = 1;  // NgramLm::initial_states()
+constexpr int kTokensAtOnce = 8;         // of a thread
 
 /// At the start of utterances or pieces, by the last blocks first: those have the least to do for
 /// the frames. Not inlined, as it would take registers from the search.
-__device__ __noinline__ inline void start_bias(const Search& s) {
+__device__ __noinline__ inline void start_bonuses(const Search& s) {
   const BiasView& bias = s.bias;
+  const CudaBlock<kThreads> block{};
   const int last = gridDim.x - 1;
   for (int b = last - static_cast<int>(blockIdx.x); b < s.batch; b += last + 1) {
     if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
-    const int root = bias.roots == nullptr ? 0 : bias.roots[b];
-    const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;
-    const bool* forbidden = bias.forbidden == nullptr
-                                ? nullptr
-                                : bias.forbidden + static_cast<size_t>(b) * s.model.blank;
-    start_row(CudaBlock<kThreads>{}, bias.trees, root, state, forbidden, s.model.blank,
-              bias.row(b, s.model.blank));
+    if (bias.any()) {
+      const int root = bias.roots == nullptr ? 0 : bias.roots[b];
+      const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;
+      const bool* forbidden = bias.forbidden == nullptr
+                                  ? nullptr
+                                  : bias.forbidden + static_cast<size_t>(b) * s.model.blank;
+      start_row(block, bias.trees, root, state, forbidden, s.model.blank,
+                bias.row(b, s.model.blank));
+    }
+    if (!s.lm.any()) continue;
+    change_lm_state<kTokensAtOnce>(block, s.lm.model, s.lm_row(b), [&] {
+      return s.lm.carried == nullptr ? kStartOfSentence : s.lm.carried[b];
+    });
   }
 }
 
-/// Row b has found `token`. Not inlined, as it would take registers from the search.
-__device__ __noinline__ inline void follow_token(const BiasView& bias, int vocabulary, int b,
-                                                 int token, bool whole) {
-  const int root = bias.roots[b];
+/// Row b has found `token`: the bonus of biasing. Not inlined, as it would take registers from the
+/// search.
+__device__ __noinline__ inline void follow_in_trees(const BiasView& bias, int vocabulary, int b,
+                                                    int token, bool whole) {
+  const int root = bias.roots == nullptr ? 0 : bias.roots[b];
   if (root == 0) return;  // no tree: what it adds stays
   const RowBiasView row = bias.row(b, vocabulary);
   const BlockOrWarp<kThreads> group{whole};
-  const int state = change_state<8>(group, bias.trees, root, vocabulary, row,
-                                    [&] { return row.state_after(token, root); });
+  const int state = change_state<kTokensAtOnce>(group, bias.trees, root, vocabulary, row,
+                                                [&] { return row.state_after(token, root); });
   if (bias.carried != nullptr && group.thread() == 0) bias.carried[b] = state - root;
+}
+
+/// Then that of the language model, which adds to it. Not inlined either.
+__device__ __noinline__ inline void follow_in_lm(const Search& s, int b, int token, bool whole) {
+  const RowLmView row = s.lm_row(b);
+  const BlockOrWarp<kThreads> group{whole};
+  const int state = change_lm_state<kTokensAtOnce>(group, s.lm.model, row,
+                                                   [&] { return row.state_after(token); });
+  if (s.lm.carried != nullptr && group.thread() == 0) s.lm.carried[b] = state;
 }
 
 /// The rows that found a token, by the blocks from `busy` on, which have nothing else to do; if
 /// there are none, by all: a block for each row, or a warp where they are many.
-__device__ inline void advance_bias(const Search& s, const Rows& rows, int busy) {
-  if (s.bias.roots == nullptr) return;
+__device__ inline void advance_bonuses(const Search& s, const Rows& rows, int busy) {
+  if (s.bias.roots == nullptr && !s.lm.any()) return;
   const int grid = gridDim.x, first = busy < grid ? busy : 0, blocks = grid - first;
   const bool whole = rows.counts[kFound] <= blocks;
   int i = static_cast<int>(blockIdx.x) - first;
   if (i < 0) return;
   if (!whole) i += static_cast<int>(threadIdx.x) / kWarpSize * blocks;
-  for (; i < rows.counts[kFound]; i += kWarps * blocks)
-    follow_token(s.bias, s.model.blank, rows[i].found, rows[rows[i].found].label, whole);
+  for (; i < rows.counts[kFound]; i += kWarps * blocks) {
+    const int b = rows[i].found, token = rows[b].label;
+    follow_in_trees(s.bias, s.model.blank, b, token, whole);
+    if (s.lm.any()) follow_in_lm(s, b, token, whole);
+  }
 }
 
 }  // namespace rtfx::fused

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
@@ -240,8 +241,10 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
              "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
              65536),
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -289,13 +292,13 @@ struct FusedLooping::Prepared {
   void require_rows(int64_t rows) const;
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths,
-                           const DeviceBias& bias);
-  void lay_out(fused::Search& search);
+                           const DeviceBias& bias, const GreedyLm& lm);
+  void lay_out(fused::Search& search, bool biased);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
   void predict_start();
   /// The state of rows at the start of their utterances.
-  RowState start_state(int64_t rows) const;
+  RowState start_state(int64_t rows, const GreedyLm& lm) const;
   void record();
 };
 
@@ -309,8 +312,8 @@ void FusedLooping::Prepared::require_rows(int64_t rows) const {
 }
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
-                                                 const at::Tensor& lengths,
-                                                 const DeviceBias& bias) {
+                                                 const at::Tensor& lengths, const DeviceBias& bias,
+                                                 const GreedyLm& lm) {
   fused::Search s{};
   s.model = weights.view();
   s.batch = static_cast<int>(frames.size(0));
@@ -320,12 +323,16 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   s.max_window = static_cast<int>(options.window);
   s.min_window = std::min(kLeastWindow, s.max_window);
   s.key_rows = std::max(s.row_budget, s.min_window * s.batch);
-  s.key_kinds = bias.has_any() ? 3 : 2;
+  s.key_kinds = bias.has_any() || lm ? 3 : 2;
   if (bias.has_models()) {
     s.bias.trees = bias.models->view();
     s.bias.roots = data_of<int32_t>(bias.roots);
   }
   if (bias.forbidden.defined()) s.bias.forbidden = data_of<bool>(bias.forbidden);
+  if (lm) {
+    s.lm.model = lm.model->view();
+    s.lm.alpha = static_cast<float>(lm.alpha);
+  }
   s.capacity = static_cast<int>(std::max<int64_t>(1, s.frames * options.max_symbols));
   s.frames_in = frames.const_data_ptr();
   s.frame_bytes = static_cast<int>(frames.size(2) * frames.element_size());
@@ -333,11 +340,11 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   s.totals = totals.mutable_data_ptr<int>();
   if (state_after_start.defined())
     s.state_after_start = static_cast<const uint4*>(state_after_start.const_data_ptr());
-  lay_out(s);
+  lay_out(s, bias.has_any());
   return s;
 }
 
-void FusedLooping::Prepared::lay_out(fused::Search& s) {
+void FusedLooping::Prepared::lay_out(fused::Search& s, bool biased) {
   using namespace fused;
   const int64_t b = s.batch, layers = s.model.layers;
   const int64_t element = s.model.precision == Precision::fp32 ? 4 : 2;
@@ -351,11 +358,12 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const size_t keys = layout.add<MaxKey>(int64_t{3} * s.key_kinds * s.key_rows);
   const size_t rows = layout.add<char>(row_bytes(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
-  const bool biased = s.key_kinds == 3;
   const int64_t tokens = biased ? b * s.model.blank : 0;
+  const int64_t lm_tokens = s.lm.any() ? b * s.model.blank : 0;
   const size_t added = layout.add<float>(tokens), root_added = layout.add<float>(tokens);
   const size_t to = layout.add<int32_t>(tokens), own_to = layout.add<int32_t>(tokens);
   const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
+  const size_t lm_bonus = layout.add<float>(lm_tokens), lm_next = layout.add<int32_t>(lm_tokens);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // first the old one back
     memory = bytes_on(device, layout.bytes());
@@ -370,6 +378,11 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
         reinterpret_cast<float*>(base + added),      reinterpret_cast<float*>(base + root_added),
         reinterpret_cast<int32_t*>(base + to),       reinterpret_cast<int32_t*>(base + own_to),
         reinterpret_cast<int32_t*>(base + own_arcs), false};
+    s.bonus = s.bias.first.added;
+  }
+  if (s.lm.any()) {
+    s.bonus = s.lm.bonus = reinterpret_cast<float*>(base + lm_bonus);
+    s.lm.next = reinterpret_cast<int32_t*>(base + lm_next);
   }
 
   if (!flags.defined() || flags.size(0) < 2 + b)
@@ -383,21 +396,24 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
 void FusedLooping::Prepared::predict_start() {
   const auto length = at::ones({1}, at::TensorOptions(at::kLong).device(device));
   const at::Tensor frames = weights.frames_in(frame);
-  const fused::Search s = new_search(frames, length, {});
+  const fused::Search s = new_search(frames, length, {}, {});
   kernels.set(search_pointer(), s, stream());
   kernels.start(search_pointer(), stream());
   kernels.predict(search_pointer(), stream());
   state_after_start = memory.narrow(0, 0, s.state_bytes).clone();
 }
 
-RowState FusedLooping::Prepared::start_state(int64_t rows) const {
+RowState FusedLooping::Prepared::start_state(int64_t rows, const GreedyLm& lm) const {
   const int blank = weights.view().blank;
   const fused::CarriedRow row{0, blank, blank, -1, 0, 1, 0, 0};
   const auto bytes = static_cast<int64_t>(sizeof(row));
   const at::Tensor one = at::empty({1, bytes}, at::kByte);
   std::memcpy(one.mutable_data_ptr(), &row, sizeof(row));
-  return {at::zeros({rows}, totals.options()), state_after_start.unsqueeze(0).repeat({rows, 1}),
-          one.to(device).repeat({rows, 1})};
+  RowState state = {at::zeros({rows}, totals.options()),
+                    state_after_start.unsqueeze(0).repeat({rows, 1}),
+                    one.to(device).repeat({rows, 1})};
+  if (lm) state.push_back(lm.model->initial_states(rows));
+  return state;
 }
 
 void FusedLooping::Prepared::record() {
@@ -424,14 +440,19 @@ FusedLooping::~FusedLooping() = default;
 
 Description FusedLooping::describe() const {
   using Exactness = Description::Exactness;
-  return {
-      "fused_looping", Head::transducer, is_biased() ? Exactness::approximate : Exactness::exact,
-      {"rnnt", "tdt"}, "logit",
-      /*streams=*/true};
+  return {"fused_looping",
+          Head::transducer,
+          uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
+              ? Exactness::approximate
+              : Exactness::exact,
+          {"rnnt", "tdt"},
+          "logit",
+          /*streams=*/true};
 }
 
 void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   if (!model->device.is_cuda())
     throw UserError("fused_looping", "needs a GPU", "use label_looping, or --device cuda");
   const c10::cuda::CUDAGuard guard(model->device);
@@ -441,6 +462,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (options_.loop == "graph" &&
       LoopForm::available("graph", model->device, "fused_looping") == "host")
     options_.loop = "host";
+  lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
   prepared_ = std::make_unique<Prepared>(*model, options_);
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
@@ -455,7 +477,8 @@ std::unique_ptr<Streams> FusedLooping::streams(const StreamLimits& limits) {
       greedy_in_pieces(/*takes_biases=*/true, [](const at::Tensor& frames) { return frames; },
                        p.frame,
                        [this](const EncodedBatch& batch, Loops&, RowState& state) {
-                         if (state.empty()) state = prepared_->start_state(batch.frames.size(0));
+                         if (state.empty())
+                           state = prepared_->start_state(batch.frames.size(0), lm_);
                          return search(batch, &state);
                        }),
       limits);
@@ -469,11 +492,12 @@ Hypotheses FusedLooping::search(const EncodedBatch& batch, RowState* piece) {
   const cudaStream_t stream = p.stream();
   const at::Tensor frames = p.weights.frames_in(batch.frames);
   bias_.select(batch);
-  fused::Search s = p.new_search(frames, batch.lengths, bias_.rows(batch.frames.size(0)));
+  fused::Search s = p.new_search(frames, batch.lengths, bias_.rows(batch.frames.size(0)), lm_);
   if (piece != nullptr) {
     s.bias.carried = (*piece)[0].mutable_data_ptr<int32_t>();
     s.carried_state = static_cast<char*>((*piece)[1].mutable_data_ptr());
     s.carried_rows = static_cast<fused::CarriedRow*>((*piece)[2].mutable_data_ptr());
+    if (lm_) s.lm.carried = (*piece)[3].mutable_data_ptr<int32_t>();
   }
   const Output output(s, p.device);
 

@@ -14,9 +14,10 @@
 // therefore one launch. Values are rounded to the model's dtype where LibTorch's operators round,
 // so results differ from those of label_looping only by the order of sums.
 //
-// Boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h. When a row has a new
-// token, their bonus for each token of the vocabulary is written to memory, beside the update of
-// the prediction network. The joint phase adds it when it looks for the best token.
+// A language model, boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h.
+// When a row has a new token, their bonus for each token of the vocabulary is written to memory,
+// beside the update of the prediction network, by blocks that have nothing else to do. The joint
+// phase adds it when it looks for the best token (row_bias_view.h, row_lm_view.h).
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@
 
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/biasing/biased_decoder.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/streams.h"
 
 namespace rtfx {
@@ -35,17 +37,19 @@ struct FusedLoopingOptions {
   int64_t window = 8;               // most frames per row and step
   int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
   int64_t max_symbols = 10;         // tokens per frame
+  std::optional<LmOptions> lm;      // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, see DeviceBias
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
 
   static const OptionTable<FusedLoopingOptions>& table();
 };
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
-/// start. counters() waits. Scores are logits, with what phrases added. Takes no language model:
-/// label_looping does. With phrases or forbidden tokens a row's working memory has 16 bytes more
-/// for each token of the vocabulary. Batches share working memory, which grows to that of the
-/// largest: decode them on one stream.
+/// start. counters() waits. Scores are logits, with what language model and phrases added. For each
+/// token of the vocabulary, a row's working memory has 16 bytes more with phrases or forbidden
+/// tokens, and 8 more with a language model. Batches share working memory, which grows to that of
+/// the largest: decode them on one stream.
 class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
  public:
   explicit FusedLooping(Options options);
@@ -64,11 +68,12 @@ class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
 
  private:
   struct Prepared;
-  /// `piece`, unless null: BiasView::carried, rows' states (Search::carried_state) and CarriedRow,
-  /// read and written.
+  /// `piece`, unless null: BiasView::carried, rows' states (Search::carried_state), CarriedRow and,
+  /// with a language model, LmView::carried; read and written.
   Hypotheses search(const EncodedBatch& batch, RowState* piece);
 
   std::unique_ptr<Prepared> prepared_;
+  GreedyLm lm_;
   HostReads host_;
 };
 

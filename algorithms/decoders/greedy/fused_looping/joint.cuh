@@ -42,7 +42,7 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
-/// Loads the bonus of this lane's outputs of a tile for its two frames, as [column][half]; see
+/// Loads Search::bonus of this lane's outputs of a tile for its two frames, as [column][half]; see
 /// total(). `owner` is the row of the frame of column lane / 4, or -1.
 __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&bonus)[2][2]) {
   const int lane = threadIdx.x % kWarpSize;
@@ -50,11 +50,11 @@ __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&
   for (int odd = 0; odd < 2; ++odd) {
     const int b = __shfl_sync(0xffffffffu, owner, (lane % 4 * 2 + odd) * 4);
     if (b < 0) continue;
-    const RowBiasView row = s.bias.row(b, s.model.blank);
+    const float* const row = s.bonus + static_cast<size_t>(b) * s.model.blank;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
-      if (output < s.model.blank) bonus[odd][half] = row(output);
+      if (output < s.model.blank) bonus[odd][half] = load_written(row + output);
     }
   }
 }
@@ -249,7 +249,7 @@ struct JointShare {
   __device__ int group() const { return blockIdx.x % group_blocks; }
 };
 
-/// kBiased: what Search::bias adds counts.
+/// kBiased: Search::bonus counts.
 template <class T, bool kBiased>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {

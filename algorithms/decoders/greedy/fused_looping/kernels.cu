@@ -56,7 +56,7 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
-/// kBiased: with what Search::bias adds. A kernel of its own, so that searches without have all
+/// kBiased: with Search::bonus. A kernel of its own, so that searches without have all
 /// registers.
 template <class T, bool kBiased>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Resident resident;
   GridBarrier barrier{s.barrier};
   start_states(s);
-  if constexpr (kBiased) start_bias(s);
+  if constexpr (kBiased) start_bonuses(s);
   project_frames<T>(s);
   barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
-      if constexpr (kBiased) advance_bias(s, rows, look_up_busy<T>(s, rows));
+      if constexpr (kBiased) advance_bonuses(s, rows, look_up_busy<T>(s, rows));
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], scratch, [&] {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       // Blocks that have nothing to project do this, since they need not wait.
       if constexpr (kBiased)
-        advance_bias(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
+        advance_bonuses(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
       barrier.wait();
       project<T>(s, rows, resident.projection, scratch);
     }
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
-  if (search->bias.any()) start_bias(*search);
+  if (search->bonus != nullptr) start_bonuses(*search);
   project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) joint_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory);
-  if (search->bias.any()) {
+  if (search->bonus != nullptr) {
     evaluate_joint<T, true>(*search, search->rows, Tiles{}, scratch);
   } else {
     evaluate_joint<T, false>(*search, search->rows, Tiles{}, scratch);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search)
   await_previous();
   extern __shared__ uint4 memory[];
   const Rows& rows = search->rows;
-  advance_bias(*search, rows, ProjectShare(search->model.projection).busy(found_columns(rows)));
+  advance_bonuses(*search, rows, ProjectShare(search->model.projection).busy(found_columns(rows)));
   project<T>(*search, rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
@@ -154,7 +154,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
   look_up<T>(*search, search->rows);
-  advance_bias(*search, search->rows, look_up_busy<T>(*search, search->rows));
+  advance_bonuses(*search, search->rows, look_up_busy<T>(*search, search->rows));
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ int64_t PersistentKernel::max_rows() const {
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
   // Cooperative: the barriers need all blocks at once.
   const void* arguments[] = {&search, &shared_bytes_};
-  const void* kernel = kernels_[search.bias.any()];
+  const void* kernel = kernels_[search.bonus != nullptr ? 1 : 0];
   RTFX_CUDA(cudaLaunchCooperativeKernel(kernel, blocks_, kThreads, const_cast<void**>(arguments),
                                         shared_bytes_, stream));
 }

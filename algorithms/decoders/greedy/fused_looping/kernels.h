@@ -10,7 +10,7 @@ namespace rtfx::fused {
 
 /// The kernels for one element type of weights and states.
 struct ElementKernels {
-  /// The whole search; bytes of a block's shared memory. [1]: with what Search::bias adds.
+  /// The whole search; bytes of a block's shared memory. [1]: with Search::bonus.
   void (*search[2])(Search, int);
   // The phases of a step, and what comes before the first.
   void (*start)(const Search*);
@@ -30,7 +30,7 @@ class PersistentKernel {
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
-  const void* kernels_[2];  // [1]: with what Search::bias adds
+  const void* kernels_[2];  // [1]: with Search::bonus
   int blocks_;
   int shared_bytes_;  // of a block, all that the GPU gives
 };

@@ -35,8 +35,6 @@ struct RowBiasView {
   int32_t* own_arcs;  // [2] first and end of the arcs that own_to is of; -1 in the root
   bool masked;        // tokens may be forbidden
 
-  /// The bonus of `token`.
-  RTFX_DEVICE float operator()(int32_t token) const { return load_written(added + token); }
   /// The state of the trees after `token`.
   RTFX_DEVICE int32_t state_after(int32_t token, int32_t root) const {
     const int32_t from_root = load_written(to + token), from_own = load_written(own_to + token);

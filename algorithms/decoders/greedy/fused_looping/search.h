@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
+#include "algorithms/decoders/greedy/fused_looping/row_lm_view.h"
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/activation.h"
@@ -138,6 +139,17 @@ struct BiasView {
   }
 };
 
+/// The language model of all rows (greedy_fusion.h).
+struct LmView {
+  NgramView model;
+  float alpha;       // 0: there is none
+  float* bonus;      // [B][V], see RowLmView
+  int32_t* next;     // [B][V]
+  int32_t* carried;  // [B] states from piece to piece; nullptr: no pieces
+
+  RTFX_HOST_DEVICE bool any() const { return alpha != 0; }
+};
+
 /// One batch.
 struct Search {
   Model model;
@@ -161,9 +173,12 @@ struct Search {
   CarriedRow* carried_rows;  // [B]
 
   BiasView bias;
+  LmView lm;
+  const float* bonus;  // [B][V] of both together, what tokens have beside their logits; nullptr:
+                       // neither takes part
 
   // [3][key_kinds][key_rows], of each frame of a step: the best of tokens and blank, the best
-  // duration, and with a bias the best token with what is added to it.
+  // duration, and with a bonus the best token with what is added to it.
   MaxKey* keys;
   int key_kinds, key_rows;
   Rows rows;  // of the graph's kernels; the persistent kernel has its own
@@ -181,6 +196,12 @@ struct Search {
   float* scores;         // [B]
   bool* nan;             // [B]
   int* totals;           // [kCounts] of the whole search
+
+  RTFX_HOST_DEVICE RowLmView lm_row(int b) const {
+    const int64_t tokens = int64_t{b} * model.blank;
+    return {lm.bonus + tokens, lm.next + tokens, bias.any() ? bias.first.added + tokens : nullptr,
+            lm.alpha};
+  }
 };
 
 }  // namespace rtfx::fused

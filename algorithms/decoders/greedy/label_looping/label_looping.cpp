@@ -4,6 +4,7 @@
 #include <torch/jit.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 
@@ -170,6 +171,7 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -230,7 +232,9 @@ Description LabelLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"label_looping",
           Head::transducer,
-          uses_lm(options_.lm) || is_biased() ? Exactness::approximate : Exactness::exact,
+          uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
+              ? Exactness::approximate
+              : Exactness::exact,
           {"rnnt", "tdt"},
           options_.score_kind,
           /*streams=*/true};
@@ -238,6 +242,7 @@ Description LabelLooping::describe() const {
 
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
   transducer_.emplace(

@@ -67,6 +67,7 @@ struct LabelLoopingOptions {
   std::optional<LmOptions> lm;  // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, likewise
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
 
   static const OptionTable<LabelLoopingOptions>& table();
 };

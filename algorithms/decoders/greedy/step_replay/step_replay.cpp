@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
 #include "base/gpu/rounding.h"
 #include "base/nvtx.h"
@@ -219,6 +220,7 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
       option("loop", &O::loop, "steps launched anew, replayed as graphs, and with one upload each",
              {"host", "replay", "coalesced"}),
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -254,12 +256,18 @@ struct StepReplay::Row {
 };
 
 Description StepReplay::describe() const {
-  return {"step_replay", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
+  using Exactness = Description::Exactness;
+  return {"step_replay",
+          Head::transducer,
+          options_.blank_penalty != 0 ? Exactness::approximate : Exactness::exact,
+          {"rnnt", "tdt"},
+          "logit"};
 }
 
 void StepReplay::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
-  transducer_.emplace(std::move(model), Transducer::Options{});
+  transducer_.emplace(with_blank_penalty(std::move(model), options_.blank_penalty),
+                      Transducer::Options{});
   if (limits.max_batch > 0) steps_for(limits.max_batch);
 }
 

@@ -159,6 +159,7 @@ namespace rtfx {
 struct StepReplayOptions {
   std::string loop = "coalesced";  // "host" (launched anew), "replay", "coalesced"
   int64_t max_symbols = 10;        // tokens per frame
+  double blank_penalty = 0;        // of the logits, see blank_penalty.h
 
   static const OptionTable<StepReplayOptions>& table();
 };

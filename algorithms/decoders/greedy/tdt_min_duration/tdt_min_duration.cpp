@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
@@ -15,6 +16,7 @@ const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
       option("score_kind", &O::score_kind, "what a score sums over the tokens",
              {"logit", "logprob"}),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -25,16 +27,16 @@ const Register<TdtMinDuration> registered{
 }
 
 Description TdtMinDuration::describe() const {
-  return {"tdt_min_duration",
-          Head::transducer,
-          Description::Exactness::approximate,
-          {"tdt"},
-          options_.score_kind};
+  return {"tdt_min_duration",   Head::transducer, Description::Exactness::approximate, {"tdt"},
+          options_.score_kind,
+          /*streams=*/false,
+          /*has_own_rule=*/true};
 }
 
 void TdtMinDuration::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
-  transducer_.emplace(std::move(model), Transducer::Options{false, false, options_.score_kind});
+  transducer_.emplace(with_blank_penalty(std::move(model), options_.blank_penalty),
+                      Transducer::Options{false, false, options_.score_kind});
 }
 
 Counters TdtMinDuration::counters() const {

@@ -19,6 +19,7 @@ namespace rtfx {
 struct TdtMinDurationOptions {
   int64_t max_symbols = 10;
   std::string score_kind = "logit";
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
 
   static const OptionTable<TdtMinDurationOptions>& table();
 };

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
@@ -226,6 +227,7 @@ const OptionTable<CtcLexiconCpuOptions>& CtcLexiconCpuOptions::table() {
       option("beam", &O::beam, "costs above the best that are kept, in scaled units", 1e-3, 1e9),
       option("beam_size", &O::beam_size, "hypotheses that are kept at a frame", 1),
       option("beam_tokens", &O::beam_tokens, "tokens of a frame that are tried", 1),
+      blank_penalty_option(&O::blank_penalty),
       option("threads", &O::threads, "at most so many of the program's threads; 0: all", 0),
   }};
   return table;
@@ -255,7 +257,7 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
   searches_.clear();
   lm_.emplace(grammar_transducer(options_.lm, word_labels(lexicon), backoff, &dropped), backoff);
   tree_.emplace(lexicon, *lm_);
-  model_ = std::move(model);
+  model_ = with_blank_penalty(std::move(model), options_.blank_penalty);
   const PrefixSearchLimits beam{static_cast<float>(options_.beam), options_.beam_size,
                                 options_.beam_tokens};
   const int64_t all = at::get_num_threads();

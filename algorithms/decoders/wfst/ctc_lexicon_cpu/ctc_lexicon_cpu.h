@@ -120,7 +120,8 @@ struct CtcLexiconCpuOptions {
   double acoustic_scale = 1 / 0.55;
   double beam = 17;
   int64_t beam_size = 500, beam_tokens = 32;
-  int64_t threads = 0;  // upper bound of the number of threads; 0: all threads of LibTorch
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  int64_t threads = 0;       // upper bound of the number of threads; 0: all threads of LibTorch
 
   static const OptionTable<CtcLexiconCpuOptions>& table();
 };

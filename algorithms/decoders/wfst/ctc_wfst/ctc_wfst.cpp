@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
@@ -189,7 +190,7 @@ void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
     throw UserError("ctc_wfst", "needs a GPU", "use ctc_wfst_cpu, or --device cuda");
   const c10::cuda::CUDAGuard guard(model->device);
   const WfstGraph graph = load_graph(options_, *model);
-  model_ = std::move(model);
+  model_ = with_blank_penalty(std::move(model), options_.blank_penalty);
   memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
   memory_->make_workspaces(std::max<int64_t>(1, limits.max_batch));
   phased_.reset();

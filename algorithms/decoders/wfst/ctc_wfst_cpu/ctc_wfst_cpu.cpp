@@ -7,6 +7,7 @@
 #include <limits>
 #include <tuple>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -296,7 +297,7 @@ void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limit
   require_model_kind(describe(), *model);
   graph_ = load_graph(options_, *model);
   boosting_ = load_boosting(options_, *graph_);
-  model_ = std::move(model);
+  model_ = with_blank_penalty(std::move(model), options_.blank_penalty);
   searches_.clear();
   for (int64_t i = 0; i < threads(); ++i)
     searches_.emplace_back(graph_->view(), static_cast<float>(options_.beam), options_.max_active);

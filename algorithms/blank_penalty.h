@@ -1,0 +1,55 @@
+// The blank penalty: a number that a search subtracts from the logit of blank, before it compares
+// labels and before any (log-)softmax. It makes tokens more likely, so fewer of them are missing
+// and more are wrongly inserted.
+//
+//   z_blank := z_blank - penalty
+//
+// Icefall has this rule in all its transducer searches (`logits[:, 0] -= blank_penalty` in
+// egs/librispeech/ASR/pruned_transducer_stateless2/beam_search.py), and sherpa-onnx follows it
+// (`blank_penalty` of its transducer decoders). NeMo's greedy and beam searches have no such
+// option. The rule is about logits and not about log-probabilities, so that the probabilities of a
+// frame still sum to 1: scores and confidences are those of the penalised distribution.
+//
+// A logit is W h + b, so the penalty is subtracted from b once, in a copy of the model's last layer
+// that the decoder is prepared with. A search therefore does not know about it: no form of it takes
+// longer, and all forms, pieces of streams too, agree as they do without a penalty. The sum b -
+// penalty is rounded to the model's dtype. Where a model has several blanks, each is penalised.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/options.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+/// The largest penalty. Far smaller ones already leave no blank, and fp16 holds it.
+inline constexpr double kMaxBlankPenalty = 1e4;
+
+/// The field "blank_penalty" of a decoder's options, 0 by default.
+template <class Options>
+OptionField<Options> blank_penalty_option(double Options::*member) {
+  return option("blank_penalty", member,
+                "is subtracted from the logit of blank: fewer deletions, more insertions", 0,
+                kMaxBlankPenalty);
+}
+
+/// Returns the penalty among a decoder's resolved options; 0 where it has no such option.
+double blank_penalty_of(const nlohmann::json& options);
+
+/// Returns `bias` [N], of the last layer of a head, with the penalty subtracted from the outputs in
+/// [first_blank, blanks_end), in its dtype. It is `bias` itself if the penalty is 0.
+at::Tensor with_blank_penalty(const at::Tensor& bias, int64_t first_blank, int64_t blanks_end,
+                              double penalty);
+
+/// Returns a model whose heads give penalised logits, for decoders to prepare with. All weights but
+/// the biases of the last layers are shared. It has no encoder and no features. It is `model`
+/// itself if the penalty is 0.
+std::shared_ptr<const AcousticModel> with_blank_penalty(std::shared_ptr<const AcousticModel> model,
+                                                        double penalty);
+
+}  // namespace rtfx

@@ -1,0 +1,89 @@
+#include "harness/cli/align.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "harness/cli/transcribe_files.h"
+#include "harness/cli/transcript_printer.h"
+#include "models/load_checkpoint.h"
+#include "speech/aligner.h"
+#include "speech/runtime/device.h"
+#include "speech/transcript/formats.h"
+
+namespace rtfx {
+namespace {
+
+using Texts = std::vector<std::optional<std::string>>;
+
+/// The text of each of `count` inputs: of one, the whole file; of several, a line for each. Throws
+/// UserError where there are more lines or fewer.
+Texts texts_of(const std::filesystem::path& file, size_t count) {
+  const std::string text = read_text(file);
+  if (count == 1) return {text};
+  Texts lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (lines.size() != count) {
+    throw UserError(file.string(),
+                    fmt::format("{} line{} of text for {} recordings", lines.size(),
+                                lines.size() == 1 ? "" : "s", count),
+                    "write one line for each recording, in their order");
+  }
+  return lines;
+}
+
+/// Aligns all inputs. Returns whether each of them has a result.
+bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& inputs) {
+  Texts texts;
+  if (!options.text.empty()) {
+    texts = texts_of(options.text, inputs.size());
+  } else {
+    for (const TranscribeInput& input : inputs) texts.push_back(input.reference);
+  }
+  TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
+                          inputs.size() > 1);
+  const DeviceScope scope(options.threads, options.device, "--device");
+  const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
+  for (const std::string& notice : checkpoint.notices)
+    print_notice(options.model.string() + ": " + notice);
+  const Head head = alignment_head(checkpoint.config, head_named(options.head, "--head"), "--head");
+  const std::shared_ptr<const AcousticModel> model =
+      AcousticModel::build(checkpoint, scope.device(), parse_dtypes(options.dtype, "--dtype"));
+  Aligner aligner(model, {.head = head,
+                          .batch_size = options.batch_size,
+                          .long_above = options.long_above,
+                          .chunk_seconds = options.chunk,
+                          .context_seconds = options.context,
+                          .band_seconds = options.band,
+                          .pause = options.pause});
+  std::vector<Recording> recordings;
+  for (const TranscribeInput& input : inputs)
+    recordings.push_back({input.label(), input.audio, input.segment});
+  TranscriptPrinter printer({.command = "align", .with_tokens = options.tokens}, inputs, writer);
+  printer.print_end(aligner.run(recordings, texts, printer));
+  return printer.failed() == 0;
+}
+
+}  // namespace
+
+int align(const AlignOptions& options) {
+  bool listed = true;
+  ScratchFolder scratch;
+  const auto inputs = transcribe_inputs(options.files, track_choice(options.channel, options.track),
+                                        scratch, [&](const UserError& error) {
+                                          print_failure(error.what());
+                                          listed = false;
+                                        });
+  return align_all(options, inputs) && listed ? kOk : kFailed;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,11 @@
+// The subcommands that turn recordings into transcripts: `rtfx transcribe` and `rtfx align`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace rtfx {
+
+/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+void add_speech_commands(CLI::App& app, int& code);
+
+}  // namespace rtfx

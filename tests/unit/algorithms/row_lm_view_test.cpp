@@ -1,0 +1,108 @@
+// The scores and states of a language model that the fused greedy kernels keep for each row,
+// computed by threads of the CPU: equal to the model's own along random texts, with and without
+// what biasing adds.
+#include "algorithms/decoders/greedy/fused_looping/row_lm_view.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
+#include "tests/support/greedy_lm_cases.h"
+#include "tests/support/threaded_block.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+using fused::kNever;
+using fused::RowLmView;
+
+class Row {
+ public:
+  Row(int64_t vocabulary, float alpha, const float* added)
+      : bonus_(vocabulary, 7.0f), next_(vocabulary, 7), added_(added), alpha_(alpha) {}
+
+  RowLmView view() { return {bonus_.data(), next_.data(), added_, alpha_}; }
+
+  /// Brings it into the state that find_state() gives; the new state.
+  template <class FindState>
+  int32_t change(const NgramView& lm, const FindState& find_state) {
+    std::atomic<int32_t> state = -1;
+    ThreadedBlock::Shared shared(3);
+    std::vector<std::jthread> running;
+    for (int32_t thread = 0; thread < 3; ++thread) {
+      running.emplace_back([&, thread] {
+        state = fused::change_lm_state<2>(ThreadedBlock(shared, thread), lm, view(), find_state);
+      });
+    }
+    running.clear();
+    return state;
+  }
+
+ private:
+  std::vector<float> bonus_;
+  std::vector<int32_t> next_;
+  const float* added_;
+  float alpha_;
+};
+
+class RowLm : public TempFolder {
+ protected:
+  /// Follows random texts; returns the tokens that had a context of two or more.
+  int64_t follow(std::mt19937& random, const LmCase& given, int64_t vocabulary,
+                 const std::vector<float>& added, int64_t texts) {
+    const NgramLm lm = load_ngram_lm(given.option["path"].get<std::string>(), vocabulary,
+                                     {given.option["normalize_unk"].get<bool>()});
+    const auto alpha = static_cast<float>(given.alpha);
+    int64_t deep = 0;
+    for (int64_t text = 0; text < texts && !HasFailure(); ++text) {
+      Row row(vocabulary, alpha, added.empty() ? nullptr : added.data());
+      at::Tensor states = lm.initial_states(1);
+      const auto start = states.item<int32_t>();
+      EXPECT_EQ(row.change(lm.view(), [&] { return start; }), start);
+      for (int step = 0; step < 12 && !HasFailure(); ++step) {
+        const auto [scores, next] = lm.advance(states);
+        for (int64_t k = 0; k < vocabulary; ++k) {
+          const auto token = static_cast<size_t>(k);
+          float expected = (scores[0][k] * given.alpha).item<float>();
+          expected = std::max(expected, std::numeric_limits<float>::lowest());
+          if (!added.empty()) expected += added[token];
+          EXPECT_EQ(row.view().bonus[k], expected) << "token " << k << " step " << step;
+          EXPECT_EQ(row.view().next[k], next[0][k].item<int32_t>()) << "token " << k;
+        }
+        deep += lm.arrays().context[states.item<int64_t>()].item<int32_t>() > 1;
+        const auto token = static_cast<int32_t>(random() % std::min<int64_t>(vocabulary, 4));
+        states = lm.next_states(states, at::full({1}, token, at::kLong));
+        const int32_t state =
+            row.change(lm.view(), [&, before = row.view()] { return before.state_after(token); });
+        EXPECT_EQ(state, states.item<int32_t>());
+      }
+    }
+    return deep;
+  }
+};
+
+TEST_F(RowLm, FollowsTheModel) {
+  std::mt19937 random(31);
+  int64_t deep = 0;
+  for (int trial = 0; trial < 20 && !HasFailure(); ++trial) {
+    const int64_t vocabulary = 1 + trial % 7;
+    const LmCase lm = random_lm(random, vocabulary, path(std::to_string(trial) + ".arpa"));
+    std::vector<float> added;
+    for (int64_t k = 0; trial % 2 == 1 && k < vocabulary; ++k)
+      added.push_back(random() % 4 == 0 ? kNever : 0.25f * static_cast<float>(random() % 9));
+    deep += follow(random, lm, vocabulary, added, 6);
+  }
+  EXPECT_GT(deep, 200);
+}
+
+TEST_F(RowLm, FollowsContextsOfManyTokens) {
+  std::mt19937 random(32);
+  const LmCase lm = wide_lm(random, 70, path("wide.arpa"));
+  EXPECT_GT(follow(random, lm, 70, {}, 4), 20);
+}
+
+}  // namespace
+}  // namespace rtfx
