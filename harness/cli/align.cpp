@@ -19,14 +19,14 @@
 namespace rtfx {
 namespace {
 
-using Texts = std::vector<std::optional<std::string>>;
+using GivenTexts = std::vector<std::optional<std::string>>;
 
 /// The text of each of `count` inputs: of one, the whole file; of several, a line for each. Throws
 /// UserError where there are more lines or fewer.
-Texts texts_of(const std::filesystem::path& file, size_t count) {
+GivenTexts texts_of(const std::filesystem::path& file, size_t count) {
   const std::string text = read_text(file);
   if (count == 1) return {text};
-  Texts lines;
+  GivenTexts lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     lines.emplace_back(text.substr(begin, end - begin));
@@ -43,7 +43,7 @@ Texts texts_of(const std::filesystem::path& file, size_t count) {
 
 /// Aligns all inputs. Returns whether each of them has a result.
 bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& inputs) {
-  Texts texts;
+  GivenTexts texts;
   if (!options.text.empty()) {
     texts = texts_of(options.text, inputs.size());
   } else {
