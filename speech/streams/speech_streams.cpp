@@ -265,8 +265,10 @@ int64_t SpeechStreams::count_words(const Stream& stream, const Hypothesis& resul
                                  [&](const FoundWord& word) { return inside(word.frame); });
   }
   const std::vector<TokenWord> words = token_words(*model_->tokenizer, result.tokens);
-  return std::ranges::count_if(
-      words, [&](const TokenWord& word) { return inside(result.frames[word.first]); });
+  return std::ranges::count_if(words, [&](const TokenWord& word) {
+    const auto frames = std::span(result.frames).subspan(word.first, word.count);
+    return std::ranges::any_of(frames, inside);
+  });
 }
 
 /// Takes the levels of the frames that are decoded, and forgets what is not needed any more.

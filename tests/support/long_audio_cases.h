@@ -67,6 +67,7 @@ class StuckStreams : public Streams {
   PartialResult partial(int64_t stream) override {
     PartialResult result = streams_->partial(stream);
     stop(result.best);
+    result.stable = std::min(result.stable, static_cast<int64_t>(result.best.tokens.size()));
     return result;
   }
   Hypothesis finish(int64_t stream) override {

@@ -21,7 +21,7 @@ class SpeechStreamsTest : public testing::Test {
     cached_ = AcousticModel::build(load_checkpoint("tests/data/checkpoints/tiny_streaming.nemo"),
                                    at::kCPU, at::kFloat);
     for (const Utterance& u : test::quickstart_utterances()) {
-      if (samples_.size() > 26 * 16000) break;
+      if (samples_.size() > 14 * 16000) break;
       const std::vector<float> one = read_audio(u.audio).samples;
       samples_.insert(samples_.end(), one.begin(), one.end());
       samples_.resize(samples_.size() + 8000);
@@ -95,10 +95,10 @@ TEST_F(SpeechStreamsTest, AStreamThatSticksStartsOver) {
   EXPECT_TRUE(plain.again.empty());
   EXPECT_EQ(plain.text, say(false, 0, 8000).text) << "watching changes nothing";
   const Said lost = say(true, 0, 8000), found = say(true, 4, 8000);
-  EXPECT_LT(words(lost.text), words(plain.text) / 4);
+  EXPECT_LT(words(lost.text), words(plain.text) / 2);
   EXPECT_TRUE(lost.again.empty());
-  EXPECT_GT(words(found.text), words(plain.text) / 2);
-  EXPECT_GT(found.again.size(), 2U);
+  EXPECT_GT(words(found.text), words(plain.text) * 2 / 3);
+  EXPECT_GT(found.again.size(), 1U);
   EXPECT_TRUE(std::ranges::is_sorted(found.frames));
   int64_t again = 0;
   for (const WordlessPart& part : found.again) {
@@ -107,14 +107,15 @@ TEST_F(SpeechStreamsTest, AStreamThatSticksStartsOver) {
     EXPECT_LE(part.decodes, 2);
     again += part.words;
   }
-  EXPECT_GT(again, 10);
+  EXPECT_GT(again, 5);
 }
 
-/// Neither the pieces of the samples nor other streams change anything, with and without pauses.
+/// Neither the pieces of the samples nor other streams change anything, with and without pauses. A
+/// pause begins the search anew, so that with pauses there may be nothing to decode again.
 TEST_F(SpeechStreamsTest, PiecesAndOtherStreamsChangeNothing) {
   for (const int64_t silence : {int64_t{0}, int64_t{12}}) {
     const Said first = say(true, 4, 8000, silence);
-    EXPECT_GT(first.again.size(), 1U);
+    if (silence == 0) EXPECT_GT(first.again.size(), 1U);
     for (const size_t piece : {size_t{1234}, samples_.size()}) {
       const Said said = say(true, 4, piece, silence, piece == 1234 ? 1 : 0);
       EXPECT_EQ(said.text, first.text) << silence << " " << piece;
@@ -126,13 +127,12 @@ TEST_F(SpeechStreamsTest, PiecesAndOtherStreamsChangeNothing) {
 
 /// A model with random weights, which says something at all times.
 TEST_F(SpeechStreamsTest, StreamsWithCachesStartOver) {
-  const Said plain = say(false, 4, 8000, 0, 0, /*cached=*/true);
-  EXPECT_TRUE(plain.again.empty());
+  const Said plain = say(false, 0, 8000, 0, 0, /*cached=*/true);
   const Said lost = say(true, 0, 8000, 0, 0, true), found = say(true, 4, 8000, 0, 0, true);
-  EXPECT_LT(lost.frames.size(), plain.frames.size() / 4);
-  EXPECT_GT(found.frames.size(), plain.frames.size() / 2);
+  EXPECT_LT(lost.frames.size(), plain.frames.size() / 3);
+  EXPECT_GT(found.frames.size(), lost.frames.size() + plain.frames.size() / 5);
   EXPECT_TRUE(std::ranges::is_sorted(found.frames));
-  EXPECT_GT(found.again.size(), 2U);
+  EXPECT_GE(found.again.size(), 1U);
   const Said pieces = say(true, 4, 777, 0, 1, true);
   EXPECT_EQ(pieces.text, found.text);
   EXPECT_EQ(pieces.frames, found.frames);
@@ -170,7 +170,7 @@ TEST_F(SpeechStreamsTest, StableTokensAreNeverTakenBack) {
   speech.finish(stream);
   work();
   EXPECT_TRUE(closed);
-  EXPECT_GT(stable.size(), 30U);
+  EXPECT_GT(stable.size(), 15U);
 }
 
 }  // namespace
