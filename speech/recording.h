@@ -20,10 +20,10 @@ struct Recording {
   std::string name;
   std::filesystem::path audio;
   AudioSegment segment = {};
-  /// The language that its manifest states. Models without prompts do not read it.
-  std::optional<std::string> language = {};
   /// Mono samples at the model's rate, in place of a file. They must outlive their use.
   std::optional<std::span<const float>> samples = {};
+  /// The language that its manifest states. Models without prompts do not read it.
+  std::optional<std::string> language = {};
 };
 
 /// The samples of a recording.

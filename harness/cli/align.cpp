@@ -68,7 +68,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
                           .pause = options.pause});
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
-    recordings.push_back({input.label(), input.audio, input.segment, input.language});
+    recordings.push_back({input.label(), input.audio, input.segment, {}, input.language});
   TranscriptPrinter printer({.command = "align", .with_tokens = options.tokens}, inputs, writer);
   printer.print_end(aligner.run(recordings, texts, printer));
   return printer.failed() == 0;

@@ -144,7 +144,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
 
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
-    recordings.push_back({input.label(), input.audio, input.segment, input.language});
+    recordings.push_back({input.label(), input.audio, input.segment, {}, input.language});
   TranscriptPrinter printer({.command = "transcribe",
                              .with_tokens = options.tokens,
                              .hypotheses = options.json ? model->tokenizer.get() : nullptr},
