@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <iterator>
 #include <mutex>
 #include <unordered_set>
-
-#include "base/json_events.h"
 
 namespace rtfx {
 
@@ -203,8 +199,8 @@ bool satisfies(unsigned types, unsigned kind, double number) {
          ((types & kNotNegative) != 0 && number >= 0);
 }
 
-/// Puts the events of JSON text (JsonEvents) into a record. An event returns false where the record
-/// is not what its table says.
+/// Puts the events of a JSON parser into a record. An event returns false where the record is not
+/// what its table says.
 class RecordReader {
  public:
   /// `strict`: members that must be there are asked for.
@@ -238,7 +234,7 @@ class RecordReader {
     if (!std::in_range<int64_t>(value)) return put_number(to, static_cast<double>(value));
     return put_integer(to, static_cast<int64_t>(value));
   }
-  bool number_float(double value) {
+  bool number_float(double value, const std::string& = {}) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
     return put_number(to, value);
@@ -257,7 +253,9 @@ class RecordReader {
     return true;
   }
 
-  bool start_object() {
+  bool binary(json::binary_t&) { return false; }
+
+  bool start_object(size_t = 0) {
     if (frames_.size() > kMostLevels) return false;
     if (frames_.empty()) {
       frames_.push_back({.table = table_, .value = record_});
@@ -335,7 +333,7 @@ class RecordReader {
     return true;
   }
 
-  bool start_array() {
+  bool start_array(size_t = 0) {
     if (frames_.empty() || frames_.size() > kMostLevels) return false;
     const Target to = target();
     if (to.tree != nullptr) {
@@ -356,6 +354,8 @@ class RecordReader {
     if (frame.tree == nullptr) frame.type->finish(frame.value);
     return true;
   }
+
+  bool parse_error(size_t, const std::string&, const json::exception&) { return false; }
 
  private:
   /// The place of the next value.
@@ -482,7 +482,7 @@ void read_object(const json& object, const TableCore& table, void* record) {
 
 bool read_object(std::string_view text, const TableCore& table, void* record, SharedTrees& trees) {
   RecordReader reader(table, record, &trees, /*strict=*/true);
-  return JsonEvents(text, reader).run();
+  return json::sax_parse(text.begin(), text.end(), &reader);
 }
 
 // Writing.
@@ -501,17 +501,6 @@ void write_text(std::string_view value, std::string& text) {
   } else {
     text += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
   }
-}
-
-/// Writes the digits that the library's dump() writes, without making a serializer for each number.
-void write_real(double value, std::string& text) {
-  if (!std::isfinite(value)) {
-    text += "null";
-    return;
-  }
-  std::array<char, 64> digits;
-  char* const end = nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
-  text.append(digits.data(), end);
 }
 
 void write_tree(const json& tree, std::string& text) {
@@ -535,7 +524,7 @@ void write_value(const void* value, const SlotType& type, std::string& text) {
       if (number.is_integer()) {
         fmt::format_to(std::back_inserter(text), "{}", number.integer());
       } else {
-        write_real(number, text);
+        text += json(static_cast<double>(number)).dump();
       }
       return;
     }
