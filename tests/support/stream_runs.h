@@ -41,7 +41,7 @@ inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<S
   size_t next = 0;
   while (next < utterances.size() || !open.empty()) {
     while (next < utterances.size() && open.size() < at_a_time) {
-      // Of models with prompts; others do not look at it.
+      // Models with prompts use it; others do not look at it.
       const auto prompt = static_cast<int64_t>(next % 3);
       open[streams.open(prompt)] = {next++, 0};
     }
