@@ -57,16 +57,18 @@ struct Description {
   std::string name;
   Head head = Head::none;
   Exactness exactness = Exactness::exact;
-  std::vector<std::string> model_kinds;  // subset of {"ctc", "rnnt", "tdt"}; empty = any
-  std::string score_kind;                // "logit", "logprob" or "" when there is no score
-  bool streams = false;                  // takes utterances in pieces, too: Decoder::streams()
-  bool has_own_rule = false;             // decides by a rule that replays do not know
+  /// A subset of {"ctc", "rnnt", "multiblank", "tdt"}; empty = any.
+  std::vector<std::string> model_kinds;
+  std::string score_kind;     // "logit", "logprob" or "" when there is no score
+  bool streams = false;       // takes utterances in pieces, too: Decoder::streams()
+  bool has_own_rule = false;  // decides by a rule that replays do not know
 };
 
 /// Counts of the work of the last decode(), by name. A count that does not apply is absent. Several
 /// decoders use these names:
 ///
 ///   frames_visited                frames that the search looked at
+///   frames, frames_skipped        frames of the batch, and those dropped before the search
 ///   outer_iters, inner_iters      rounds of the loops
 ///   joint_calls, joint_rows       evaluations of the joint network, and their rows in sum
 ///   pred_calls                    evaluations of the prediction network

@@ -117,6 +117,16 @@ class Line {
     return value.get<std::string>();
   }
 
+  std::optional<std::string> language() const {
+    for (const char* key : {"target_lang", "lang"}) {
+      const json value = object_.value(key, json());
+      if (value.is_null()) continue;
+      if (!value.is_string()) fail(key, "a string");
+      return value.get<std::string>();
+    }
+    return std::nullopt;
+  }
+
   std::vector<Phrase> boost() const {
     const auto value = view().find("boost");
     return value ? parse_phrases(*value) : std::vector<Phrase>{};
@@ -161,6 +171,8 @@ class Line {
     utterance.segment.channel = source().second;
     require_no_transform();
     for (const JsonView& said : supervisions()) {
+      if (const auto language = said.find("language"); language && !utterance.language)
+        utterance.language = language->text();
       const auto text = said.find("text");
       if (!text) continue;
       if (!utterance.text) utterance.text.emplace();
@@ -311,6 +323,7 @@ class ManifestReader {
     utterance.text = line.text();
     utterance.boost = line.boost();
     utterance.allowed = line.allowed();
+    utterance.language = line.language();
     utterance.where = line.where();
     if (audio_ == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
     return utterance;

@@ -21,11 +21,12 @@ struct Utterance {
   std::filesystem::path audio;  // as it can be opened
   double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
   std::optional<std::string> text;
-  std::vector<Phrase> boost = {};         // phrases that are likely in it
-  std::vector<std::string> allowed = {};  // characters that its text may have; empty: all
-  std::string where = {};                 // of these two, for errors
-  AudioSegment segment = {};              // of the recording, by a manifest
-  double cut_seconds = 0;                 // length that the audio is cut or repeated to; 0: its own
+  std::vector<Phrase> boost = {};            // phrases that are likely in it
+  std::vector<std::string> allowed = {};     // characters that its text may have; empty: all
+  std::optional<std::string> language = {};  // that a manifest states
+  std::string where = {};                    // of these three, for errors
+  AudioSegment segment = {};                 // of the recording, by a manifest
+  double cut_seconds = 0;  // length that the audio is cut or repeated to; 0: its own
 };
 
 struct Dataset {
@@ -76,14 +77,16 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
 ///   allowed         a list of the characters that its text may have; may be left out
+///   target_lang, lang  the language of its text, for models with prompts; the first that is there
+///                   counts; may be left out or null
 ///
 /// Without an id, that is the path without its extension, with "@OFFSET" behind it where there is
 /// an offset. Another segment of the same offset has "+DURATION" behind that, too.
 ///
 /// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions":
-/// [{"text",
-/// ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}. The text is that of
-/// its supervisions one after the other, and its path may be relative to the working folder, too.
+/// [{"text", "language", ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}.
+/// The text is that of its supervisions one after the other, the language that of the first one
+/// with a language, and its path may be relative to the working folder, too.
 /// Throws UserError for other lines of Lhotse, and for a recording with `transforms`.
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line

@@ -29,7 +29,7 @@ std::shared_ptr<const AcousticModel> built(const Checkpoint& checkpoint, at::Dev
   const bool eight_bits = dtypes.encoder == at::kFloat8_e4m3fn;
   model->encoder.emplace(config.encoder, config.features.mel_bins, weights, device,
                          eight_bits ? sixteen_bits(dtype) : dtypes.encoder,
-                         EncoderOptions{form, eight_bits});
+                         EncoderOptions{form, eight_bits}, config.prompt);
   if (config.has_ctc) {
     const WeightReader ctc(weights, "ctc.", device, dtype);
     model->ctc_head.emplace(ctc.get("weight"), ctc.get("bias"));

@@ -20,6 +20,7 @@ import history
 import jinja2
 import region_share
 import rtfx_by_decoder
+import skip_blank
 import trade_off
 from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
 from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
@@ -188,6 +189,9 @@ FIGURES = [
     ("penalty", "Which blank penalty balances deletions and insertions?", blank_penalty.draw,
      "Over the blank penalty, a line for each search. A larger penalty makes blank less likely, so "
      "that fewer words are missing and more are inserted."),
+    ("skipping", "How many frames may be skipped?", skip_blank.draw,
+     "Over the threshold of p(blank) above which a frame is dropped before the search, a line for each "
+     "search. At 1 no frame is dropped. The decode time includes the choice of the frames."),
     ("history", "Since when?", None,
      "Results of the same case under the same conditions (machine, LibTorch, model, data, options) "
      "by the time of their run: mean over rounds with its 95 % interval. + marks a revision with "

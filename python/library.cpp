@@ -42,6 +42,7 @@ json describe(const rtfx_model& loaded) {
           {"frame_seconds", hop * static_cast<double>(config.encoder.factor())},
           {"blank", config.vocabulary},
           {"durations", config.durations},
+          {"languages", config.prompt.languages},
           {"pieces", std::move(pieces)},
           {"notices", loaded.notices}};
 }
@@ -152,9 +153,10 @@ int rtfx_load_plugin(const char* path) {
 }
 
 rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
-                            const int32_t* context, int64_t contexts) {
+                            const int32_t* context, int64_t contexts, const char* language) {
   return guarded<rtfx_model*>(nullptr, [&] {
-    const Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
+    Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
+    if (*language != '\0') select_language(checkpoint.config, language, "language");
     auto loaded = std::make_unique<rtfx_model>();
     loaded->model = AcousticModel::build(checkpoint, parse_device(device, "device"),
                                          parse_dtypes(dtype, "dtype"));
@@ -237,7 +239,7 @@ DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples, con
     int64_t longest = 0;
     for (int64_t b = 0; b < rows; ++b) {
       if (counts[b] == 0) throw UserError("audio", "a clip without samples", "leave it out");
-      clips.emplace_back(samples[b], static_cast<size_t>(counts[b]));
+      clips.emplace_back(std::span(samples[b], static_cast<size_t>(counts[b])));
       longest = std::max(longest, counts[b]);
     }
     require_encoder_memory(acoustic, rows, longest, free_memory(acoustic.device), "batch_size");

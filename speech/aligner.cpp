@@ -65,8 +65,12 @@ Head alignment_head(const ModelConfig& model, Head asked, const std::string& whe
     throw UserError(where, "the model has no transducer",
                     "leave it out, or choose an RNN-T or TDT model");
   }
-  if (asked != Head::none) return asked;
-  return model.has_ctc ? Head::ctc : Head::transducer;
+  const Head head = asked != Head::none ? asked : model.has_ctc ? Head::ctc : Head::transducer;
+  if (head == Head::transducer && model.is_multiblank()) {
+    throw UserError(where, "texts are not aligned with a multi-blank transducer",
+                    "choose an RNN-T, TDT or CTC model");
+  }
+  return head;
 }
 
 std::vector<int32_t> spell_text(const Speller& speller, const std::string& text,
@@ -194,6 +198,7 @@ class Aligner::Pass {
     item.clip = read_clip(
         recording, index,
         {.sample_rate = rate(),
+         .prompts = &model_.config.prompt,
          .is_long = [this](double s) { return s > options_.long_above; },
          .require_memory = [this](double s,
                                   const std::string& where) { require_memory(1, s, where); }});
@@ -248,7 +253,7 @@ class Aligner::Pass {
     double longest = 0;
     for (const Item& item : batch) {
       indices.push_back(item.clip.recording);
-      clips.push_back(item.clip.samples());
+      clips.push_back(item.clip.of_batch());
       longest = std::max(longest, item.clip.seconds());
     }
     observer_.started(indices);
@@ -277,7 +282,7 @@ class Aligner::Pass {
     std::vector<Aligned> aligned;
     try {
       LongClip samples(item.clip, recordings_[index], rate(), readers());
-      const at::Tensor frames = encode_long(samples.source(), index, count);
+      const at::Tensor frames = encode_long(samples.source(), item.clip, count);
       notices = samples.notices();
       require_path(item, frames.size(0));
       aligned = align(frames.unsqueeze(0), {frames.size(0)}, {&item, 1});
@@ -290,7 +295,7 @@ class Aligner::Pass {
   }
 
   /// The frames of a long recording, [T, D]: of each chunk its own, without those of its contexts.
-  at::Tensor encode_long(const ChunkSource& source, size_t index, int64_t& samples) {
+  at::Tensor encode_long(const ChunkSource& source, const Clip& clip, int64_t& samples) {
     const ModelConfig& config = model_.config;
     const auto frames_of = [&](double seconds) {
       return static_cast<size_t>(std::lround(seconds / config.frame_seconds()));
@@ -306,7 +311,7 @@ class Aligner::Pass {
       const std::vector<AudioChunk> some = chunks.next(at_once);
       if (some.empty()) break;
       Clips clips;
-      for (const AudioChunk& chunk : some) clips.emplace_back(chunk.samples);
+      for (const AudioChunk& chunk : some) clips.emplace_back(chunk.samples, clip.prompt);
       const ScopedRange range(batch_size(model_, clips));
       std::vector<int64_t> lengths;
       const at::Tensor frames = encode(clips, lengths).frames;
@@ -316,7 +321,7 @@ class Aligner::Pass {
       }
       synchronize(model_.device);  // the chunks' samples are copied
       const AudioChunk& last = some.back();
-      observer_.progress(index,
+      observer_.progress(clip.recording,
                          static_cast<double>(last.first + last.frames) * config.frame_seconds());
       if (observer_.stopped()) throw Interrupted();
     }

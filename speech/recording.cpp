@@ -34,8 +34,12 @@ Clip read_file(const Recording& recording, size_t index, const ReadingRules& rul
 }  // namespace
 
 Clip read_clip(const Recording& recording, size_t index, const ReadingRules& rules) {
+  std::optional<int64_t> prompt;
+  if (recording.language && rules.prompts != nullptr && rules.prompts->count > 0)
+    prompt = rules.prompts->of(*recording.language, recording.name);
   Clip clip =
       recording.samples ? read_memory(recording, index, rules) : read_file(recording, index, rules);
+  clip.prompt = prompt;
   if (clip.is_long) return clip;
   clip.is_long = rules.is_long(clip.seconds());
   if (!clip.is_long) rules.require_memory(clip.seconds(), recording.name);

@@ -11,6 +11,7 @@
 
 #include "datasets/audio.h"
 #include "speech/long_audio/chunks.h"
+#include "speech/pipeline/pipeline.h"
 
 namespace rtfx {
 
@@ -21,6 +22,8 @@ struct Recording {
   AudioSegment segment = {};
   /// Mono samples at the model's rate, in place of a file. They must outlive their use.
   std::optional<std::span<const float>> samples = {};
+  /// The language that its manifest states. Models without prompts do not read it.
+  std::optional<std::string> language = {};
 };
 
 /// The samples of a recording.
@@ -29,21 +32,25 @@ struct Clip {
   Audio audio = {};                                      // empty where a long file is not read yet
   std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
   bool is_long = false;                                  // to be encoded chunk by chunk
+  std::optional<int64_t> prompt = {};                    // of the recording's language
 
   std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
   double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
   size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
+  ClipOfBatch of_batch() const { return {samples(), prompt}; }
 };
 
 struct ReadingRules {
   int sample_rate = 16000;                      // of the model
+  const PromptConfig* prompts = nullptr;        // of the model; null: it takes none
   std::function<bool(double seconds)> is_long;  // whether a recording is encoded chunk by chunk
   /// Throws UserError, with `where`, where one that is not long does not fit into memory.
   std::function<void(double seconds, const std::string& where)> require_memory;
 };
 
 /// Reads the recording with that index. A file whose header says that it is long stays unread.
-/// Throws UserError naming the recording or its file. May be called on any thread.
+/// Throws UserError naming the recording or its file, also for a language that the model does not
+/// know. May be called on any thread.
 Clip read_clip(const Recording& recording, size_t index, const ReadingRules& rules);
 
 /// Reads a long clip for a ChunkReader: from memory, or its file by up to `threads` threads.

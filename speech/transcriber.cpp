@@ -124,6 +124,7 @@ class Transcriber::Pass {
   Job read(size_t index) const {
     return {read_clip(recordings_[index], index,
                       {.sample_rate = sample_rate(),
+                       .prompts = &model_.config.prompt,
                        .is_long = [this](double seconds) { return is_long(seconds); },
                        .require_memory =
                            [this](double seconds, const std::string& where) {
@@ -240,7 +241,7 @@ class Transcriber::Pass {
     if (jobs.empty()) return false;
     observer_.started(indices);
     const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
-    for (const Job& job : kept) batch.clips.push_back(job.samples());
+    for (const Job& job : kept) batch.clips.push_back(job.of_batch());
     batch.confidence = parts_.judge;
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
@@ -263,7 +264,7 @@ class Transcriber::Pass {
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
     const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
-    for (const Job& job : kept) batch.clips.push_back(job.samples());
+    for (const Job& job : kept) batch.clips.push_back(job.of_batch());
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
@@ -317,16 +318,18 @@ class Transcriber::Pass {
     own.hypotheses.push_back(std::move(first));
     if (!decoded.evidence.empty()) own.evidence.push_back(std::move(decoded.evidence[row]));
     const size_t index = job.recording;
-    ask_for(index, again.next());
+    ask_for(job, again.next());
     waiting_.emplace(index, Waiting{std::move(job), std::move(own), std::move(again)});
     return true;
   }
 
-  void ask_for(size_t index, std::vector<AgainPiece> pieces) {
+  /// `of`: the recording, or a piece of it.
+  void ask_for(const Job& of, std::vector<AgainPiece> pieces) {
     const std::lock_guard lock(mutex_);
     for (AgainPiece& piece : pieces) {
       Job& job = pieces_.emplace_back();
-      job.recording = index;
+      job.recording = of.recording;
+      job.prompt = of.prompt;
       job.audio.samples = std::move(piece.samples);
       job.audio.sample_rate = sample_rate();
       job.again = std::move(piece);
@@ -354,7 +357,7 @@ class Transcriber::Pass {
         tell_notices(index, {"decoding a part again failed: " + why_failed(batch.failure)});
       }
       again.take(piece, std::move(found));
-      ask_for(index, again.next());
+      ask_for(jobs[row], again.next());
       if (again.done()) end_waiting(index);
     }
   }
@@ -395,6 +398,7 @@ class Transcriber::Pass {
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
+      cuts.prompt = job.prompt;
       cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);

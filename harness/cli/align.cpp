@@ -52,7 +52,8 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
   const DeviceScope scope(options.threads, options.device, "--device");
-  const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
+  Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
+  if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
   for (const std::string& notice : checkpoint.notices)
     print_notice(options.model.string() + ": " + notice);
   const Head head = alignment_head(checkpoint.config, head_named(options.head, "--head"), "--head");
@@ -67,7 +68,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
                           .pause = options.pause});
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
-    recordings.push_back({input.label(), input.audio, input.segment});
+    recordings.push_back({input.label(), input.audio, input.segment, {}, input.language});
   TranscriptPrinter printer({.command = "align", .with_tokens = options.tokens}, inputs, writer);
   printer.print_end(aligner.run(recordings, texts, printer));
   return printer.failed() == 0;

@@ -138,8 +138,8 @@ json usual_decoders(const BenchOptions& options) {
   const auto add = [&](const char* name, const std::vector<std::string>& kinds) {
     decoders.push_back({{"name", name}, {"models", kinds}});
   };
-  if (transducer) add("frame_looping", {"rnnt", "tdt"});
-  if (transducer) add("label_looping", {"rnnt", "tdt"});
+  if (transducer) add("frame_looping", {"rnnt", "tdt", "multiblank"});
+  if (transducer) add("label_looping", {"rnnt", "tdt", "multiblank"});
   if (ctc) add("ctc_greedy", {"ctc"});
   return decoders;
 }

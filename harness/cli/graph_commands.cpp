@@ -106,6 +106,10 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
       if (shared) options[name] = value;
     }
     options.erase("mbr");  // ranks lists, and the lattice has risks of its own
+    if (!options.value("skip_blank", json()).is_null()) {
+      throw UserError(spec.where + "/options/skip_blank", "lattices have all frames",
+                      "leave out \"skip_blank\" for `rtfx lattice`");
+    }
     return make_decoder("ctc_wfst_cpu", options, spec.where + "/options");
   }
   throw UserError("rtfx lattice", "the configuration has no decoder that searches a decoding graph",
@@ -216,8 +220,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   std::vector<WordLattice> lattices(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    Clips clips;
-    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
+    const Clips clips = clips_of(model->config, dataset, batch);
     RegionTimes times;
     auto found =
         source->lattices(encode_batch(*model, encoder, clips, RegionClock(scope.device()), times));
@@ -273,8 +276,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   std::vector<at::Tensor> emissions(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    Clips clips;
-    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
+    const Clips clips = clips_of(model->config, dataset, batch);
     RegionTimes times;
     const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
     const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);

@@ -102,6 +102,20 @@ json encoder_record(const ModelConfig& config) {
           {"global_tokens", e.global_tokens}};
 }
 
+/// Null for a model without prompts. The default is null where each utterance must state one.
+json prompts_record(const PromptConfig& prompt) {
+  if (prompt.count == 0) return nullptr;
+  json of_default;
+  for (const auto& [language, id] : prompt.languages)
+    if (id == prompt.standard && (of_default.is_null() || language == "auto"))
+      of_default = language;
+  return {{"count", prompt.count},
+          {"width", prompt.width},
+          {"default", prompt.standard < 0 ? json() : json(prompt.standard)},
+          {"default_language", of_default},
+          {"languages", prompt.languages}};
+}
+
 json heads_record(const ModelConfig& config) {
   json record = {{"ctc", config.has_ctc}, {"transducer", config.has_transducer}};
   if (!config.has_transducer) return record;
@@ -112,6 +126,7 @@ json heads_record(const ModelConfig& config) {
                           {lstm ? "layers" : "context", lstm ? p.layers : p.context_size}};
   record["joint"] = {{"width", config.joint_width}, {"activation", config.joint_activation}};
   record["durations"] = config.durations;
+  record["blank_durations"] = config.blank_durations;
   record["max_symbols"] = config.max_symbols;
   return record;
 }
@@ -189,6 +204,17 @@ void print_lines(const std::string& file, const json& m) {
                                f["normalize"].get<std::string>()));
   line("encoder", encoder_line(m["encoder"]));
   line("attention", context_line(m["encoder"]));
+  if (const json& p = m["prompts"]; !p.is_null()) {
+    std::string names;
+    for (const auto& [language, id] : p["languages"].items())
+      names += (names.empty() ? "" : ", ") + language;
+    const json& language = p["default_language"];
+    line("languages",
+         fmt::format("{}; default {}", names,
+                     language.is_null() ? p["default"].is_null() ? "none: give one"
+                                                                 : "prompt " + p["default"].dump()
+                                        : language.get<std::string>()));
+  }
   const json& h = m["heads"];
   if (h["transducer"].get<bool>()) {
     const json& p = h["prediction"];
@@ -200,6 +226,8 @@ void print_lines(const std::string& file, const json& m) {
          fmt::format("width {}, {}; at most {} symbols a frame", h["joint"]["width"].get<int64_t>(),
                      h["joint"]["activation"].get<std::string>(), h["max_symbols"].get<int64_t>()));
     if (!h["durations"].empty()) line("durations", list(h["durations"]));
+    if (!h["blank_durations"].empty())
+      line("blanks", "skip " + list(h["blank_durations"]) + " frames");
   }
   const json& v = m["vocabulary"];
   line("vocabulary", fmt::format("{} tokens, {}: {} ...", v["tokens"].get<int64_t>(),
@@ -225,6 +253,7 @@ json describe_model(const Checkpoint& c) {
           {"stored_bytes", stored_bytes(c.weights)},
           {"features", features_record(c.config.features)},
           {"encoder", encoder_record(c.config)},
+          {"prompts", prompts_record(c.config.prompt)},
           {"heads", heads_record(c.config)},
           {"vocabulary", vocabulary_record(*c.tokenizer)},
           {"decoders", decoders_for(c.config)},

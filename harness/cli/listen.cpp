@@ -73,7 +73,9 @@ class Listener {
  public:
   explicit Listener(const ListenOptions& options)
       : options_(options), scope_(options.threads, options.device, "--device") {
-    const Checkpoint checkpoint = load_checkpoint(options.model, {});
+    Checkpoint checkpoint = load_checkpoint(options.model, {});
+    if (!options.language.empty())
+      select_language(checkpoint.config, options.language, "--language");
     for (const std::string& notice : checkpoint.notices)
       fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
     const std::string without_caches = why_not_cache_aware(checkpoint.config);

@@ -16,6 +16,7 @@ struct ListenOptions {
   bool microphone = false;  // what ALSA's arecord records
   int raw_rate = 0;         // of headerless 16 bit samples on standard input; 0: WAV
   std::vector<int64_t> att_context_size;
+  std::string language;                 // of a model with prompts; empty: the model's default
   std::optional<BufferSeconds> buffer;  // of models without caches; unset: its defaults
   std::string decoder, decoder_options = "{}";
   std::string device = "auto", dtype = "fp32";

@@ -196,6 +196,7 @@ void add_stream(CLI::App& app, int& code) {
   add("--raw", live.raw_rate, "standard input is 16 bit samples of so many Hz, without a header")
       ->check(between(1000, 768000))
       ->type_name("HZ");
+  add("--language", live.language, "for a prompt-conditioned model (see `rtfx inspect`)");
   add("--decoder", live.decoder, "see `rtfx list`");
   add("--options", live.decoder_options, "of the decoder, a JSON object");
   add("--dtype", live.dtype, "fp32, bf16, fp16");

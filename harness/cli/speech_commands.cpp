@@ -22,6 +22,9 @@ void add_model(CLI::App& command, SpeechOptions& options) {
                   "inspect`)")
       ->delimiter(',')
       ->allow_extra_args(false);  // what follows are files
+  command.add_option("--language", options.language,
+                     "of files whose manifest states none, for a prompt-conditioned model (see "
+                     "`rtfx inspect`)");
 }
 
 void add_machine(CLI::App& command, SpeechOptions& options) {

@@ -120,7 +120,8 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
   const DeviceScope scope(options.threads, options.device, "--device");
-  const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
+  Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
+  if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
   for (const std::string& notice : checkpoint.notices)
     print_notice(options.model.string() + ": " + notice);
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);
@@ -143,7 +144,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
 
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
-    recordings.push_back({input.label(), input.audio, input.segment});
+    recordings.push_back({input.label(), input.audio, input.segment, {}, input.language});
   TranscriptPrinter printer({.command = "transcribe",
                              .with_tokens = options.tokens,
                              .hypotheses = options.json ? model->tokenizer.get() : nullptr},

@@ -12,6 +12,7 @@ namespace rtfx {
 struct SpeechOptions {
   std::filesystem::path model;
   std::vector<int64_t> att_context_size;     // of a cache-aware encoder; empty: the model's default
+  std::string language;                      // of files that state none; empty: the model's default
   std::vector<std::filesystem::path> files;  // as transcribe_files.h takes them
   std::string device = "auto";
   std::string dtype = "fp32";

@@ -64,7 +64,8 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
                       .audio = utterance.audio,
                       .output = leaves ? id.filename() : id,
                       .reference = utterance.text,
-                      .segment = segment});
+                      .segment = segment,
+                      .language = utterance.language});
   }
   return inputs;
 }

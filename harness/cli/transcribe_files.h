@@ -34,7 +34,8 @@ struct TranscribeInput {
   std::string recording = {};            // TranscribedFile::recording, another one for each input
   std::optional<std::string> reference;  // of a manifest
   AudioSegment segment = {};             // likewise
-  bool separate = false;                 // `segment.channel` is one of several that are transcribed
+  std::optional<std::string> language = {};  // likewise
+  bool separate = false;  // `segment.channel` is one of several that are transcribed
 
   /// The name in messages.
   std::string label() const;

@@ -73,6 +73,8 @@ struct ModelSource {
   /// The attention context of a cache-aware encoder in NeMo's form: [left, right] frames, or [left,
   /// chunk, right]. Empty selects the model's default.
   std::vector<int64_t> att_context_size = {};
+  /// Of utterances whose manifest states none, for models with prompts; empty: the model's default.
+  std::string language = {};
 };
 
 struct DecoderSpec {

@@ -44,6 +44,9 @@ const OptionTable<ModelSource>& model_keys() {
                    "attention context of a cache-aware encoder",
                    JsonView::range_text(int64_t{-1}, 1 << 20),
                    [](const JsonView& v) { return v.integer(-1, 1 << 20); })
+           .by_default("the model's"),
+       text_option("language", &ModelSource::language,
+                   "of utterances whose manifest states none, for a prompt-conditioned model")
            .by_default("the model's")},
       kKey};
   return keys;
@@ -145,7 +148,8 @@ const OptionTable<DecoderSpec>& decoder_keys() {
       {text_option("id", &DecoderSpec::id, "stands in the names of cases").by_default("its name"),
        text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
        list_option("models", &DecoderSpec::models,
-                   "only for models of these ids or kinds (ctc, rnnt, tdt)", "text", read_text)
+                   "only for models of these ids or kinds (ctc, rnnt, multiblank, tdt)", "text",
+                   read_text)
            .by_default("all"),
        text_option("baseline", &DecoderSpec::baseline,
                    "id of the decoder that this one is compared with: a rival's search with ours")

@@ -99,7 +99,7 @@ bool serves(const Description& description, const ModelKinds& kinds) {
 }
 
 void check_restriction(const DecoderSpec& spec, const Config& config) {
-  std::vector<std::string> allowed = {"ctc", "rnnt", "tdt"};
+  std::vector<std::string> allowed = {"ctc", "rnnt", "multiblank", "tdt"};
   for (const ModelSource& model : config.models) allowed.push_back(model.id);
   for (const std::string& name : spec.models) {
     if (!contains(allowed, name))

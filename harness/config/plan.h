@@ -28,7 +28,7 @@ std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<s
 /// Experimental designs balanced for the estimation of residual effects of treatments, 1949).
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed);
 
-/// The kinds of a model: "ctc", "rnnt", "tdt"; a hybrid has two.
+/// The kinds of a model: "ctc", "rnnt", "multiblank", "tdt"; a hybrid has two.
 using ModelKinds = std::vector<std::string>;
 
 struct PlannedDecoder {

@@ -49,7 +49,7 @@ json case_facts(const CaseResult& result) {
 void add_runs(std::vector<json>& runs, const std::string& journal, const ResultSet& results) {
   std::map<std::string, json> by_invocation;
   for (const CaseResult* result : results.all()) {
-    const record::Provenance& about = result->provenance;
+    const record::Provenance& about = result->provenance();
     json& run = by_invocation[about.provenance_id.value_or("")];
     if (run.is_null()) {
       const record::Build build = about.rtfx.value_or(record::Build());

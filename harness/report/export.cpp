@@ -102,7 +102,7 @@ std::string device_name(const record::Provenance& provenance, const std::string&
 
 void require_measurement(const ResultSet& results) {
   for (const CaseResult* c : results.all()) {
-    const record::Build build = build_of(c->provenance);
+    const record::Build build = build_of(c->provenance());
     if (build.build_type.value_or("Release") == "Release" && build.sanitizer != true) continue;
     throw UserError(results.journal.string(), "comes from a build that is not for measuring",
                     "use the preset 'release'");
@@ -288,7 +288,7 @@ ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric
              {"run_type", "iteration"},
              {"repetitions", c.rounds().size()},
              {"repetition_index", index},
-             {"threads", c.provenance.cpu ? c.provenance.cpu->threads.value_or(1) : 1},
+             {"threads", c.provenance().cpu ? c.provenance().cpu->threads.value_or(1) : 1},
              {"iterations", 1},
              {"real_time", *time},
              // compare.py wants it of every entry, and takes the difference of two zeros for none.
@@ -310,11 +310,11 @@ ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric
 
 /// "gpu: NVIDIA H200\n..." for the tool tip of a point.
 std::string origin(const CaseResult& c) {
-  const record::Build build = build_of(c.provenance);
-  std::string text = fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\ngrade: {}",
-                                 device_name(c.provenance, "unknown"), build.version.value_or("?"),
-                                 build.revision.value_or("?"), c.rounds().size(),
-                                 c.summary.grade.empty() ? "-" : c.summary.grade);
+  const record::Build build = build_of(c.provenance());
+  std::string text = fmt::format(
+      "device: {}\nrtfx {} ({})\nrounds: {}\ngrade: {}", device_name(c.provenance(), "unknown"),
+      build.version.value_or("?"), build.revision.value_or("?"), c.rounds().size(),
+      c.summary.grade.empty() ? "-" : c.summary.grade);
   for (const std::string& mark : c.summary.marks()) text += "\n" + mark;
   for (const auto& [mark, meaning] : meanings_of_marks({c.summary}))
     text += "\n" + mark + ": " + meaning;
@@ -437,7 +437,7 @@ std::string labels(const CaseResult& c, const std::string& more = "") {
       {"decoder", c.decoder()},
       {"batch", fmt::format("{:g}", static_cast<double>(about.batch.size))},
       {"dtype", about.dtype},
-      {"device", device_name(c.provenance, "")}};
+      {"device", device_name(c.provenance(), "")}};
   std::string text;
   for (const auto& [name, value] : pairs)
     text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", name, label_value(value));
@@ -545,7 +545,7 @@ Row identity(const CaseResult& c) {
           c.decoder(),
           batch_text(c),
           about.dtype,
-          device_name(c.provenance, about.device)};
+          device_name(c.provenance(), about.device)};
 }
 
 Table identity_table() {

@@ -75,11 +75,11 @@ json interval_json(const char* metric, const CaseResult& result) {
 }
 
 json point(const CaseResult& result) {
-  const record::Build build = result.provenance.rtfx.value_or(record::Build());
+  const record::Build build = result.provenance().rtfx.value_or(record::Build());
   const std::vector<double> wer = metric_values(find_metric("wer", ""), result.rounds());
   return {{"revision", build.revision.value_or("")},
           {"dirty", build.dirty.value_or(false)},
-          {"started", result.provenance.started.value_or("")},
+          {"started", result.provenance().started.value_or("")},
           {"rounds", result.rounds().size()},
           {"rtfx.total", interval_json("rtfx.total", result)},
           {"rtfx.decode", interval_json("rtfx.decode", result)},
@@ -110,7 +110,7 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
 
 json conditions_of(const CaseResult& result) {
   const record::Case& of = result.about();
-  const record::Provenance& about = result.provenance;
+  const record::Provenance& about = result.provenance();
   const OptionTree options = of.decoder.options.value_or(OptionTree());
   const json config = about.config ? about.config->value() : json::object();
   const record::Run* run = result.summary.last_run();

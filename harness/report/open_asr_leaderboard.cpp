@@ -53,7 +53,7 @@ std::string leaderboard_model(const CaseResult& c) {
 }
 
 bool is_stand_in(const CaseResult& c, const std::string& dataset) {
-  const auto& sets = c.provenance.datasets;
+  const auto& sets = c.provenance().datasets;
   return sets && std::ranges::any_of(*sets, [&](const record::DatasetFile& set) {
            return set.id == dataset && known(set.stand_in) != nullptr;
          });

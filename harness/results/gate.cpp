@@ -56,7 +56,7 @@ struct Machine {
 class ConditionComparison {
  public:
   ConditionComparison(const CaseResult& a, const CaseResult& b)
-      : a_(a), b_(b), p_(a.provenance), q_(b.provenance) {}
+      : a_(a), b_(b), p_(a.provenance()), q_(b.provenance()) {}
 
   std::vector<ConditionDifference> differences() {
     compare_machines();
@@ -123,14 +123,17 @@ class ConditionComparison {
                      entry(q_.models, b_.about().model.id));
     compare_checksum("dataset", entry(p_.datasets, a_.about().dataset.id),
                      entry(q_.datasets, b_.about().dataset.id));
-    if (p_.config && q_.config) compare("", "att_context_size", context(a_), context(b_));
+    if (!p_.config || !q_.config) return;
+    for (const char* key : {"att_context_size", "language"})
+      compare("", key, of_model(a_, key), of_model(b_, key));
   }
 
-  /// The context of the model's attention that the configuration asks for.
-  static json context(const CaseResult& c) {
-    for (const json& model : of_config(c.provenance, "/models")) {
+  /// A setting of the model that the configuration asks for; null where it asks for none, as
+  /// journals from before there was the setting do.
+  static json of_model(const CaseResult& c, const char* key) {
+    for (const json& model : of_config(c.provenance(), "/models")) {
       if (model.is_object() && model.value("id", json()) == c.about().model.id)
-        return model.value("att_context_size", json());
+        return model.value(key, json()) == json("") ? json() : model.value(key, json());
     }
     return nullptr;
   }
@@ -254,7 +257,7 @@ std::optional<double> gpu_clock(const CaseResult& c) {
 class Doubts {
  public:
   Doubts(const CaseResult& a, const CaseResult& b)
-      : a_(a), b_(b), x_(Machine(a.provenance).cpu), y_(Machine(b.provenance).cpu) {}
+      : a_(a), b_(b), x_(Machine(a.provenance()).cpu), y_(Machine(b.provenance()).cpu) {}
 
   std::vector<std::string> all() {
     same("CPU family", x_.family, y_.family);
@@ -325,14 +328,14 @@ std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share);
 std::string unfit(const CaseResult& c) {
   if (c.summary.failure) return "failed: " + *c.summary.failure;
   if (!c.has_provenance()) return "no provenance record";
-  const record::Build build = c.provenance.rtfx.value_or(record::Build());
+  const record::Build build = c.provenance().rtfx.value_or(record::Build());
   if (build.build_type != "Release")
     return fmt::format("a build of type {}", shown(build.build_type).dump());
   if (build.sanitizer == true) return "a build with sanitizers";
-  const json wanted = of_config(c.provenance, "/protocol/measured_rounds");
+  const json wanted = of_config(c.provenance(), "/protocol/measured_rounds");
   if (wanted.is_number() && c.rounds().size() < wanted.get<size_t>())
     return fmt::format("{} of {} rounds", c.rounds().size(), wanted.get<size_t>());
-  const bool on_gpu = c.provenance.device && c.provenance.device->type == "cuda";
+  const bool on_gpu = c.provenance().device && c.provenance().device->type == "cuda";
   for (const record::Round& round : c.rounds()) {
     const auto* run = std::get_if<record::Run>(&round);
     if (on_gpu && (run == nullptr || !run->conditions || !run->conditions->sm_clock_mhz))
@@ -346,7 +349,7 @@ Grade required_grade(const CaseResult& a, const CaseResult& b) {
   const std::string pointer = "/verify/required/" + decoder_dtype(a.about().dtype);
   Grade grade = Grade::different;
   for (const CaseResult* c : {&a, &b}) {
-    const json name = of_config(c->provenance, pointer.c_str());
+    const json name = of_config(c->provenance(), pointer.c_str());
     if (name.is_string()) grade = std::min(grade, grade_of(name));
   }
   return grade;
@@ -415,7 +418,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
 }
 
 bool noisy(const CaseResult& c) {
-  const json limit = of_config(c.provenance, "/protocol/cv_max");
+  const json limit = of_config(c.provenance(), "/protocol/cv_max");
   const auto totals = counted_values(find_metric("rtfx.total", ""), c.summary);
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }

@@ -195,7 +195,7 @@ const RecordTable<Exactness>& Exactness::table() {
                "the first utterance with the worst grade")
           .add("replay", &Exactness::replay, "", "null for decoders that cannot be replayed")
           .add("replay_left_out", &Exactness::replay_left_out, "",
-               "the option that prevents replay, for example `boost` in a beam");
+               "what prevents replay, for example the option `boost` in a beam");
   return table;
 }
 

@@ -49,11 +49,12 @@ void check_members(const json& value, const std::vector<FieldInfo>& fields, cons
                    const std::string& where) {
   if (!value.is_structured()) return;  // null in its place
   for (const FieldInfo& field : fields) {
-    const std::string its_path = path + field.name;
     if (field.name == "*") {
-      for (const json& element : value) check_value(element, field, its_path, where);
+      for (const auto& [name, element] : value.items())
+        check_value(element, field, path + name, where);
       continue;
     }
+    const std::string its_path = path + field.name;
     const auto found = value.find(field.name);
     if (found != value.end()) {
       check_value(*found, field, its_path, where);
@@ -233,14 +234,14 @@ class RecordReader {
     if (!std::in_range<int64_t>(value)) return put_number(to, static_cast<double>(value));
     return put_integer(to, static_cast<int64_t>(value));
   }
-  bool number_float(double value, const std::string&) {
+  bool number_float(double value, const std::string& = {}) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
     return put_number(to, value);
   }
-  bool string(std::string& value) {
+  bool string(std::string_view value) {
     const Target to = target();
-    if (to.tree != nullptr) return *to.tree = value, true;
+    if (to.tree != nullptr) return *to.tree = std::string(value), true;
     if (!to.is_allowed(kText)) return false;
     if (to.type->shape == Shape::text) {
       *static_cast<std::string*>(to.type->make(to.slot)) = value;
@@ -251,9 +252,10 @@ class RecordReader {
     }
     return true;
   }
+
   bool binary(json::binary_t&) { return false; }
 
-  bool start_object(size_t) {
+  bool start_object(size_t = 0) {
     if (frames_.size() > kMostLevels) return false;
     if (frames_.empty()) {
       frames_.push_back({.table = table_, .value = record_});
@@ -283,7 +285,7 @@ class RecordReader {
     }
   }
 
-  bool key(std::string& name) {
+  bool key(std::string_view name) {
     Frame& frame = frames_.back();
     if (frame.tree != nullptr) return add_to(*frame.tree, name);
     if (frame.table == nullptr) {
@@ -331,7 +333,7 @@ class RecordReader {
     return true;
   }
 
-  bool start_array(size_t) {
+  bool start_array(size_t = 0) {
     if (frames_.empty() || frames_.size() > kMostLevels) return false;
     const Target to = target();
     if (to.tree != nullptr) {
@@ -412,9 +414,9 @@ class RecordReader {
     return frame.next;
   }
 
-  bool add_to(json& object, const std::string& name) {
+  bool add_to(json& object, std::string_view name) {
     if (object.is_null()) object = json::object();
-    const auto [place, fresh] = object.emplace(name, nullptr);
+    const auto [place, fresh] = object.emplace(std::string(name), nullptr);
     frames_.back().next = {.tree = &*place};
     return fresh;
   }
@@ -445,22 +447,19 @@ class RecordReader {
 bool tell(const json& value, RecordReader& reader) {
   switch (value.type()) {
     case json::value_t::object:
-      if (!reader.start_object(value.size())) return false;
+      if (!reader.start_object()) return false;
       for (const auto& [key, member] : value.items()) {
-        std::string name = key;
-        if (!reader.key(name) || !tell(member, reader)) return false;
+        if (!reader.key(key) || !tell(member, reader)) return false;
       }
       return reader.end_object();
     case json::value_t::array:
-      if (!reader.start_array(value.size())) return false;
+      if (!reader.start_array()) return false;
       for (const json& element : value) {
         if (!tell(element, reader)) return false;
       }
       return reader.end_array();
-    case json::value_t::string: {
-      auto text = value.get<std::string>();
-      return reader.string(text);
-    }
+    case json::value_t::string:
+      return reader.string(value.get_ref<const std::string&>());
     case json::value_t::boolean:
       return reader.boolean(value.get<bool>());
     case json::value_t::number_integer:
@@ -468,7 +467,7 @@ bool tell(const json& value, RecordReader& reader) {
     case json::value_t::number_unsigned:
       return reader.number_unsigned(value.get<uint64_t>());
     case json::value_t::number_float:
-      return reader.number_float(value.get<double>(), "");
+      return reader.number_float(value.get<double>());
     default:
       return reader.null();
   }

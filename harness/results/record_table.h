@@ -246,7 +246,7 @@ struct SlotType {
   // Lists, and objects with free names, have these too.
   const SlotType* element = nullptr;
   void* (*add)(void* value,
-               const std::string& name) = nullptr;  // a new slot; null: the name is taken
+               std::string_view name) = nullptr;  // a new slot; null: the name is taken
   size_t (*size)(const void* value) = nullptr;
   const void* (*at)(const void* value, size_t index, const SharedText*& name) = nullptr;
   void (*finish)(void* value) = nullptr;  // gives back the memory that growing has left over
@@ -371,7 +371,7 @@ struct IsNamed<Named<T>> : std::true_type {};
 
 template <class List>
 struct ListSlot {
-  static void* add(void* value, const std::string&) {
+  static void* add(void* value, std::string_view) {
     return &static_cast<List*>(value)->emplace_back();
   }
   static size_t size(const void* value) { return static_cast<const List*>(value)->size(); }
@@ -383,12 +383,12 @@ struct ListSlot {
 
 template <class Map>
 struct NamedSlot {
-  static void* add(void* value, const std::string& name) {
+  static void* add(void* value, std::string_view name) {
     auto& map = *static_cast<Map*>(value);
     const auto place =
         map.empty() || (map.end() - 1)->first < name ? map.end() : map.lower_bound(name);
     if (place != map.end() && place->first == name) return nullptr;
-    return &map.try_emplace(place, name)->second;
+    return &map.try_emplace(place, SharedText(name))->second;
   }
   static size_t size(const void* value) { return static_cast<const Map*>(value)->size(); }
   static const void* at(const void* value, size_t index, const SharedText*& name) {

@@ -94,6 +94,11 @@ std::string scorer_of(const CaseResult& result) {
   return run == nullptr ? "" : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
 }
 
+const record::Provenance& CaseResult::provenance() const {
+  static const record::Provenance kNone;
+  return shared_provenance ? *shared_provenance : kNone;
+}
+
 std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
 
 std::vector<const CaseResult*> ResultSet::all() const {
@@ -144,15 +149,18 @@ ResultSet read_results(const std::filesystem::path& path) {
   });
   if (!results.provenances.empty()) results.provenance = results.provenances.back();
   if (results.profiled) return results;
-  std::map<std::string, const record::Provenance*> by_id;
+  std::map<std::string, std::shared_ptr<const record::Provenance>> by_id;
   for (const record::Provenance& one : results.provenances)
-    by_id[one.provenance_id.value_or("")] = &one;
+    by_id[one.provenance_id.value_or("")] = std::make_shared<const record::Provenance>(one);
   std::vector<CaseSummary> summaries = summarizer.finish();
   note_repeated(summaries, results.journal);
+  const auto streams = static_cast<size_t>(std::ranges::count_if(summaries, is_stream));
+  results.cases.reserve(summaries.size() - streams);
+  results.streams.reserve(streams);
   for (CaseSummary& summary : summaries) {
     CaseResult result;
     const auto found = by_id.find(record::head(summary.last).provenance_id.value_or(""));
-    if (found != by_id.end()) result.provenance = *found->second;
+    if (found != by_id.end()) result.shared_provenance = found->second;
     result.summary = std::move(summary);
     (is_stream(result.summary) ? results.streams : results.cases).push_back(std::move(result));
   }

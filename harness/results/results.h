@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,15 +14,17 @@ namespace rtfx {
 
 struct CaseResult {
   CaseSummary summary;
-  bool sustained = false;         // made of all numbers of streams of a decoder
-  record::Provenance provenance;  // of the invocation that wrote the last record; an empty
-                                  // record where there is none
+  bool sustained = false;  // made of all numbers of streams of a decoder
+  std::shared_ptr<const record::Provenance> shared_provenance = {};  // many cases have the same
+
+  /// Describes the invocation that wrote the last record; an empty record where there is none.
+  const record::Provenance& provenance() const;
+  bool has_provenance() const { return provenance().kind.has_value(); }
 
   SharedText name() const { return summary.case_name(); }
   const record::Case& about() const { return summary.about(); }
   SharedText decoder() const { return about().decoder.id; }
   const record::Rounds& rounds() const { return summary.rounds; }
-  bool has_provenance() const { return provenance.kind.has_value(); }
   std::string group() const { return summary.group(); }
   /// Id of the decoder that this one repeats as an A/A control; empty for all others.
   std::string control_of() const;

@@ -97,9 +97,9 @@ CaseSummary summarize_case(CaseRecords records) {
   }
   summary.rounds = std::move(records.rounds[records.last_key]);
   std::visit([&](const auto& last) { summary.last = last; }, summary.rounds.back());
-  std::ranges::stable_sort(summary.rounds, {}, record::number_of);
+  if (!std::ranges::is_sorted(summary.rounds, {}, record::number_of))
+    std::ranges::stable_sort(summary.rounds, {}, record::number_of);
   summary.repeated = take_out_repeated(summary.rounds);
-  summary.rounds.shrink_to_fit();
   for (const record::Round& round : summary.rounds) {
     const auto* run = std::get_if<record::Run>(&round);
     if (run != nullptr && run->deterministic == false) summary.deterministic = false;
@@ -222,7 +222,10 @@ void Summarizer::add(record::Any&& record) {
 }
 
 std::vector<CaseSummary> Summarizer::finish() {
-  std::vector<CaseSummary> summaries;
+  // A vector that grows copies its elements where moving them may throw, as that of a deque may.
+  std::vector<CaseSummary> summaries, sorted;
+  summaries.reserve(parts_->cases.size());
+  sorted.reserve(parts_->cases.size());
   for (CaseRecords& of_case : parts_->cases) {
     summaries.push_back(summarize_case(std::move(of_case)));
     CaseSummary& summary = summaries.back();
@@ -244,10 +247,8 @@ std::vector<CaseSummary> Summarizer::finish() {
     order.push_back(i);
   }
   std::ranges::stable_sort(order, {}, [&](size_t i) { return places[i]; });
-  std::vector<CaseSummary> sorted;
   for (const size_t i : order) sorted.push_back(std::move(summaries[i]));
-  summaries = std::move(sorted);
-  return summaries;
+  return sorted;
 }
 
 std::vector<CaseSummary> summarize(record::Records records) {

@@ -297,12 +297,6 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
   }
 }
 
-Clips CaseGroupRunner::clips_of(const std::vector<size_t>& utterances) const {
-  Clips clips;
-  for (const size_t i : utterances) clips.emplace_back(dataset_.audio[i]);
-  return clips;
-}
-
 EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
                                         const std::vector<size_t>& order,
                                         std::vector<RoundResult>& results) {
@@ -503,18 +497,19 @@ void CaseGroupRunner::fill(const std::vector<size_t>& utterances, Reader* reader
     return;
   }
   batch.audio.resize(utterances.size());
+  const auto utterance = [&](size_t row) -> const Utterance& {
+    return dataset_.dataset.utterances[utterances[row]];
+  };
   if (reader != nullptr) {
-    for (auto& samples : batch.audio) {
-      samples = reader->next();
-      batch.clips.emplace_back(samples);
-    }
-    return;
+    for (auto& samples : batch.audio) samples = reader->next();
+  } else {
+    parallel_ranges(std::ssize(utterances), [&](int64_t begin, int64_t end) {
+      for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
+        batch.audio[row] = read_utterance(utterance(row)).samples;
+    });
   }
-  parallel_ranges(std::ssize(utterances), [&](int64_t begin, int64_t end) {
-    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
-      batch.audio[row] = read_utterance(dataset_.dataset.utterances[utterances[row]]).samples;
-  });
-  for (const auto& samples : batch.audio) batch.clips.emplace_back(samples);
+  for (size_t row = 0; row < utterances.size(); ++row)
+    batch.clips.emplace_back(batch.audio[row], prompt_of(model_->config.prompt, utterance(row)));
 }
 
 CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const char* stage,

@@ -166,7 +166,9 @@ class CaseGroupRunner {
   void require_memory() const;
   /// Has a prepared decoder search a batch of silence (OverlappedPipeline::warm_up()).
   void warm_up(Decoder& decoder);
-  Clips clips_of(const std::vector<size_t>& utterances) const;
+  Clips clips_of(const std::vector<size_t>& utterances) const {
+    return rtfx::clips_of(model_->config, dataset_, utterances);
+  }
   /// Runs a batch: the encoder once, then each arm, region by region. Returns the encoder's frames.
   EncodedBatch run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                          std::vector<RoundResult>& results);

@@ -256,10 +256,10 @@ Nullable<record::Replay> replay_field(const std::optional<ReplayAudit>& audit,
 
 Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& result,
                                             const EditCounts* reference_edits,
-                                            const EditCounts& edits, double frame_seconds) {
+                                            const EditCounts& edits, const ModelConfig& model) {
   record::Exactness field;
-  field.replay = replay_field(result.replay, frame_seconds);
-  const std::string why = ReplayCheck::left_out(*arm.decoder);
+  field.replay = replay_field(result.replay, model.frame_seconds());
+  const std::string why = ReplayCheck::left_out(*arm.decoder, model);
   if (!why.empty()) field.replay_left_out = why;
   if (arm.plan.compared_to == arm.spec->id) {
     field.baseline = arm.spec->id;
@@ -506,7 +506,7 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
   if (is_empty(workspace, group, arm, result)) run.all_empty = true;
   run.wordless_speech = wordless_field(workspace, group, arm, result);
   run.exactness = exactness_field(arm, result, reference_edits, edits,
-                                  workspace.checkpoints()[group.model].config.frame_seconds());
+                                  workspace.checkpoints()[group.model].config);
   run.deterministic = hash == arm.first_hash && result.repeats;
   run.hypotheses_sha256 = hash;
   run.tokens_sha256 = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);

@@ -59,7 +59,9 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const C
   }
 }
 
-std::string ReplayCheck::left_out(const Decoder& decoder) {
+std::string ReplayCheck::left_out(const Decoder& decoder, const ModelConfig& model) {
+  if (model.is_multiblank() && decoder.describe().head == Head::transducer)
+    return "decisions between several blanks are not recomputed";
   nlohmann::json options = decoder.options();
   if (ReplayRules::from(decoder.describe(), options) || !options.is_object()) return "";
   options.erase("boost");
@@ -77,7 +79,9 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBias
                                       std::optional<ReplayAudit>& audit) {
   std::vector<Proof> proofs(utterances.size(), Proof::none);
   const auto rules = ReplayRules::from(decoder.describe(), decoder.options());
-  if (!rules) return proofs;
+  const bool several_blanks =
+      model_->config.is_multiblank() && rules && rules->head == Head::transducer;
+  if (!rules || several_blanks) return proofs;
   Results& results = results_[rules->key()];
   std::shared_ptr<const CompiledBias> own;
   if (!rules->bias.empty()) {

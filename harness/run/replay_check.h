@@ -31,9 +31,9 @@ class ReplayCheck {
                            const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
 
-  /// Why a decoder's results are not replayed though those of the same search without some option
-  /// would be; empty: there is no such option.
-  static std::string left_out(const Decoder& decoder);
+  /// Why a decoder's results are not replayed: the model is of a kind that replay does not follow,
+  /// or those of the same search without some option would be. Empty: neither is so.
+  static std::string left_out(const Decoder& decoder, const ModelConfig& model);
 
   /// Gives the copies of weights back; results are kept.
   void release() { replays_.clear(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
@@ -49,10 +50,35 @@ Checkpoint load_model(const ModelSource& source) {
                                   shape->empty() ? "" : " ", *shape));
     }
   }
-  return load_checkpoint(source.path, source.att_context_size);
+  Checkpoint checkpoint = load_checkpoint(source.path, source.att_context_size);
+  if (!source.language.empty())
+    select_language(checkpoint.config, source.language, source.path.string());
+  return checkpoint;
+}
+
+/// Throws UserError for languages of utterances that the model does not know, and if it needs some
+/// that are not stated; once for each.
+void check_languages(const PromptConfig& prompt, const Dataset& dataset) {
+  if (prompt.count == 0) return;
+  std::set<std::optional<std::string>> seen;
+  for (const Utterance& utterance : dataset.utterances)
+    if (seen.insert(utterance.language).second) prompt.or_standard(prompt_of(prompt, utterance));
 }
 
 }  // namespace
+
+std::optional<int64_t> prompt_of(const PromptConfig& prompts, const Utterance& utterance) {
+  if (prompts.count == 0 || !utterance.language) return std::nullopt;
+  return prompts.of(*utterance.language, utterance.where);
+}
+
+Clips clips_of(const ModelConfig& model, const LoadedDataset& dataset,
+               const std::vector<size_t>& utterances) {
+  Clips clips;
+  for (const size_t i : utterances)
+    clips.emplace_back(dataset.audio[i], prompt_of(model.prompt, dataset.dataset.utterances[i]));
+  return clips;
+}
 
 Workspace::Workspace(const Config& config)
     : config_(config), normalizer_(&find_normalizer(config.scorer, "scorer")) {
@@ -66,6 +92,9 @@ Workspace::Workspace(const Config& config)
       loaded.notices.push_back(fmt::format("{}: stand-in data: {}", source.id, what));
     datasets_.push_back(std::move(loaded));
   }
+  for (const Checkpoint& checkpoint : checkpoints_)
+    for (const LoadedDataset& loaded : datasets_)
+      errors.run([&] { check_languages(checkpoint.config.prompt, loaded.dataset); });
   errors.throw_any();
   for (DecoderSpec& spec : config_.decoders) {
     for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,

@@ -14,6 +14,7 @@
 #include "harness/run/shard.h"
 #include "harness/scoring/normalize.h"
 #include "models/acoustic_model.h"
+#include "speech/pipeline/pipeline.h"
 
 namespace rtfx {
 
@@ -28,6 +29,15 @@ struct LoadedDataset {
   std::optional<std::string> failure;  // why the audio cannot be used
   double load_seconds = 0;             // the region `load`: reading, mixing, resampling
 };
+
+/// The prompt of the language that the utterance's manifest states; none where it states none, or
+/// the model takes no prompt. Throws UserError for a language that the model does not know.
+std::optional<int64_t> prompt_of(const PromptConfig& prompts, const Utterance& utterance);
+
+/// The samples of utterances, which read_audio_files() has read, and their prompts. Throws what
+/// prompt_of() does.
+Clips clips_of(const ModelConfig& model, const LoadedDataset& dataset,
+               const std::vector<size_t>& utterances);
 
 class Workspace {
  public:

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
@@ -136,8 +137,7 @@ class StreamRunner {
     auto batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
     for (const auto& batch : batches) {
       check_interrupt();
-      Clips clips;
-      for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
+      const Clips clips = clips_of(model->config, dataset, batch);
       RegionTimes times;
       encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
     }
@@ -233,13 +233,15 @@ class StreamRunner {
 
   Subject speech(const CaseGroup& group, Decoder& decoder, const LoadedDataset& dataset) const {
     struct State {
-      std::vector<const std::vector<float>*> audio;
+      Clips audio;
       int64_t count = 0;
       std::unique_ptr<SpeechStreams> streams;
     };
     const auto model = workspace_.model(group.model, device_, group.dtype);
     const auto state = std::make_shared<State>();
-    for (const std::vector<float>& audio : dataset.audio) state->audio.push_back(&audio);
+    std::vector<size_t> all(dataset.audio.size());
+    std::iota(all.begin(), all.end(), 0);
+    state->audio = clips_of(model->config, dataset, all);
     const auto samples = static_cast<int64_t>(
         options_.period_ms / 1000 * static_cast<double>(model->config.features.sample_rate));
     const auto streams_for = [this, state, model, &decoder](int64_t count) -> SpeechStreams& {
@@ -259,7 +261,7 @@ class StreamRunner {
                                                     samples, options_.partial);
             },
             [state, streams_for](const std::vector<size_t>& utterances, int64_t count) {
-              std::vector<const std::vector<float>*> audio;
+              Clips audio;
               for (const size_t i : utterances) audio.push_back(state->audio[i]);
               return in_one_piece(streams_for(count), audio, count);
             }};

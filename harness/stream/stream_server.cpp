@@ -56,8 +56,7 @@ Work StreamServer::work(const std::vector<Request>& requests) {
   return work;
 }
 
-SpeechServer::SpeechServer(SpeechStreams& speech,
-                           const std::vector<const std::vector<float>*>& audio, int64_t streams,
+SpeechServer::SpeechServer(SpeechStreams& speech, const Clips& audio, int64_t streams,
                            int64_t samples, bool partial)
     : speech_(speech),
       audio_(audio),
@@ -82,10 +81,10 @@ StageSeconds SpeechServer::stage_seconds() const {
 Work SpeechServer::work(const std::vector<Request>& requests) {
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
-    if (stream.number < 0) stream.number = speech_.open();
-    const std::vector<float>& audio = *audio_[stream.utterance];
+    const auto& [audio, prompt] = audio_[stream.utterance];
+    if (stream.number < 0) stream.number = speech_.open(prompt);
     const size_t end = std::min(audio.size(), stream.given + samples_);
-    speech_.push(stream.number, std::span(audio).subspan(stream.given, end - stream.given));
+    speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
     stream.given = end;
     const bool ends = end == audio.size();
     outstanding_.push_back({request, stream.number, stream.utterance, ends});
@@ -109,15 +108,13 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
   return work;
 }
 
-std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
-                                     const std::vector<const std::vector<float>*>& audio,
-                                     int64_t streams) {
+std::vector<Hypothesis> in_one_piece(SpeechStreams& speech, const Clips& audio, int64_t streams) {
   std::vector<Hypothesis> results(audio.size());
   std::map<int64_t, size_t> open;
   for (size_t next = 0; next < audio.size() || !open.empty();) {
     while (next < audio.size() && static_cast<int64_t>(open.size()) < streams) {
-      const int64_t number = speech.open();
-      speech.push(number, *audio[next]);
+      const int64_t number = speech.open(audio[next].prompt);
+      speech.push(number, audio[next].samples);
       speech.finish(number);
       open.emplace(number, next++);
     }

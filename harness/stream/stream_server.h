@@ -5,6 +5,7 @@
 
 #include "algorithms/decoder.h"
 #include "harness/stream/stream_load.h"
+#include "speech/pipeline/pipeline.h"
 #include "speech/streams/speech_streams.h"
 
 namespace rtfx {
@@ -74,8 +75,8 @@ class SpeechServer : public LoadServer {
  public:
   /// A request brings `samples` of its utterance, the last one what is left. Speech, of which
   /// `streams` streams and those that are pending can be open, and audio must outlive the server.
-  SpeechServer(SpeechStreams& speech, const std::vector<const std::vector<float>*>& audio,
-               int64_t streams, int64_t samples, bool partial);
+  SpeechServer(SpeechStreams& speech, const Clips& audio, int64_t streams, int64_t samples,
+               bool partial);
   ~SpeechServer() override;
   SpeechServer(const SpeechServer&) = delete;
   SpeechServer& operator=(const SpeechServer&) = delete;
@@ -99,7 +100,7 @@ class SpeechServer : public LoadServer {
   };
 
   SpeechStreams& speech_;
-  const std::vector<const std::vector<float>*>& audio_;
+  const Clips& audio_;
   std::vector<Stream> streams_;
   std::vector<Outstanding> outstanding_;
   size_t samples_;
@@ -109,8 +110,6 @@ class SpeechServer : public LoadServer {
 
 /// The results of utterances that are complete from the start, decoded by `speech`. None of its
 /// streams is open, and `streams` of them can be.
-std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
-                                     const std::vector<const std::vector<float>*>& audio,
-                                     int64_t streams);
+std::vector<Hypothesis> in_one_piece(SpeechStreams& speech, const Clips& audio, int64_t streams);
 
 }  // namespace rtfx

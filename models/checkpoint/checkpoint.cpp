@@ -156,10 +156,14 @@ std::map<std::string, std::vector<int64_t>> expected_tensors(const ModelConfig& 
   const int64_t d = config.encoder.frame_width();
   if (config.encoder.output_width > 0)
     add_affine(shapes, "encoder.out_proj", {d, config.encoder.width}, true);
+  if (const PromptConfig& p = config.prompt; p.count > 0) {
+    add_affine(shapes, "prompt_kernel.0", {p.width, d + p.count}, true);
+    add_affine(shapes, "prompt_kernel.2", {d, p.width}, true);
+  }
   if (config.has_ctc) add_affine(shapes, "ctc", {config.vocabulary + 1, d, 1}, true);
   if (config.has_transducer) {
     add_prediction(shapes, config.prediction, config.vocabulary);
-    const auto columns = config.vocabulary + 1 + static_cast<int64_t>(config.durations.size());
+    const auto columns = config.labels() + static_cast<int64_t>(config.durations.size());
     add_affine(shapes, "joint.enc", {config.joint_width, d}, true);
     add_affine(shapes, "joint.pred", {config.joint_width, config.prediction.width}, true);
     add_affine(shapes, "joint.joint_net", {columns, config.joint_width}, true);

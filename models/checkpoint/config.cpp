@@ -36,7 +36,36 @@ void check(const EncoderConfig& e, const Context& c, const std::string& where) {
     refuse(c, where, "local attention needs [left, right] of 0 frames or more, not both 0");
 }
 
+std::vector<std::string> names_of(const std::map<std::string, int64_t>& languages) {
+  std::vector<std::string> names;
+  for (const auto& [name, prompt] : languages) names.push_back(name);
+  return names;
+}
+
 }  // namespace
+
+int64_t PromptConfig::of(const std::string& language, const std::string& where) const {
+  if (count == 0)
+    throw UserError(where, fmt::format("the model takes no language, here '{}'", language),
+                    "leave it out, or choose a prompt-conditioned model");
+  const auto found = languages.find(language);
+  if (found == languages.end())
+    throw unknown_name(where, "language", language, names_of(languages));
+  return found->second;
+}
+
+int64_t PromptConfig::or_standard(std::optional<int64_t> stated) const {
+  if (stated) return *stated;
+  if (standard < 0) {
+    throw UserError("language", "the model needs one for each utterance",
+                    fmt::format("give one of {}", fmt::join(names_of(languages), ", ")));
+  }
+  return standard;
+}
+
+void select_language(ModelConfig& config, const std::string& language, const std::string& where) {
+  config.prompt.standard = config.prompt.of(language, where);
+}
 
 void select_context(ModelConfig& config, const Context& context, const std::string& where) {
   EncoderConfig& e = config.encoder;

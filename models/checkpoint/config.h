@@ -1,7 +1,10 @@
 // The configuration of a checkpoint: the settings of its YAML, checked against its tensors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -133,22 +136,51 @@ struct PredictionConfig {
   bool layer_norm = false;   // stateless
 };
 
+/// Prompts that an encoder's frames are conditioned on (models/encoder/prompt_kernel.h). Each
+/// utterance has one, mostly its language.
+struct PromptConfig {
+  int64_t count = 0;      // P; 0: the model takes no prompt
+  int64_t width = 0;      // of the layer between frames and conditioned frames
+  int64_t standard = -1;  // of utterances that state none; -1: each must state one
+  std::map<std::string, int64_t> languages;  // names of prompts
+
+  /// The prompt of this name. Throws UserError at `where` for another name, with all known ones,
+  /// and for a model that takes no prompt.
+  int64_t of(const std::string& language, const std::string& where) const;
+  /// The prompt that an utterance states, or else the standard one. Throws UserError where there is
+  /// neither.
+  int64_t or_standard(std::optional<int64_t> stated) const;
+};
+
 struct ModelConfig {
   std::string target;  // NeMo class
   FeatureConfig features;
   EncoderConfig encoder;
+  PromptConfig prompt;
   bool has_ctc = false;
   bool has_transducer = false;
   PredictionConfig prediction;
   int64_t joint_width = 0;  // H
   std::string joint_activation = "relu";
   std::vector<int64_t> durations;  // TDT: value of each duration index; empty for RNN-T
-  int64_t vocabulary = 0;          // V, tokens without blank; the blank id is V
-  int64_t max_symbols = 10;        // decoding.greedy.max_symbols of the checkpoint
+  /// Multi-blank RNN-T (Xu et al., arXiv 2211.03541): frames that each blank skips, in the order of
+  /// its labels V, V+1, ...; the last is the standard blank, with 1. Empty for other models.
+  std::vector<int64_t> blank_durations;
+  int64_t vocabulary = 0;    // V, tokens without blank; the blank id is V
+  int64_t max_symbols = 10;  // decoding.greedy.max_symbols of the checkpoint
 
   bool is_tdt() const { return has_transducer && !durations.empty(); }
-  /// "ctc", "rnnt" or "tdt": the kind of the main head (a hybrid is named by its transducer).
-  std::string kind() const { return is_tdt() ? "tdt" : has_transducer ? "rnnt" : "ctc"; }
+  bool is_multiblank() const { return has_transducer && !blank_durations.empty(); }
+  /// The labels that a transducer's joint network chooses among: tokens and blanks.
+  int64_t labels() const {
+    return vocabulary + std::max<int64_t>(1, static_cast<int64_t>(blank_durations.size()));
+  }
+  /// "ctc", "rnnt", "multiblank" or "tdt": the kind of the main head (a hybrid is named by its
+  /// transducer).
+  std::string kind() const {
+    if (!has_transducer) return "ctc";
+    return is_tdt() ? "tdt" : is_multiblank() ? "multiblank" : "rnnt";
+  }
   /// kind(), and "ctc" beside it for a hybrid.
   std::vector<std::string> kinds() const {
     std::vector<std::string> all = {kind()};
@@ -174,5 +206,9 @@ struct ModelConfig {
 /// UserError otherwise; `where` names the setting in it.
 void select_context(ModelConfig& config, const std::vector<int64_t>& context,
                     const std::string& where);
+
+/// Makes the prompt of `language` that of utterances that state none. Throws what
+/// PromptConfig::of() does.
+void select_language(ModelConfig& config, const std::string& language, const std::string& where);
 
 }  // namespace rtfx

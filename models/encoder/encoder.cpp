@@ -1,11 +1,13 @@
 #include "models/encoder/encoder.h"
 
+#include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "models/encoder/fused/fused_encoder.h"
+#include "models/encoder/prompt_kernel.h"
 #include "models/encoder/reference_encoder.h"
 
 namespace rtfx {
@@ -62,16 +64,38 @@ EncoderForm parse_encoder_form(std::string_view text, std::string_view where) {
 }
 
 Encoder::Encoder(const EncoderConfig& config, int64_t mel_bins, const StateDict& weights,
-                 at::Device device, at::ScalarType dtype, const EncoderOptions& options)
+                 at::Device device, at::ScalarType dtype, const EncoderOptions& options,
+                 const PromptConfig& prompt)
     : fused_(decide_fused(config, device, dtype, options)),
       implementation_(make_implementation(config, mel_bins,
                                           WeightReader(weights, "encoder.", device, dtype), fused_,
-                                          options.eight_bits)) {}
+                                          options.eight_bits)),
+      prompt_(prompt) {
+  if (prompt.count > 0) {
+    prompt_kernel_ = std::make_unique<const PromptKernel>(
+        prompt, WeightReader(weights, "prompt_kernel.", device, dtype));
+  }
+}
 
 Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 
-Encoded Encoder::operator()(const Features& features) const { return (*implementation_)(features); }
+Encoded Encoder::operator()(const Features& features) const {
+  Encoded encoded = (*implementation_)(features);
+  if (prompt_kernel_ != nullptr)
+    encoded.frames = conditioned(encoded.frames, with_prompts(features).prompts);
+  return encoded;
+}
+
+Features Encoder::with_prompts(Features features) const {
+  if (prompt_kernel_ != nullptr && !features.prompts.defined())
+    features.prompts = at::full_like(features.lengths, prompt_.or_standard(std::nullopt));
+  return features;
+}
+
+at::Tensor Encoder::conditioned(const at::Tensor& frames, const at::Tensor& prompts) const {
+  return prompt_kernel_ == nullptr ? frames : (*prompt_kernel_)(frames, prompts);
+}
 
 const ReferenceEncoder* Encoder::by_operators() const {
   return dynamic_cast<const ReferenceEncoder*>(implementation_.get());

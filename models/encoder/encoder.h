@@ -34,19 +34,30 @@ struct EncoderOptions {
 
 class EncoderImplementation;
 class FusedEncoder;
+class PromptKernel;
 class ReferenceEncoder;
 
 class Encoder {
  public:
+  /// `prompt`: of the layers behind the encoder that condition its frames, if there are any.
   /// Throws UserError where `options` ask for what the device, dtype or model does not allow.
   Encoder(const EncoderConfig& config, int64_t mel_bins, const StateDict& weights,
-          at::Device device, at::ScalarType dtype, const EncoderOptions& options = {});
+          at::Device device, at::ScalarType dtype, const EncoderOptions& options = {},
+          const PromptConfig& prompt = {});
   ~Encoder();
   Encoder(Encoder&&) noexcept;
 
   /// Masked by length at every place where padding could leak, so that a row's frames do not depend
   /// on its batch mates (up to the rounding of differently shaped products). Does not synchronise.
+  /// Frames of a model with prompts are conditioned on those of their rows.
   Encoded operator()(const Features& features) const;
+
+  /// The features with the prompts of their rows, where the model takes prompts. Throws what
+  /// PromptConfig::or_standard() does.
+  Features with_prompts(Features features) const;
+  /// frames [B, T', D] of an implementation, conditioned on `prompts` ([B] int64 on the device);
+  /// as they are where the model takes no prompts.
+  at::Tensor conditioned(const at::Tensor& frames, const at::Tensor& prompts) const;
 
   /// Rows of the matrices that a batch is computed as. Batches of the same features' shape and as
   /// many rows are the same work for the device. `host_lengths`: as in Features.
@@ -62,6 +73,8 @@ class Encoder {
  private:
   bool fused_;
   std::unique_ptr<const EncoderImplementation> implementation_;
+  PromptConfig prompt_;
+  std::unique_ptr<const PromptKernel> prompt_kernel_;  // null where the model takes no prompts
 };
 
 /// Bytes that the encoder's largest intermediate results take at one time, for a batch of `rows`

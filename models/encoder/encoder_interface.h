@@ -17,6 +17,9 @@ struct Features {
   /// The rows that the batch is computed as, at least Encoder::rows(); 0: that number. Batches of
   /// the same shape and as many rows are the same work for the device.
   int64_t packed_rows = 0;
+  /// [B] int64 on the device, the rows' prompts; undefined: PromptConfig::standard, or the model
+  /// takes none.
+  at::Tensor prompts = {};
 };
 
 struct Encoded {

@@ -50,6 +50,7 @@ struct Kind {
   const char *model_type, *name;
   Family family;
   bool transducer, tdt;
+  bool prompts = false;
 };
 constexpr Kind kKinds[] = {
     {"parakeet_ctc", "ParakeetForCTC", Family::parakeet, false, false},
@@ -57,6 +58,7 @@ constexpr Kind kKinds[] = {
     {"parakeet_tdt", "ParakeetForTDT", Family::parakeet, true, true},
     {"nemotron_asr_streaming", "NemotronAsrStreamingForRNNT", Family::nemotron_streaming, true,
      false},
+    {"nemotron3_5_asr", "Nemotron3_5AsrForRNNT", Family::nemotron_streaming, true, false, true},
 };
 
 const Kind& kind_of(const JsonView& config) {
@@ -116,10 +118,20 @@ void read_lookaheads(const JsonView& processor, EncoderConfig& e) {
   }
 }
 
-/// The features; also the contexts of the encoder, which the same file states.
+/// The names of prompts, which the processor states.
+void read_languages(const JsonView& processor, PromptConfig& prompt) {
+  const auto dictionary = processor.find("prompt_dictionary");
+  if (!dictionary) return;
+  if (!dictionary->value().is_object()) dictionary->fail("an object of languages and prompts");
+  for (const auto& [language, id] : dictionary->value().items())
+    prompt.languages[language] = dictionary->at(language).integer(0, prompt.count - 1);
+}
+
+/// The features; also the contexts of the encoder and the languages, which the same file states.
 FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t mel_bins,
-                             EncoderConfig& encoder, std::vector<fs::path>& files,
+                             ModelConfig& model, std::vector<fs::path>& files,
                              std::vector<std::string>& notices) {
+  EncoderConfig& encoder = model.encoder;
   FeatureConfig f;
   f.mel_bins = mel_bins;
   encoder.contexts = {encoder.context};
@@ -132,6 +144,7 @@ FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t m
     const JsonView root(document, (folder / name).string() + "#");
     const JsonView view = root.find("feature_extractor").value_or(root);
     if (kind.family == Family::nemotron_streaming) read_lookaheads(root, encoder);
+    if (kind.prompts) read_languages(root, model.prompt);
     require(view, "sampling_rate", f.sample_rate);
     require(view, "feature_size", mel_bins);
     f.n_fft = integer(view, "n_fft", f.n_fft, 2);
@@ -211,6 +224,8 @@ std::string canonical_name(std::string name) {
       {"decoder.decoder_projector.", "joint.pred."},
       {"encoder_projector.", "joint.enc."},
       {"joint.head.", "joint.joint_net."},
+      {"prompt_projector.linear_1.", "prompt_kernel.0."},
+      {"prompt_projector.linear_2.", "prompt_kernel.2."},
   };
   for (const auto& [from, to] : kParts) replace(name, from, to);
   if (const int64_t layer = cut_number(name, "encoder.subsampling.layers."); layer >= 0) {
@@ -242,8 +257,19 @@ Checkpoint read_hugging_face(const fs::path& folder) {
   model.target = kind.name;
   model.encoder = read_encoder(encoder, kind);
   read_head(config, kind, model);
-  model.features = read_processor(folder, kind, integer(encoder, "num_mel_bins", 80), model.encoder,
+  if (kind.prompts) {
+    model.prompt = {.count = integer(config, "num_prompts", 128),
+                    .width = integer(config, "prompt_intermediate_size", 2048),
+                    .standard = integer(config, "default_prompt_id", 101, 0),
+                    .languages = {}};
+    if (model.prompt.standard >= model.prompt.count)
+      throw UserError(config.where() + "/default_prompt_id", "there is no such prompt",
+                      fmt::format("0 to {} are possible", model.prompt.count - 1));
+  }
+  model.features = read_processor(folder, kind, integer(encoder, "num_mel_bins", 80), model,
                                   checkpoint.files, checkpoint.notices);
+  if (kind.prompts && model.prompt.languages.empty())
+    checkpoint.notices.emplace_back("no prompt_dictionary: the model's languages have no names");
   select_context(model, model.encoder.contexts.front(), encoder.where());
 
   StateDict weights;

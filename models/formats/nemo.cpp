@@ -170,9 +170,15 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
   checkpoint.config = read_config(yaml, weights, checkpoint.notices);
   checkpoint.weights =
       canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);
-  if (yaml.boolean("decoding.strip_lang_tags").value_or(false))
-    checkpoint.notices.emplace_back("decoding.strip_lang_tags: tags of languages stay in the text");
   checkpoint.tokenizer = read_tokenizer(archive, yaml, checkpoint.config.vocabulary);
+  if (yaml.boolean("decoding.strip_lang_tags").value_or(false)) {
+    if (yaml.has("decoding.lang_tag_pattern")) {
+      checkpoint.notices.emplace_back(
+          "decoding.lang_tag_pattern: only NeMo's default is known, so tags stay in the text");
+    } else {
+      checkpoint.tokenizer = without_language_tags(checkpoint.tokenizer);
+    }
+  }
   checkpoint.files = archive.files();
   return checkpoint;
 }

@@ -28,7 +28,6 @@ constexpr Kind kClasses[] = {
     {"MultiTask", "an attention encoder-decoder"},
     {"EncDecTransf", "an attention encoder-decoder"},
     {"MultiTalker", "a multi-talker model, which wants each speaker's activity too"},
-    {"WithPrompt", "a prompt-conditioned model, which wants a language or task besides the audio"},
     {"SelfSupervised", "a self-supervised encoder without a decoder"},
     {"MaskedTokenPred", "a self-supervised encoder without a decoder"},
     {"SpeakerLabel", "a speaker recognition model"},
@@ -40,8 +39,6 @@ constexpr Kind kClasses[] = {
 
 constexpr Kind kTensors[] = {
     {"transf_decoder.", "an attention encoder-decoder"},
-    {"prompt_kernel.",
-     "a prompt-conditioned model, which wants a language or task besides the audio"},
     {"spk_kernels.", "a multi-talker model, which wants each speaker's activity too"},
     {"joint.blank_pred.", "a hybrid autoregressive transducer (HAT)"},
     {"decoder_ssl.", "a self-supervised encoder without a decoder"},
@@ -85,20 +82,6 @@ void check_parts(const ConfigSource& source) {
     source.refuse(fmt::format("unsupported joint {}", last_name(joint)), kNotSupported);
 }
 
-/// Multi-blank transducers (Xu et al. 2022): blanks that skip several frames, between the tokens
-/// and the blank.
-void check_blanks(const ConfigSource& source) {
-  const auto any = [&](const char* path) {
-    const auto list = source.yaml.integers(path);
-    return list && !list->empty();
-  };
-  const bool tdt = any("decoding.durations") || any("model_defaults.tdt_durations");
-  const int64_t extra = source.yaml.integer("joint.num_extra_outputs").value_or(0);
-  if (source.yaml.text("decoding.model_type").value_or("") == "multiblank" ||
-      any("decoding.big_blank_durations") || (extra > 0 && !tdt))
-    refuse(source, "big blanks beside the blank", "a multi-blank transducer");
-}
-
 void check_tensors(const ConfigSource& source) {
   for (const auto& [name, tensor] : source.weights) {
     const bool counter = name.ends_with("num_batches_tracked");
@@ -119,7 +102,6 @@ void check_tensors(const ConfigSource& source) {
 void refuse_foreign_models(const ConfigSource& source) {
   check_class(source);
   check_parts(source);
-  check_blanks(source);
   check_tensors(source);
   if (source.has("ctc.weight") || source.has("joint.joint_net.weight")) return;
   source.refuse("neither a CTC head nor a joint network among the tensors", kNotSupported);
@@ -507,6 +489,7 @@ class Reader {
     }
     config_.features = read_features(source_);
     config_.encoder = read_encoder(source_, config_.features.mel_bins);
+    if (source_.has("prompt_kernel.0.weight")) read_prompts();
     if (config_.has_transducer) read_transducer();
     if (config_.has_ctc) read_vocabulary(source_.extent("ctc.weight", 3, 0) - 1, "the CTC head");
     config_.max_symbols = yaml_.integer("decoding.greedy.max_symbols").value_or(10);
@@ -514,6 +497,24 @@ class Reader {
   }
 
  private:
+  void read_prompts() {
+    PromptConfig& p = config_.prompt;
+    const std::string first = "prompt_kernel.0.weight", dictionary = "prompt_dictionary";
+    p.width = source_.extent(first, 2, 0);
+    p.count = source_.decide("model_defaults.num_prompts",
+                             source_.extent(first, 2, 1) - config_.encoder.frame_width());
+    if (p.count < 1)
+      source_.refuse("prompt_kernel has no inputs for prompts", "the checkpoint is damaged");
+    const std::string path = "model_defaults." + dictionary;
+    for (const std::string& language : yaml_.keys(path)) {
+      const std::string key = fmt::format("{}.{}", path, language);
+      p.languages[language] = source_.integer(key, -1, 0, p.count - 1);
+    }
+    // NeMo's transcribe() asks for this one where it is given no language.
+    if (const auto found = p.languages.find("auto"); found != p.languages.end())
+      p.standard = found->second;
+  }
+
   void read_transducer() {
     yaml_.require("decoder.normalization_mode", {"layer"});
     yaml_.require("decoder.blank_as_pad", {"true", "True"});
@@ -538,16 +539,24 @@ class Reader {
     config_.joint_width =
         source_.decide("joint.jointnet.joint_hidden", source_.extent("joint.enc.weight", 2, 0));
     config_.joint_activation = yaml_.text("joint.jointnet.activation").value_or("relu");
-    read_durations();
+    read_extra_outputs();
     const std::string table = p.layers > 0 ? prefix + "embed.weight" : prefix + "embeds.0.weight";
     read_vocabulary(source_.extent(table, 2, 0) - 1, "the prediction network");
   }
 
-  void read_durations() {
+  /// The joint's outputs beside the tokens and the blank: durations of TDT, or big blanks.
+  void read_extra_outputs() {
     const int64_t rows = source_.extent("joint.joint_net.weight", 2, 0);
     const std::string table = config_.prediction.layers > 0 ? "embed.weight" : "embeds.0.weight";
     const int64_t columns = rows - source_.extent("decoder.prediction." + table, 2, 0);
     if (columns == 0) return;
+    // NeMo lets the loss decide, where that names multi-blank.
+    const std::string in_decoding = "decoding.big_blank_durations";
+    if (yaml_.text("loss.loss_name").value_or("") == "multiblank_rnnt")
+      return read_big_blanks("loss.multiblank_rnnt_kwargs.big_blank_durations", columns);
+    if (yaml_.text("decoding.model_type").value_or("") == "multiblank" ||
+        !yaml_.integers(in_decoding).value_or(std::vector<int64_t>{}).empty())
+      return read_big_blanks(in_decoding, columns);
     auto durations = yaml_.integers("decoding.durations");
     if (!durations || durations->empty())
       durations = yaml_.integers("model_defaults.tdt_durations");
@@ -558,6 +567,24 @@ class Reader {
                       "the checkpoint and its YAML do not belong together");
     }
     config_.durations = *durations;
+  }
+
+  /// NeMo's labels: tokens, big blanks the last of the list first, and the standard blank.
+  void read_big_blanks(const std::string& key, int64_t columns) {
+    const auto durations = yaml_.integers(key).value_or(std::vector<int64_t>{});
+    if (static_cast<int64_t>(durations.size()) != columns) {
+      throw UserError(
+          yaml_.where(),
+          fmt::format("the joint has {} big blanks, {} lists {}", columns, key, durations.size()),
+          "the checkpoint and its YAML do not belong together");
+    }
+    for (const int64_t duration : durations) {
+      if (duration < 1 || duration > kMostTokens)
+        source_.refuse(fmt::format("{} has {}", key, duration),
+                       fmt::format("1 to {} frames are possible", kMostTokens));
+    }
+    config_.blank_durations.assign(durations.rbegin(), durations.rend());
+    config_.blank_durations.push_back(1);
   }
 
   void read_vocabulary(int64_t size, const char* part) {

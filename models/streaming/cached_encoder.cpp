@@ -77,10 +77,11 @@ class ReferenceCachedEncoder : public CachedEncoder {
   ReferenceCachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                          int64_t slots);
 
-  at::Tensor operator()(const CachedStep& step) override;
   void clear(int64_t slot) override;
 
  private:
+  at::Tensor forward(const CachedStep& step) override;
+
   const ReferenceEncoder* encoder_;
   std::vector<at::Tensor> position_keys_;  // of each layer
   at::Tensor attention_;                   // [slots + 1, layers, 2, H, last_channel, dk]
@@ -106,7 +107,7 @@ void ReferenceCachedEncoder::clear(int64_t slot) {
   convolution_.select(0, slot).zero_();
 }
 
-at::Tensor ReferenceCachedEncoder::operator()(const CachedStep& step) {
+at::Tensor ReferenceCachedEncoder::forward(const CachedStep& step) {
   const at::Tensor begin = step.rows[0], end = step.rows[1], slots = step.rows[3];
   const int64_t before = sizes_.last_channel_cache_size;
   const at::Tensor known = step.rows[2].clamp_max(before);
@@ -147,9 +148,9 @@ class FusedCachedEncoder : public CachedEncoder {
   FusedCachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                      int64_t slots);
 
-  at::Tensor operator()(const CachedStep& step) override;
-
  private:
+  at::Tensor forward(const CachedStep& step) override;
+
   const FusedEncoder* encoder_;
   StreamRings rings_;
 };
@@ -171,7 +172,7 @@ FusedCachedEncoder::FusedCachedEncoder(std::shared_ptr<const AcousticModel> mode
       rings_(config_, slots + 1, sizes_.valid_out_len,
              at::TensorOptions(model_->device).dtype(encoder_->dtype())) {}
 
-at::Tensor FusedCachedEncoder::operator()(const CachedStep& step) {
+at::Tensor FusedCachedEncoder::forward(const CachedStep& step) {
   return encoder_->forward_step({next_window(step), step.rows[0], step.rows[1],
                                  sizes_.drop_extra_pre_encoded, step.rows[3], step.rows[2]},
                                 rings_);

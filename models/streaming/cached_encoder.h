@@ -44,10 +44,12 @@ struct CachedStep {
   /// [rows, M, chunk] float32, chunk = StepSizes::chunk_size[1]: the mel frames of the chunk. At a
   /// stream's first step, they end with its chunk_size[0] frames.
   at::Tensor features;
-  /// [4, rows] int64. Of the window of the frames before the chunk (pre_encode_cache_size[1]) and
-  /// the chunk: where the stream's first frame is in it, 0 where it is before; the frame behind its
-  /// last one, or 0. Encoder frames that the stream has had. The stream's slot.
+  /// [kRowLines, rows] int64. Of the window of the frames before the chunk
+  /// (pre_encode_cache_size[1]) and the chunk: where the stream's first frame is in it, 0 where it
+  /// is before; the frame behind its last one, or 0. Encoder frames that the stream has had. The
+  /// stream's slot. Its prompt, which only models with prompts read.
   at::Tensor rows;
+  static constexpr int64_t kRowLines = 5;
 };
 
 /// Caches of `slots` streams on the model's device, in the encoder's dtype, and the step over them:
@@ -65,7 +67,9 @@ class CachedEncoder {
   /// row's valid frames are valid_frames() of its end. Of fixed shapes, without a wait for the
   /// device or a look at a value, so that a CUDA graph can hold it. The slots of rows must differ,
   /// but for the spare one.
-  virtual at::Tensor operator()(const CachedStep& step) = 0;
+  at::Tensor operator()(const CachedStep& step) {
+    return model_->encoder->conditioned(forward(step), step.rows[4]);
+  }
 
   /// Makes a slot that of a new stream.
   virtual void clear(int64_t slot) { mel_.select(0, slot).zero_(); }
@@ -89,6 +93,9 @@ class CachedEncoder {
   const StepSizes sizes_;
 
  private:
+  /// The frames of the layers.
+  virtual at::Tensor forward(const CachedStep& step) = 0;
+
   at::Tensor mel_;  // [slots + 1, M, pre_encode_cache_size]
 };
 

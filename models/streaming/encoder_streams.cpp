@@ -28,8 +28,11 @@ at::Tensor EncodedPieces::row(size_t row) const {
   return frames[static_cast<int64_t>(row)].narrow(0, 0, lengths[row]);
 }
 
-EncoderStreams::EncoderStreams(const StreamOptions& options, std::string where)
-    : where_(std::move(where)), rows_(options.rows > 0 ? options.rows : options.streams) {
+EncoderStreams::EncoderStreams(const StreamOptions& options, const PromptConfig& prompt,
+                               std::string where)
+    : where_(std::move(where)),
+      prompt_(prompt),
+      rows_(options.rows > 0 ? options.rows : options.streams) {
   if (options.streams < 1 || options.streams > kMostStreams)
     throw UserError(where_, fmt::format("{} streams", options.streams),
                     fmt::format("1 to {} are possible", kMostStreams));
@@ -39,12 +42,13 @@ EncoderStreams::EncoderStreams(const StreamOptions& options, std::string where)
   for (int64_t slot = options.streams; slot-- > 0;) free_slots_.push_back(slot);
 }
 
-int64_t EncoderStreams::open() {
+int64_t EncoderStreams::open(std::optional<int64_t> prompt) {
   if (free_slots_.empty())
     throw UserError(where_, fmt::format("all {} streams are open", streams_.size()),
                     "close one, or ask for more streams");
   Stream stream;
   stream.slot = free_slots_.back();
+  if (prompt_.count > 0) stream.prompt = prompt_.or_standard(prompt);
   const c10::InferenceMode inference;
   opened(stream.slot);
   free_slots_.pop_back();
@@ -148,7 +152,7 @@ constexpr double kMostSeconds = 3600;
 
 BufferedStreams::BufferedStreams(std::shared_ptr<const AcousticModel> model,
                                  const StreamOptions& options)
-    : EncoderStreams(options, kBufferedStreams),
+    : EncoderStreams(options, model->config.prompt, kBufferedStreams),
       model_(std::move(model)),
       frame_(model_->config.features.hop * model_->config.encoder.factor()),
       left_(frames_of_seconds(options.buffer->left) * frame_),
@@ -200,9 +204,9 @@ EncodedPieces BufferedStreams::encode(Rows rows) {
   const bool pinned = model_->device.is_cuda();
   at::Tensor audio =
       at::zeros({this->rows(), longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
-  // Samples of each row, and encoder frames that it skips.
+  // Samples of each row, encoder frames that it skips, and its prompt.
   at::Tensor control =
-      at::zeros({2, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+      at::zeros({3, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
   for (const auto& [number, stream] : rows) {
@@ -213,6 +217,7 @@ EncodedPieces BufferedStreams::encode(Rows rows) {
         part.first, {audio.data_ptr<float>() + row * longest, static_cast<size_t>(part.samples)});
     of[0][row] = part.samples;
     of[1][row] = part.skip;
+    of[2][row] = stream->prompt;
     stream->done += chunk_;
     ++stream->steps;
     stream->over = last;
@@ -224,7 +229,9 @@ EncodedPieces BufferedStreams::encode(Rows rows) {
   }
   audio = audio.to(model_->device, /*non_blocking=*/true);
   control = control.to(model_->device, /*non_blocking=*/true);
-  const at::Tensor frames = (*model_->encoder)((*model_->features)(audio, control[0])).frames;
+  Features features = (*model_->features)(audio, control[0]);
+  features.prompts = control[2];
+  const at::Tensor frames = (*model_->encoder)(features).frames;
   const at::Tensor index =
       (control[1].narrow(0, 0, count).unsqueeze(1) + at::arange(most_frames(), control.options()))
           .clamp_max(frames.size(1) - 1);
@@ -274,7 +281,7 @@ EncoderConfig with_context(const ModelConfig& model, const std::vector<int64_t>&
 
 CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
                              const StreamOptions& options)
-    : EncoderStreams(options, kCachedStreams),
+    : EncoderStreams(options, model->config.prompt, kCachedStreams),
       model_(model),
       recorder_(model->device.is_cuda() ? options.recorder : nullptr),
       encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
@@ -318,8 +325,8 @@ EncodedPieces CachedStreams::encode(Rows rows) {
   const StepSizes& sizes = encoder_->sizes();
   const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
   const bool pinned = model_->device.is_cuda();
-  at::Tensor control =
-      at::zeros({4, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  at::Tensor control = at::zeros({CachedStep::kRowLines, this->rows()},
+                                 at::TensorOptions(at::kLong).pinned_memory(pinned));
   control[3].fill_(encoder_->spare_slot());
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
@@ -336,6 +343,7 @@ EncodedPieces CachedStreams::encode(Rows rows) {
     of[1][row] = end;
     of[2][row] = stream->steps * sizes.valid_out_len;
     of[3][row] = stream->slot;
+    of[4][row] = stream->prompt;
 
     stream->done = full;
     ++stream->steps;

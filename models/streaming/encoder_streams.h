@@ -60,9 +60,10 @@ class EncoderStreams {
  public:
   virtual ~EncoderStreams() = default;
 
-  /// A new stream; returns its number, which no later one gets. Throws UserError where all are
-  /// open. Does not wait for the device.
-  int64_t open();
+  /// A new stream; returns its number, which no later one gets. `prompt`: what its frames are
+  /// conditioned on, for models with prompts; without, PromptConfig::standard. Throws UserError
+  /// where all are open, and for a model without a standard prompt. Does not wait for the device.
+  int64_t open(std::optional<int64_t> prompt = std::nullopt);
   /// Throws what push() would, and keeps nothing.
   void check(int64_t stream, std::span<const float> samples);
   /// Further samples at the model's rate, in [-1, 1]. Kept on the host; nothing is computed.
@@ -91,14 +92,15 @@ class EncoderStreams {
  protected:
   struct Stream {
     StreamAudio audio;
-    int64_t slot = 0;   // 0 to streams - 1
+    int64_t slot = 0;  // 0 to streams - 1
+    int64_t prompt = 0;
     int64_t done = 0;   // mel frames (by caches) or samples (buffered) before the next chunk
     int64_t steps = 0;  // so far
     bool over = false;  // its last frames were given
   };
   using Rows = std::span<const std::pair<int64_t, Stream*>>;  // number and stream
 
-  EncoderStreams(const StreamOptions& options, std::string where);
+  EncoderStreams(const StreamOptions& options, const PromptConfig& prompt, std::string where);
   int64_t rows() const { return rows_; }
 
  private:
@@ -111,6 +113,7 @@ class EncoderStreams {
   const Stream& find(int64_t stream) const;
 
   std::string where_;
+  PromptConfig prompt_;
   int64_t rows_;
   std::map<int64_t, Stream> streams_;
   std::vector<int64_t> free_slots_;

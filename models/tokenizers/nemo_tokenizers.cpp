@@ -177,4 +177,67 @@ std::shared_ptr<const Tokenizer> aggregate_tokenizer(
   return std::make_shared<const Aggregate>(languages, std::move(pieces), unknown);
 }
 
+namespace {
+
+constexpr const char* kSpaceBytes = " \t\n\r\f\v";
+
+/// Whether `text` begins with a tag: `<`, two small letters, `-`, two capitals, `>`.
+bool begins_with_tag(std::string_view text) {
+  constexpr std::string_view kForm = "<aa-AA>";
+  if (text.size() < kForm.size()) return false;
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    const char wanted = kForm[i], found = text[i];
+    const bool fits = wanted == 'a'   ? found >= 'a' && found <= 'z'
+                      : wanted == 'A' ? found >= 'A' && found <= 'Z'
+                                      : found == wanted;
+    if (!fits) return false;
+  }
+  return true;
+}
+
+std::string without_tags(std::string_view text) {
+  constexpr size_t kTag = 7;  // bytes
+  std::string kept;
+  const auto trim_end = [&] { kept.erase(kept.find_last_not_of(kSpaceBytes) + 1); };
+  for (size_t i = 0; i < text.size();) {
+    if (!begins_with_tag(text.substr(i))) {
+      kept += text[i++];
+      continue;
+    }
+    trim_end();
+    i += kTag;
+  }
+  trim_end();
+  kept.erase(0, kept.find_first_not_of(kSpaceBytes));
+  return kept;
+}
+
+class WithoutTags : public Tokenizer {
+ public:
+  explicit WithoutTags(std::shared_ptr<const Tokenizer> tagged) : tagged_(std::move(tagged)) {}
+
+  std::string kind() const override { return tagged_->kind(); }
+  int64_t size() const override { return tagged_->size(); }
+  std::string piece(int32_t id) const override { return tagged_->piece(id); }
+  int32_t unknown() const override { return tagged_->unknown(); }
+  std::string normalized(std::string_view text) const override { return tagged_->normalized(text); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    return tagged_->encode(text);
+  }
+
+ protected:
+  std::string join(std::span<const int32_t> ids) const override {
+    return without_tags(tagged_->text(ids));
+  }
+
+ private:
+  std::shared_ptr<const Tokenizer> tagged_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> without_language_tags(std::shared_ptr<const Tokenizer> tokenizer) {
+  return std::make_shared<const WithoutTags>(std::move(tokenizer));
+}
+
 }  // namespace rtfx

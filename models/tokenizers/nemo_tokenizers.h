@@ -36,4 +36,9 @@ std::shared_ptr<const Tokenizer> wordpiece_tokenizer(const std::string& vocab_tx
 std::shared_ptr<const Tokenizer> aggregate_tokenizer(
     const std::vector<std::pair<std::string, std::shared_ptr<const Tokenizer>>>& languages);
 
+/// `tokenizer`, whose text is without tags of languages such as `<en-US>`, the white space before
+/// them, and white space at its ends: NeMo's `decoding.strip_lang_tags` with its default pattern.
+/// NeMo does so for transducers only, and this for all heads.
+std::shared_ptr<const Tokenizer> without_language_tags(std::shared_ptr<const Tokenizer> tokenizer);
+
 }  // namespace rtfx

@@ -117,7 +117,8 @@ std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const i
     if (word.spoken == 0) word.spoken = word.count;
   }
   std::vector<TokenWord> divided;
-  for (const TokenWord& word : words) append_divided(tokenizer, ids, word, divided);
+  for (const TokenWord& word : words)
+    if (!word.text.empty()) append_divided(tokenizer, ids, word, divided);  // not a removed tag
   return divided;
 }
 

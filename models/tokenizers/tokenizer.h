@@ -40,8 +40,8 @@ class Tokenizer {
   /// The pieces of `ids` joined by the rule of the kind, in UTF-8; each id must be from 0 to
   /// size() - 1. Then, for the kinds of NeMo, one white-space character is left out before each
   /// punctuation mark that the vocabulary holds (see tokenizers/pieces.h). White space at the
-  /// ends is as NeMo's: an aggregate's text usually begins with a space. Tags of languages stay
-  /// (NeMo 3.0.0 removes `<xx-XX>` from transducers' text under `decoding.strip_lang_tags`).
+  /// ends is as NeMo's: an aggregate's text usually begins with a space. Tags of languages stay,
+  /// unless the tokenizer is one of without_language_tags().
   std::string text(std::span<const int32_t> ids) const;
 
  protected:

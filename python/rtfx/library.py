@@ -44,7 +44,7 @@ def _load() -> ctypes.CDLL:
         ("error_is_input", ctypes.c_int, []),
         ("version", text, []),
         ("load_plugin", ctypes.c_int, [text]),
-        ("model_load", handle, [text, text, text, pointer(flag), count]),
+        ("model_load", handle, [text, text, text, pointer(flag), count, text]),
         ("model_json", text, [handle]),
         ("model_free", None, [handle]),
         ("words", count, [handle, hypothesis, pointer(pointer(WordView))]),

@@ -20,10 +20,11 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 
 
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
-         att_context_size: Sequence[int] = ()) -> Model:  # fmt: skip
+         att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
     """A `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"), in "fp32", "bf16" or
-    "fp16". `att_context_size` selects an attention context of a cache-aware encoder."""
-    return Model(path, device, dtype, att_context_size)
+    "fp16". `att_context_size` selects an attention context of a cache-aware encoder, and `language` the language
+    of a prompt-conditioned model."""
+    return Model(path, device, dtype, att_context_size, language)
 
 
 def load_plugin(path: str | os.PathLike) -> None:
@@ -40,20 +41,23 @@ def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
 class Model(library.Handle):
     """Features, encoder and heads on one device. Not for several threads at once."""
 
-    def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int]):
+    def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int],
+                 language: str = ""):  # fmt: skip
         context = list(att_context_size)
         self._handle = library.call("model_load", library.path(path), library.text(device, "device"),
                                     library.text(dtype, "dtype"),
-                                    integers(context, "att_context_size", ctypes.c_int32), len(context))  # fmt: skip
+                                    integers(context, "att_context_size", ctypes.c_int32), len(context),
+                                    library.text(language, "language"))  # fmt: skip
         weakref.finalize(self, library.free, "model", self._handle)
         about = library.call_json("model_json", self._handle)
-        self.kind: str = about["kind"]  # "ctc", "rnnt" or "tdt"
+        self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
         self.device = torch.device(about["device"])
         self.dtype: str = about["dtype"]
         self.sample_rate: int = about["sample_rate"]  # Hz
         self.frame_seconds: float = about["frame_seconds"]  # of an encoder frame
         self.blank: int = about["blank"]
         self.durations: list[int] = about["durations"]  # TDT
+        self.languages: list[str] = list(about["languages"])  # of a prompt-conditioned model
         self.pieces: list[str] = about["pieces"]  # by token
         self.notices: list[str] = about["notices"]
 

@@ -110,7 +110,7 @@ size_t LongAudio::blocks(double seconds) const {
 
 void LongAudio::copy(Batch& batch) const {
   Clips clips;
-  for (const AudioChunk& chunk : batch.chunks) clips.emplace_back(chunk.samples);
+  for (const AudioChunk& chunk : batch.chunks) clips.emplace_back(chunk.samples, options_.prompt);
   RegionTimes times;
   on_stream(pipeline_, &PipelineStreams::copy, [&] {
     batch.copied = copy_batch(model_, clips, clock_, times);

@@ -39,7 +39,8 @@ struct LongAudioOptions {
   /// Speech without a token, in one chunk, that is decoded again; 0: none is. A part may lie on
   /// both sides of a cut, so this is half of what it is for a recording that is not cut.
   double wordless_seconds = 4;
-  bool begin_anew = true;  // behind pauses
+  bool begin_anew = true;              // behind pauses
+  std::optional<int64_t> prompt = {};  // of a model with prompts; unset: the standard one
 };
 
 /// A part that one search decoded without starting over. It ends where the next one begins.

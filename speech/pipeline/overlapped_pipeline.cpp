@@ -99,7 +99,8 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples
       decoder,
       [&](size_t number, BatchInFlight& batch) {
         if (number > 0) return false;
-        batch.clips.assign(static_cast<size_t>(rows), silence);
+        // Any prompt will do, and a model without a standard one needs it.
+        batch.clips.assign(static_cast<size_t>(rows), ClipOfBatch(silence, 0));
         return true;
       },
       [](size_t, BatchInFlight& batch) {

@@ -112,7 +112,7 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory
   // Several threads copy, since the device waits for the first batch of a pass.
   parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const std::span<const float> clip = clips[static_cast<size_t>(i)];
+      const std::span<const float> clip = clips[static_cast<size_t>(i)].samples;
       float* const row = first + i * longest;
       std::fill(std::copy(clip.begin(), clip.end(), row), row + longest, 0.0F);
     }
@@ -120,18 +120,19 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory
   return rows;
 }
 
-/// [clips]
-at::Tensor lengths_of(const Clips& clips, bool pinned) {
+/// value(clip) of each clip, [clips] int64.
+template <class Value>
+at::Tensor integers_of(const Clips& clips, bool pinned, const Value& value) {
   const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
-  at::Tensor lengths = at::empty({static_cast<int64_t>(clips.size())}, options);
-  std::ranges::transform(clips, lengths.mutable_data_ptr<int64_t>(),
-                         [](const auto& clip) { return static_cast<int64_t>(clip.size()); });
-  return lengths;
+  at::Tensor values = at::empty({static_cast<int64_t>(clips.size())}, options);
+  std::ranges::transform(clips, values.mutable_data_ptr<int64_t>(), value);
+  return values;
 }
 
 int64_t longest_of(const Clips& clips) {
-  const auto longest = std::ranges::max(clips, {}, [](const auto& clip) { return clip.size(); });
-  return static_cast<int64_t>(longest.size());
+  int64_t longest = 0;
+  for (const ClipOfBatch& clip : clips) longest = std::max(longest, std::ssize(clip.samples));
+  return longest;
 }
 
 }  // namespace
@@ -155,13 +156,20 @@ CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const Reg
   clock.measure(Region::pad, clips.size(), times, [&] {
     const bool pinned = model.device.is_cuda();
     copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned, memory);
-    copied.host_lengths = lengths_of(clips, pinned);
-    for (const std::span<const float> clip : clips)
-      copied.lengths_host.push_back(model.config.encoded_frames(std::ssize(clip)));
+    copied.host_lengths =
+        integers_of(clips, pinned, [](const ClipOfBatch& c) { return std::ssize(c.samples); });
+    if (const PromptConfig& known = model.config.prompt; known.count > 0) {
+      copied.host_prompts = integers_of(
+          clips, pinned, [&](const ClipOfBatch& c) { return known.or_standard(c.prompt); });
+    }
+    for (const ClipOfBatch& clip : clips)
+      copied.lengths_host.push_back(model.config.encoded_frames(std::ssize(clip.samples)));
   });
   clock.measure(Region::h2d, clips.size(), times, [&] {
     copied.audio = copied.host.to(model.device, at::kFloat, /*non_blocking=*/true);
     copied.lengths = copied.host_lengths.to(model.device, at::kLong, /*non_blocking=*/true);
+    if (copied.host_prompts.defined())
+      copied.prompts = copied.host_prompts.to(model.device, at::kLong, /*non_blocking=*/true);
   });
   return copied;
 }
@@ -176,6 +184,7 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
     const auto* const samples = data_of<int64_t>(copied.host_lengths);
     for (size_t row = 0; row < rows; ++row)
       features.host_lengths.push_back(model.config.features.frames(samples[row]));
+    features.prompts = copied.prompts;
   });
   clock.measure(Region::encoder, rows, times, [&] {
     encoded = encoder(features);

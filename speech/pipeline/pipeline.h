@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -98,8 +99,18 @@ class RegionClock {
   Mode mode_;
 };
 
-/// Samples of each utterance, mono at the model's rate; they must outlive the call.
-using Clips = std::vector<std::span<const float>>;
+/// An utterance of a batch.
+struct ClipOfBatch {
+  // NOLINTBEGIN(google-explicit-constructor): samples alone are an utterance that states no prompt.
+  ClipOfBatch(std::span<const float> samples, std::optional<int64_t> prompt = std::nullopt)
+      : samples(samples), prompt(prompt) {}
+  ClipOfBatch(const std::vector<float>& samples) : samples(samples) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  std::span<const float> samples;  // mono at the model's rate; they must outlive the call
+  std::optional<int64_t> prompt;   // that it states (PromptConfig), for models with prompts
+};
+using Clips = std::vector<ClipOfBatch>;
 
 /// The sizes that a batch's NVTX range shows.
 BatchSize batch_size(const AcousticModel& model, const Clips& clips);
@@ -117,9 +128,10 @@ class PinnedMemory {
 
 /// A batch in the memory of the host and of the device.
 struct CopiedBatch {
-  at::Tensor host, host_lengths;      // [B, longest] float32, [B] int64; pinned for a GPU
-  at::Tensor audio, lengths;          // the same on the model's device
-  std::vector<int64_t> lengths_host;  // of the encoder's frames
+  at::Tensor host, host_lengths;       // [B, longest] float32, [B] int64; pinned for a GPU
+  at::Tensor host_prompts;             // [B] int64; undefined for a model without prompts
+  at::Tensor audio, lengths, prompts;  // the same on the model's device
+  std::vector<int64_t> lengths_host;   // of the encoder's frames
 };
 
 /// decode, d2h, detokenize and confidence of one batch.

@@ -79,12 +79,16 @@ void copy_padded(const at::Tensor& from, const at::Tensor& to) {
 Features padded_features(const Features& features, const EncoderSize& size) {
   const at::Tensor &values = features.values, &lengths = features.lengths;
   if (values.size(0) == size.utterances && values.size(2) == size.mel_frames)
-    return {values, lengths, features.host_lengths, size.rows};
+    return {values, lengths, features.host_lengths, size.rows, features.prompts};
   Features padded{at::empty({size.utterances, values.size(1), size.mel_frames}, values.options()),
                   at::empty({size.utterances}, lengths.options()), features.host_lengths,
                   size.rows};
   copy_padded(values, padded.values);
   copy_padded(lengths, padded.lengths);
+  if (features.prompts.defined()) {
+    padded.prompts = at::empty_like(padded.lengths);
+    copy_padded(features.prompts, padded.prompts);
+  }
   if (!padded.host_lengths.empty())
     padded.host_lengths.resize(static_cast<size_t>(size.utterances), 0);
   return padded;
@@ -122,6 +126,7 @@ std::shared_ptr<RecordedEncoder::Recording> RecordedEncoder::record(const Featur
   r.input = features;  // with its lengths on the host and its packed rows
   r.input.values = input(features.values.sizes(), features.values.options());
   r.input.lengths = features.lengths.clone();
+  if (features.prompts.defined()) r.input.prompts = features.prompts.clone();
   const std::shared_ptr<Recording> last = last_recorded_.lock();
   retry_out_of_memory([&] {
     r.graph = Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
@@ -131,11 +136,12 @@ std::shared_ptr<RecordedEncoder::Recording> RecordedEncoder::record(const Featur
   return recording;
 }
 
-Encoded RecordedEncoder::operator()(const Features& features) {
+Encoded RecordedEncoder::operator()(const Features& given) {
   if (!can_record_) {
     ++counts_.launched;
-    return (*model_->encoder)(features);
+    return (*model_->encoder)(given);
   }
+  const Features features = model_->encoder->with_prompts(given);
   const EncoderSize size = rounded_size(*model_, features);
   Size* known = nullptr;
   // A round of more sizes than are kept would otherwise record each of them again in every round.
@@ -153,6 +159,7 @@ Encoded RecordedEncoder::operator()(const Features& features) {
     const Recording& r = *known->recording;
     copy_padded(features.values, r.input.values);
     copy_padded(features.lengths, r.input.lengths);
+    if (features.prompts.defined()) copy_padded(features.prompts, r.input.prompts);
     r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
     encoded = r.output;
   } else {

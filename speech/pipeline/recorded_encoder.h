@@ -112,7 +112,7 @@ class RecordedEncoder {
 
   /// Takes and returns what Encoder does (models/encoder/encoder.h). The results are equal up to
   /// the rounding of differently shaped products. The result is the caller's. Waits only to record.
-  Encoded operator()(const Features& features);
+  Encoded operator()(const Features& given);
 
   const Counts& counts() const { return counts_; }
 

@@ -46,9 +46,9 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
   search_ = open_search(decoder, {rows, std::max<int64_t>(1, encoder_->most_frames())});
 }
 
-int64_t SpeechStreams::open() {
-  const int64_t stream = encoder_->open();
-  streams_.emplace(stream, Stream{stream, search_->open()});
+int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
+  const int64_t stream = encoder_->open(prompt);
+  streams_.emplace(stream, Stream{stream, search_->open(), prompt});
   numbers_.emplace(stream, stream);
   return stream;
 }
@@ -378,7 +378,7 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, int64_t begin,
   stream.search = search_->open();
   encoder_->close(stream.encoder);
   numbers_.erase(stream.encoder);
-  stream.encoder = encoder_->open();
+  stream.encoder = encoder_->open(stream.prompt);
   numbers_.emplace(stream.encoder, number);
   stream.origin = origin;
   stream.skip = begin - origin;

@@ -51,7 +51,8 @@ class SpeechStreams {
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, int64_t silence = 0, double wordless_seconds = 0);
 
-  int64_t open();
+  /// `prompt`: see EncoderStreams.
+  int64_t open(std::optional<int64_t> prompt = std::nullopt);
   /// See Streams: of the utterance that an open stream is in.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
@@ -95,6 +96,7 @@ class SpeechStreams {
   };
   struct Stream {
     int64_t encoder, search;        // numbers in encoder_ and search_
+    std::optional<int64_t> prompt;  // that it was opened with
     int64_t first = 0, frames = 0;  // as in SpeechUpdate
     int64_t last_end = -1;          // frame behind the last token of the utterance; -1: no token
     std::shared_ptr<const CompiledBias> bias = nullptr;  // of the utterance

@@ -146,3 +146,9 @@ def test_bad_input(lattice, arguments, changes, complaint):
     result = lattice(*arguments, **changes)
     assert result.returncode == 2 and complaint in result.stderr
     assert len(result.stderr.splitlines()) <= 2, result.stderr
+
+
+def test_frames_are_not_skipped(lattice, settings):
+    settings["decoders"][1]["options"]["skip_blank"] = 0.9
+    result = lattice()
+    assert result.returncode == 2 and "/decoders/1/options/skip_blank: lattices have all frames" in result.stderr

@@ -42,12 +42,42 @@ def test_inspect_says_what_a_file_holds(inspect):
         ("tiny_agg.nemo", ["rnnt"], "aggregate"),
         ("tiny_hf_ctc", ["ctc"], "tokenizer.json"),
         ("tiny_hf_nemotron", ["rnnt"], "tokenizer.json"),
+        ("tiny_multiblank.nemo", ["multiblank"], "characters"),
     ],
 )
 def test_inspect_knows_every_kind(inspect, name, kinds, vocabulary):
     model = inspect(name)
     assert model["kinds"] == kinds
     assert model["vocabulary"]["kind"] == vocabulary
+
+
+def test_big_blanks_are_for_greedy_searches(rtfx, inspect):
+    model = inspect("tiny_multiblank.nemo")
+    assert model["heads"]["blank_durations"] == [8, 4, 2, 1]
+    greedy = {"frame_looping", "label_looping", "fused_looping", "step_replay"}
+    assert greedy <= set(model["decoders"]) <= greedy | {"null"}
+    for decoder in ("alsd", "aes", "alsd_pp", "aes_pp", "modified_beam_search", "tdt_min_duration"):
+        arguments = ["--model", CHECKPOINTS / "tiny_multiblank.nemo", "--decoder", decoder]
+        result = rtfx("transcribe", *arguments, AUDIO / "qs10.flac")
+        assert result.returncode == 2 and result.stdout == "", decoder
+        assert result.stderr.count("error:") == 1, result.stderr
+        assert f"{decoder}: cannot decode a model of kind multiblank" in result.stderr, result.stderr
+    result = rtfx("align", "--model", CHECKPOINTS / "tiny_multiblank.nemo", AUDIO / "manifest.jsonl")
+    assert result.returncode == 2 and "texts are not aligned with a multi-blank transducer" in result.stderr
+
+
+def test_grades_of_a_multiblank_model_say_that_replay_is_left_out(rtfx, tmp_path):
+    path = str(CHECKPOINTS / "tiny_multiblank.nemo")
+    config = tmp_path / "config.json"
+    decoders = ["frame_looping", "label_looping"]
+    config.write_text(json.dumps(small_config(models=[path], decoders=decoders)))
+    result = rtfx("run", config, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    for run in runs_of(strict_records(tmp_path / "run/journal.jsonl")):
+        exactness = run["exactness"]
+        assert exactness["grade"] in ("baseline", "bitwise", "exact")
+        assert exactness["replay"] is None
+        assert exactness["replay_left_out"] == "decisions between several blanks are not recomputed"
 
 
 def test_inspect_in_words(rtfx):

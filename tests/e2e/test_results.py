@@ -96,10 +96,11 @@ def test_compare_two_runs(rtfx, journals):
         (lambda r: r["metrics"].update({"rtfx.total": "x"}), "'metrics/rtfx.total' is \"x\"; it must"),
         (lambda r: r["exactness"].update(grade="exakt"), "unknown grade 'exakt'; did you mean 'exact'"),
         (lambda r: r.update(case="other"), "'case' is 'other'; it must begin 'quickstart-rnnt/"),
+        (lambda r: r["counters"].update(steps="x"), "'counters/steps' is \"x\"; it must be a number"),
         (lambda r: r.update(counters=None), "'counters' is null; it must be an object"),
         (lambda r: r.update(of_a_later_release=None), None),
     ],
-    ids=["missing", "type", "grade", "name", "null", "harmless"],
+    ids=["missing", "type", "grade", "name", "counter", "null", "harmless"],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["compare", "summary", "gate", "export"])
 def test_a_record_that_lacks_something_is_named(rtfx, tmp_path, command, change, problem):

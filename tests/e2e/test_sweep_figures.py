@@ -45,6 +45,20 @@ def penalty_journal(folder):
     return synthetic.write(folder, records)
 
 
+def skipping_journal(folder):
+    """Two searches with three thresholds each, one of them none; one search that has no such option."""
+    records = [synthetic.provenance(), synthetic.run(decoder="ctc_greedy")]
+    for name, options in (("label_looping", {}), ("alsd_pp", {"beam_size": 4})):
+        for n, threshold in enumerate((0.5, None, 0.9)):
+            record = synthetic.run(decoder=f"{name}_{n}", decode_seconds=1 + n, exactness="approximate")
+            record["decoder"] |= {"name": name, "options": options | {"skip_blank": threshold}}
+            record["wer"] |= {"substitutions": 20 + n, "insertions": 0, "deletions": 0}
+            if threshold:
+                record["counters"] |= {"frames": 200, "frames_skipped": int(100 / threshold)}
+            records.append(record)
+    return synthetic.write(folder, records)
+
+
 def boost_journal(folder, counted=True):
     """Two lists with three scales each; of "other", no word is said. Greedy has no list. `counted`:
     with the counts that older journals lack."""
@@ -85,7 +99,7 @@ def lines(tmp_path, monkeypatch):
 
     yield of
     shared = ["journal", "options", "style", "sweep"]
-    for module in [*shared, "rival_table", "beam_sweep", "blank_penalty", "boost", "lm_weight", "trade_off"]:
+    for module in [*shared, "rival_table", "beam_sweep", "blank_penalty", "boost", "lm_weight", "skip_blank", "trade_off"]:
         sys.modules.pop(module, None)
 
 
@@ -126,6 +140,29 @@ def test_blank_penalty_of_the_quickstart(rtfx, lines, tmp_path):
     for (penalties, missing), (_, inserted) in zip(deletions, insertions, strict=True):
         assert penalties == [0, 0.5, 1, 1.5, 2, 3]
         assert missing[0] > missing[-1] and inserted[0] < inserted[-1]
+
+
+def test_skip_blank(lines, tmp_path):
+    labels, (wers, seconds, shares) = lines("skip_blank", skipping_journal(tmp_path / "skipping"))
+    assert labels == ["label_looping", "alsd_pp, beam 4"]
+    assert wers == [([0.5, 0.9, 1], [pytest.approx(100 * (20 + n) / 290) for n in (0, 2, 1)])] * 2
+    assert seconds == [([0.5, 0.9, 1], pytest.approx([1, 3, 2]))] * 2
+    assert shares == [([0.5, 0.9, 1], [100, 55.5, 0])] * 2
+
+
+def test_skip_blank_of_the_quickstart(rtfx, lines, tmp_path):
+    """The example of docs/reference/searches.md, with one model and one round."""
+    run = tmp_path / "run"
+    model = ROOT / "models/quickstart/quickstart-rnnt.nemo"
+    only = ("--set", f"models={model}", "--set", "protocol.warmup_rounds=0", "--set", "protocol.measured_rounds=1")
+    result = rtfx("run", ROOT / "configs/skip_blank.json", *only, "--output", run)
+    assert result.returncode == 0, result.stderr
+    labels, (wers, _, shares) = lines("skip_blank", run / "journal.jsonl")
+    assert labels == ["label_looping", "alsd_pp, beam 4", "ctc_beam, beam 4"]
+    for (thresholds, errors), (_, skipped) in zip(wers, shares, strict=True):
+        assert thresholds == [0.5, 0.7, 0.9, 0.99, 1]
+        assert skipped == sorted(skipped, reverse=True) and skipped[-1] == 0 < skipped[2]
+        assert errors[3] == pytest.approx(errors[4], abs=10)
 
 
 def test_boost(lines, tmp_path):
@@ -169,16 +206,17 @@ def test_trade_off_joins_what_nothing_beats(lines):
     assert speeds == sorted(speeds, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight", "trade_off"])
+@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight", "skip_blank", "trade_off"])
 def test_scripts_write_figures(name, tmp_path):
-    made = {"blank_penalty": penalty_journal, "boost": boost_journal}.get(name, journal)
+    special = {"blank_penalty": penalty_journal, "boost": boost_journal, "skip_blank": skipping_journal}
+    made = special.get(name, journal)
     run = made(tmp_path / "run").parent
     for kind in ("svg", "pdf", "png"):
         assert script(f"plots/{name}.py", run, "-o", tmp_path / f"f.{kind}").returncode == 0
         assert (tmp_path / f"f.{kind}").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight"])
+@pytest.mark.parametrize("name", ["beam_sweep", "blank_penalty", "boost", "lm_weight", "skip_blank"])
 def test_a_journal_without_such_options_is_an_error(name, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.typical()).parent
     result = script(f"plots/{name}.py", run, "-o", tmp_path / "f.svg")

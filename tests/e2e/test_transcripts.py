@@ -2,7 +2,6 @@
 kind, and what is said of bad ones."""
 
 import json
-import math
 import os
 import re
 import resource
@@ -269,34 +268,6 @@ def test_alternatives(transcribe, options):
     for entry in entries:
         assert [word["text"] for word in entry["words"]] == entry["text"].split()
         assert entry["confidence"] == pytest.approx(fmean(word["confidence"] for word in entry["words"]), abs=1e-5)
-
-
-def edit_distance(a, b):
-    row = list(range(len(b) + 1))
-    for i, word in enumerate(a):
-        row, corner = [i + 1], row
-        for j, other in enumerate(b):
-            row.append(min(corner[j] + (word != other), corner[j + 1] + 1, row[j] + 1))
-    return row[-1]
-
-
-@pytest.mark.parametrize("decoder", ["alsd_pp", "modified_beam_search", "ctc_beam", "aes"])
-def test_the_text_of_least_expected_errors(transcribe, decoder):
-    scale = 0.3
-    arguments = ("--json", "--nbest", 8, "--decoder", decoder, *sorted(AUDIO.glob("qs0*.flac")))
-    ranked = lines_of(transcribe(*arguments))
-    options = json.dumps({"mbr": {"scale": scale}})
-    found = lines_of(transcribe(*arguments, "--mbr", "--options", options))
-    for one, other in zip(ranked, found, strict=True):
-        assert sorted(map(str, one["nbest"])) == sorted(map(str, other["nbest"]))
-        entries = other["nbest"]
-        weights = [math.exp(scale * (entry["score"] - entries[0]["score"])) for entry in entries]
-        words = [entry["text"].split() for entry in entries]
-        risks = [sum(w * edit_distance(own, b) for w, b in zip(weights, words, strict=True)) / sum(weights)
-                 for own in words]  # fmt: skip
-        assert all(a <= b + 1e-5 for a, b in zip(risks, risks[1:]))
-        assert other["text"] == entries[0]["text"] and other["score"] == entries[0]["score"]
-    assert any(one["text"] != other["text"] for one, other in zip(ranked, found, strict=True))
 
 
 def test_an_empty_result_has_a_file_of_its_format(transcribe, tmp_path):

@@ -124,6 +124,18 @@ def test_words_of_word_pieces_are_told_apart(rtfx_package):
         assert 1 < len(found.words) < len(found.hypothesis.tokens)
 
 
+def test_a_model_is_loaded_with_its_language(rtfx_package):
+    folder = ROOT / "tests/data/checkpoints"
+    clip = CLIPS[0]
+    for language in ("", "de-DE"):
+        model = rtfx_package.load(folder / "tiny_prompt.nemo", device="cpu", language=language)
+        assert model.languages == ["auto", "de-DE", "en", "en-US"]
+        reference = json.loads((folder / f"tiny_prompt{'~' if language else ''}{language}.json").read_text())
+        assert model.transcribe([clip])[0].text == reference[clip.name]["text"]
+    with pytest.raises(rtfx_package.InputError, match="unknown language 'xx'.*allowed: auto, de-DE"):
+        rtfx_package.load(folder / "tiny_prompt.nemo", device="cpu", language="xx")
+
+
 def test_words_want_a_hypothesis_of_the_model(rtfx_package, tdt):
     with pytest.raises(rtfx_package.InputError, match="2 tokens, 1 frames"):
         tdt.words(rtfx_package.Hypothesis("", [1, 2], [0], 0.0))

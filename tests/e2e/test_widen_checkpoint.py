@@ -170,7 +170,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path):
         (STREAMING, "--d-model 16 --no-biases", "--no-biases: .* batch_norm"),
         (STREAMING.with_name("tiny_local.nemo"), "--d-model 16", "tensors are of no known part"),
         (STREAMING.with_name("refuse_hat.nemo"), "--d-model 16", "tensors are of no known part"),
-        (STREAMING.with_name("refuse_multiblank.nemo"), "--d-model 16", "of the kind multiblank"),
+        (STREAMING.with_name("tiny_multiblank.nemo"), "--d-model 16", "of the kind multiblank"),
         (STREAMING.with_name("tiny_tdt.nemo"), "--ctc", "it has no CTC head"),
         (ROOT / "README.md", "", "README.md: it is damaged .*; give a whole .nemo file"),
         (MODELS / "missing.nemo", "", "missing.nemo"),

@@ -50,9 +50,10 @@ def searches(*names, **others):
 
 
 @functools.cache
-def transcripts(model, searches, files, context=()):
+def transcripts(model, searches, files, context=(), language=""):
     """{id: {file name: result}} of one `rtfx run` in fp32 on the CPU (or RTFX_DEVICE), eight files
-    at a time: all searches share the encoder's work. `context`: the encoder's attention context."""
+    at a time: all searches share the encoder's work. `context`: the encoder's attention context;
+    `language`: that of a prompt-conditioned model."""
     decoders = [
         {"id": key, "name": name, "options": json.loads(text)} for key, name, text in searches
     ]
@@ -60,7 +61,11 @@ def transcripts(model, searches, files, context=()):
         "question": "Are the results those of the reference?",
         "device": DEVICE,
         "threads": 1,  # other tests run beside this one
-        "models": [{"path": str(model)} | ({"att_context_size": context} if context else {})],
+        "models": [
+            {"path": str(model)}
+            | ({"att_context_size": context} if context else {})
+            | ({"language": language} if language else {})
+        ],
         "datasets": [{"id": "files", "files": [str(file) for file in files]}],
         "decoders": decoders,
         "batch_sizes": [8],

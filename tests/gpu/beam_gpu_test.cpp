@@ -79,15 +79,22 @@ class BeamGpu : public testing::Test {
 
 TEST_F(BeamGpu, EqualsTheCpu) {
   std::mt19937 random(3);
+  int64_t ties = 0, entries = 0;
   for (const Arm& arm : arms()) {
     const BeamCase c = random_batch(random, arm, 7, 20);
     const int64_t columns = c.model.columns();
-    expect_rows(
-        prepared(arm, c, device_, "host")->decode(batch_of(c.rows, columns, device_)).to_host(),
-        prepared(arm, c, at::kCPU, "host")->decode(batch_of(c.rows, columns)).to_host(),
-        arm.what());
+    const auto found =
+        prepared(arm, c, device_, "host")->decode(batch_of(c.rows, columns, device_)).to_host();
+    const auto expected =
+        prepared(arm, c, at::kCPU, "host")->decode(batch_of(c.rows, columns)).to_host();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t b = 0; b < expected.size(); ++b) {
+      entries += std::ssize(expected[b].nbest);
+      ties += count_ties(found[b], expected[b], arm.what() + " row " + std::to_string(b));
+    }
     if (HasFailure()) return;
   }
+  EXPECT_LE(100 * ties, entries) << "ties that both devices break in their own way are rare";
 }
 
 TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {

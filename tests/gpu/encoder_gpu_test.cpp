@@ -29,8 +29,9 @@ class GpuEncoder : public testing::TestWithParam<at::ScalarType> {
     return f;
   }
 
-  std::shared_ptr<const AcousticModel> model(bool limited) const {
+  std::shared_ptr<const AcousticModel> model(bool limited, bool prompts = false) const {
     ModelConfig config = test::small_config();
+    if (prompts) test::prompts(config);
     if (limited) config.encoder.left_context = config.encoder.right_context = 6;
     return test::random_model(config, 5, {at::kCUDA, 0}, GetParam());
   }
@@ -78,6 +79,25 @@ TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
     EXPECT_EQ(counts.launched, 6);
     EXPECT_EQ(counts.replayed, 4);
   }
+}
+
+TEST_P(GpuEncoder, RecordedOnesReadThePromptsOfEachBatch) {
+  const auto model = this->model(false, /*prompts=*/true);
+  RecordedEncoder recorded(model, /*graphs=*/true);
+  for (int64_t batch = 0; batch < 6; ++batch) {
+    const int64_t rows = 3 + batch % 2;  // the fused encoder rounds neither up
+    Features f = features(rows, 640);
+    const int64_t first = batch > 2 ? batch + 1 : batch;  // no batch has the standard one first
+    if (batch > 0) f.prompts = (at::arange(rows, f.lengths.options()) + first).remainder(5);
+    expect_same(recorded(f), (*model->encoder)(f), "batch " + std::to_string(batch));
+    Features standard = f;
+    standard.prompts = at::Tensor();
+    // The first row has no padding.
+    EXPECT_EQ(at::equal((*model->encoder)(f).frames[0], (*model->encoder)(standard).frames[0]),
+              batch == 0)
+        << batch;
+  }
+  EXPECT_EQ(recorded.counts().replayed, 2);
 }
 
 TEST_P(GpuEncoder, SharedMemoryDoesNotMixResults) {

@@ -21,10 +21,11 @@ class GpuStreams : public testing::Test {
     torch_guard_.emplace();
   }
 
-  std::shared_ptr<const AcousticModel> model(at::Device device,
-                                             at::ScalarType dtype = at::kFloat) const {
+  std::shared_ptr<const AcousticModel> model(at::Device device, at::ScalarType dtype = at::kFloat,
+                                             bool prompts = false) const {
     ModelConfig config = test::small_config();
     test::streaming(config);
+    if (prompts) test::prompts(config);
     return test::random_model(config, 7, device, dtype);
   }
 
@@ -38,11 +39,13 @@ TEST_F(GpuStreams, EqualTheCpus) {
   std::vector<Samples> all;
   for (const int64_t samples : {0, 1, 1280, 5000, 16000, 31111})
     all.push_back(test::noise(samples, static_cast<uint64_t>(samples)));
-  for (const bool buffered : {false, true}) {
+  for (const auto& [buffered, prompts] :
+       {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     StreamOptions options{.streams = 4, .rows = 3};
     if (buffered) options.buffer = BufferSeconds{.chunk = 0.4, .left = 0.8, .right = 0.2};
-    const auto run = [&](at::Device device) {
-      return test::stream(*make_encoder_streams(model(device), options), all, 4, 3000, 11);
+    const auto run = [&, prompts = prompts](at::Device device) {
+      return test::stream(*make_encoder_streams(model(device, at::kFloat, prompts), options), all,
+                          4, 3000, 11);
     };
     const auto found = run(gpu_), expected = run(at::kCPU);
     for (size_t i = 0; i < all.size(); ++i) {
@@ -54,8 +57,9 @@ TEST_F(GpuStreams, EqualTheCpus) {
 
 TEST_F(GpuStreams, AStepCanBeRecorded) {
   constexpr int64_t kRows = 3;
-  for (const bool fused : {false, true}) {
-    const auto model = this->model(gpu_, fused ? at::kBFloat16 : at::kFloat);
+  for (const auto& [fused, prompts] :
+       {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    const auto model = this->model(gpu_, fused ? at::kBFloat16 : at::kFloat, prompts);
     ASSERT_EQ(model->encoder->fused(), fused);
     const auto make = [&] { return make_cached_encoder(model, model->config.encoder, kRows); };
     const auto of_launches = make(), of_recording = make();
@@ -64,7 +68,7 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
     const int64_t chunk = sizes.chunk_size[1], window = chunk + sizes.pre_encode_cache_size[1];
     const auto on_gpu = at::TensorOptions(gpu_);
     CachedStep step{at::zeros({kRows, 80, chunk}, on_gpu),
-                    at::zeros({4, kRows}, on_gpu.dtype(at::kLong))};
+                    at::zeros({CachedStep::kRowLines, kRows}, on_gpu.dtype(at::kLong))};
     // At their first call libraries allocate and choose algorithms, which a recording does not
     // allow.
     recorded(step);
@@ -76,12 +80,15 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
       const int64_t encoded = i * sizes.valid_out_len;
       const int64_t begin = i == 0 ? 16 : 0, spare = launched.spare_slot();
       // Two streams that change places, and a row without one.
-      step.rows.copy_(at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, encoded,
-                                  encoded, int64_t{0}, i % 2, 1 - i % 2, spare})
-                          .view({4, kRows}));
+      const int64_t prompt = i % 2;  // read by models with prompts
+      step.rows.copy_(
+          at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, encoded, encoded,
+                      int64_t{0}, i % 2, 1 - i % 2, spare, prompt, 1 - prompt, int64_t{0}})
+              .view({CachedStep::kRowLines, kRows}));
       const at::Tensor expected = launched(step);
       graph.launch(c10::cuda::getCurrentCUDAStream().stream());
-      EXPECT_LT(test::largest(output.narrow(0, 0, 2), expected.narrow(0, 0, 2)), 1e-5) << i;
+      EXPECT_LT(test::largest(output.narrow(0, 0, 2), expected.narrow(0, 0, 2)), 1e-5)
+          << i << " fused " << fused << " prompts " << prompts;
     }
   }
 }

@@ -27,10 +27,12 @@ class FusedBoostingGpu : public testing::TestWithParam<const char*> {
 };
 
 /// Tables over several tiles of outputs, with blanks in about half of the frames.
-Case wide_case(std::mt19937& random, bool tdt, bool two_labels, int64_t vocabulary, int64_t rows) {
+Case wide_case(std::mt19937& random, TransducerKind kind, bool two_labels, int64_t vocabulary,
+               int64_t rows) {
   Case c;
   c.model.vocabulary = vocabulary;
-  if (tdt) c.model.durations = {0, 1, 2, 3};
+  if (kind == TransducerKind::tdt) c.model.durations = {0, 1, 2, 3};
+  if (kind == TransducerKind::multiblank) c.model.blanks = {8, 4, 2, 1};
   const int64_t columns = c.model.columns();
   c.model.newest = random_table(random, vocabulary + 1, columns);
   if (two_labels) c.model.older = random_table(random, vocabulary + 1, columns);
@@ -58,10 +60,11 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
   std::mt19937 random(21);
   int different = 0;
   for (int trial = 0; trial < 36 && !HasFailure(); ++trial) {
-    const bool tdt = trial % 2 == 0, wide = trial % 3 != 0;
+    const bool wide = trial % 3 != 0;
+    const TransducerKind kind = kTransducerKinds[trial / 3 % 3];
     const int64_t rows = std::vector<int64_t>{1, 4, 8, 16, 33}[static_cast<size_t>(trial % 5)];
-    const Case c = wide ? wide_case(random, tdt, trial % 4 < 2, trial % 3 == 1 ? 40 : 150, rows)
-                        : random_case(random, tdt, trial % 4 < 2);
+    const Case c = wide ? wide_case(random, kind, trial % 4 < 2, trial % 3 == 1 ? 40 : 150, rows)
+                        : random_case(random, kind, trial % 4 < 2);
     const int64_t tokens = c.model.vocabulary, columns = c.model.columns();
     const auto few = std::min<int64_t>(tokens, 8);
     nlohmann::json both = {{"max_symbols", 1 + trial % 4}};
@@ -97,7 +100,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
 /// Small enough for compute-sanitizer's racecheck.
 TEST_P(FusedBoostingGpu, OneSmallBatch) {
   std::mt19937 random(5);
-  const Case c = wide_case(random, true, true, 40, 4);
+  const Case c = wide_case(random, TransducerKind::tdt, true, 40, 4);
   const nlohmann::json both = {{"max_symbols", 2},
                                {"boost", random_boost(random, 8, 12, 4).option()}};
   const PlainBoost more = random_boost(random, 8, 6, 3);
@@ -150,7 +153,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnLstmModels) {
 
 TEST_P(FusedBoostingGpu, AScaleOfZeroChangesNothing) {
   std::mt19937 random(23);
-  const Case c = wide_case(random, true, true, 40, 9);
+  const Case c = wide_case(random, TransducerKind::tdt, true, 40, 9);
   PlainBoost boost = random_boost(random, 8, 6, 3);
   boost.scale = 0;
   for (const nlohmann::json& given : {boost.option(), nlohmann::json::object()}) {
@@ -166,7 +169,7 @@ TEST_P(FusedBoostingGpu, AScaleOfZeroChangesNothing) {
 
 TEST_P(FusedBoostingGpu, WhatCannotBeIsSaid) {
   std::mt19937 random(24);
-  const Case c = wide_case(random, false, false, 4, 1);
+  const Case c = wide_case(random, TransducerKind::rnnt, false, 4, 1);
   const auto prepared = [&](const nlohmann::json& more) {
     return user_error([&] {
       BoostedSearch("fused_looping", options(more), build(c.model, device_),
@@ -206,7 +209,7 @@ TEST_P(FusedBoostingGpu, StreamsWhosePhrasesChangeEqualLabelLooping) {
   std::mt19937 random(26);
   for (int trial = 0; trial < 8 && !HasFailure(); ++trial) {
     const size_t rows = 5;
-    const Case c = wide_case(random, trial % 2 == 0, trial % 4 < 2, 40, rows);
+    const Case c = wide_case(random, kTransducerKinds[trial % 3], trial % 4 < 2, 40, rows);
     const PlainBoost own = random_boost(random, 8, 8, 4), more = random_boost(random, 8, 8, 4);
     const auto dtype = trial % 3 == 0 ? at::kFloat : at::kHalf;
     const auto results = [&](const char* name, const nlohmann::json& given) {

@@ -54,7 +54,7 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
 TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 60; ++trial) {
-    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const Case c = random_case(random, kTransducerKinds[trial % 3], trial % 4 < 2);
     const int64_t max_symbols =
         std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
     std::vector<Hypothesis> expected;
@@ -82,6 +82,7 @@ TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnLstmModels) {
     config.joint_width = trial % 3 == 1 ? 10 : 96;
     config.vocabulary = trial % 4 == 0 ? 20 : 150;
     if (trial % 2 == 0) config.durations = {};
+    if (trial % 4 == 2) config.blank_durations = {8, 4, 2, 1};
     config.joint_activation = trial % 5 == 4 ? "tanh" : "relu";
     expect_frame_looping(config, static_cast<uint64_t>(trial));
     if (HasFailure()) return;

@@ -36,7 +36,7 @@ std::vector<Arm> graph_arms() {
 TEST_F(Gpu, EveryGraphFormEqualsThePlainSearch) {
   std::mt19937 random(19);
   for (int trial = 0; trial < 16; ++trial) {
-    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const Case c = random_case(random, kTransducerKinds[trial % 3], trial % 4 < 2);
     const int64_t max_symbols = std::vector<int64_t>{1, 2, 3, 10}[static_cast<size_t>(trial / 4)];
     std::vector<Hypothesis> expected;
     for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, max_symbols));
@@ -85,7 +85,7 @@ TEST_F(Gpu, GraphsServeBatchesOfEveryShape) {
 TEST_F(Gpu, EveryExactDecoderEqualsThePlainSearch) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 80; ++trial) {
-    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const Case c = random_case(random, kTransducerKinds[trial % 3], trial % 4 < 2);
     const int64_t max_symbols =
         std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
     std::vector<Hypothesis> expected;

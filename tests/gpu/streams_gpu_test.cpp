@@ -27,8 +27,10 @@ TEST_F(StreamsGpu, FusedLoopingTakesRandomPieces) {
   ModelConfig stateless = config;
   stateless.prediction.kind = PredictionConfig::Kind::stateless;
   stateless.prediction.context_size = 2;
+  ModelConfig multiblank = test::with_durations(config, {});
+  multiblank.blank_durations = {8, 4, 2, 1};
   for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const ModelConfig& c : {config, test::with_durations(config, {}), stateless}) {
+    for (const ModelConfig& c : {config, test::with_durations(config, {}), stateless, multiblank}) {
       const auto model = test::random_model(c, 1, at::Device("cuda"), dtype);
       for (const char* loop : {"persistent", "graph", "host"})
         for (uint32_t seed = 0; seed < 2 && !HasFailure(); ++seed)

@@ -23,21 +23,32 @@ inline Table random_table(std::mt19937& random, int64_t rows, int64_t columns) {
   return table;
 }
 
-inline Case random_case(std::mt19937& random, bool tdt, bool two_labels) {
+/// Kinds of a transducer.
+enum class TransducerKind { rnnt, tdt, multiblank };
+inline constexpr TransducerKind kTransducerKinds[] = {TransducerKind::rnnt, TransducerKind::tdt,
+                                                      TransducerKind::multiblank};
+
+inline Case random_case(std::mt19937& random, TransducerKind kind, bool two_labels) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   Case c;
   c.model.vocabulary = pick(1, 4);
-  if (tdt)
-    c.model.durations =
-        pick(0, 1) == 0 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{1, 0, 4};
+  const auto one_of = [&](std::vector<int64_t> a, std::vector<int64_t> b) {
+    return pick(0, 1) == 0 ? std::move(a) : std::move(b);
+  };
+  if (kind == TransducerKind::tdt) c.model.durations = one_of({0, 1, 2, 3}, {1, 0, 4});
+  if (kind == TransducerKind::multiblank) c.model.blanks = one_of({8, 4, 2, 1}, {3, 1});
   const int64_t columns = c.model.columns();
   c.model.newest = random_table(random, c.model.vocabulary + 1, columns);
   if (two_labels) c.model.older = random_table(random, c.model.vocabulary + 1, columns);
   const int64_t batch = pick(1, 5);
   for (int64_t b = 0; b < batch; ++b) c.rows.push_back(random_table(random, pick(0, 12), columns));
   return c;
+}
+
+inline Case random_case(std::mt19937& random, bool tdt, bool two_labels) {
+  return random_case(random, tdt ? TransducerKind::tdt : TransducerKind::rnnt, two_labels);
 }
 
 inline std::vector<Hypothesis> run(const std::string& name, const nlohmann::json& options,

@@ -85,7 +85,8 @@ inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& mo
     const int64_t begin = step == 0 ? std::max<int64_t>(0, before - first) : 0;
     const int64_t end = done + count - first + before;
     const at::Tensor rows =
-        at::tensor({begin, end, step * sizes.valid_out_len, int64_t{0}}, at::kLong).view({4, 1});
+        at::tensor({begin, end, step * sizes.valid_out_len, int64_t{0}, int64_t{0}}, at::kLong)
+            .view({CachedStep::kRowLines, 1});
     const StreamFeatures::Block block = {&received, first, std::min(real, full)};
     const at::Tensor encoded = (*encoder)({features({&block, 1}), rows});
     frames.push_back(encoded[0].narrow(0, 0, encoder->valid_frames(end)).clone());

@@ -163,8 +163,11 @@ inline std::vector<PieceCase> piece_cases(at::Device device, at::ScalarType dtyp
   const ModelConfig config = small_config();
   const auto tdt = random_model(config, 1, device, dtype);
   const auto rnnt = random_model(with_durations(config, {}), 2, device, dtype);
+  ModelConfig blanks = with_durations(config, {});
+  blanks.blank_durations = {8, 4, 2, 1};
+  const auto multiblank = random_model(blanks, 3, device, dtype);
   std::vector<PieceCase> cases;
-  for (const auto& model : {rnnt, tdt}) {
+  for (const auto& model : {rnnt, tdt, multiblank}) {
     for (const nlohmann::json& options :
          {R"({})"_json, R"({"window": 4})"_json,
           R"({"project_encoder_once": false, "score_kind": "logprob", "max_symbols": 2})"_json})
@@ -172,6 +175,7 @@ inline std::vector<PieceCase> piece_cases(at::Device device, at::ScalarType dtyp
     cases.push_back({"frame_looping", R"({})"_json, model});
     cases.push_back(
         {"frame_looping", R"({"max_symbols": 2, "cache_predictor": true})"_json, model});
+    if (model == multiblank) break;
     for (const char* beam : {"alsd_pp", "aes_pp", "modified_beam_search"}) {
       cases.push_back({beam, R"({"nbest": 4})"_json, model});
       cases.push_back({beam, R"({"beam_size": 3, "score_norm": false})"_json, model});

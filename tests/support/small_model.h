@@ -29,6 +29,14 @@ inline ModelConfig small_config() {
   return config;
 }
 
+/// Makes the frames of the encoder conditioned on one of five prompts.
+inline void prompts(ModelConfig& config) {
+  config.prompt = {.count = 5,
+                   .width = 24,
+                   .standard = 3,
+                   .languages = {{"auto", 3}, {"de-DE", 1}, {"en-US", 0}}};
+}
+
 inline std::shared_ptr<const AcousticModel> random_model(
     const ModelConfig& config, uint64_t seed, at::Device device = at::kCPU,
     at::ScalarType dtype = at::kFloat, EncoderForm form = EncoderForm::automatic) {

@@ -40,7 +40,11 @@ inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<S
   std::vector<Streamed> results(utterances.size());
   size_t next = 0;
   while (next < utterances.size() || !open.empty()) {
-    while (next < utterances.size() && open.size() < at_a_time) open[streams.open()] = {next++, 0};
+    while (next < utterances.size() && open.size() < at_a_time) {
+      // Of models with prompts; others do not look at it.
+      const auto prompt = static_cast<int64_t>(next % 3);
+      open[streams.open(prompt)] = {next++, 0};
+    }
     for (auto& [number, state] : open) {
       const Samples& audio = utterances[state.first];
       if (state.second > audio.size()) continue;

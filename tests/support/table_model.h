@@ -19,11 +19,13 @@ namespace rtfx::test {
 using Table = std::vector<std::vector<double>>;
 
 struct TableModel {
-  int64_t vocabulary;              // V
-  std::vector<int64_t> durations;  // empty for RNN-T
-  Table newest;                    // [V+1][columns], row V: the start symbol
-  Table older;                     // [V+1][columns] of the label before, empty for context size 1
-  int64_t columns() const { return vocabulary + 1 + static_cast<int64_t>(durations.size()); }
+  int64_t vocabulary;                // V
+  std::vector<int64_t> durations;    // empty for RNN-T
+  Table newest;                      // [V+1][columns], row V: the start symbol
+  Table older;                       // [V+1][columns] of the label before, empty for context size 1
+  std::vector<int64_t> blanks = {};  // multi-blank: frames of the blanks V, V+1, ...
+  int64_t labels() const { return vocabulary + std::max<int64_t>(1, std::ssize(blanks)); }
+  int64_t columns() const { return labels() + std::ssize(durations); }
 };
 
 inline at::Tensor to_tensor(const Table& table) {
@@ -46,6 +48,7 @@ inline std::shared_ptr<const AcousticModel> build(const TableModel& table,
   config.has_transducer = true;
   config.vocabulary = v;
   config.durations = table.durations;
+  config.blank_durations = table.blanks;
   config.prediction.kind = PredictionConfig::Kind::stateless;
   config.prediction.context_size = two ? 2 : 1;
   // Widths of context size 2 are [P - P/4, P/4]: with P = 4 n the older table gets n columns.
@@ -128,22 +131,24 @@ inline Hypothesis oracle(const TableModel& table, const Table& enc, int64_t max_
                          const Bonus& bonus = {}) {
   Hypothesis hypothesis;
   const auto v = static_cast<size_t>(table.vocabulary);
+  const auto labels = static_cast<size_t>(table.labels());
   size_t t = 0;
   int64_t spent = 0;
   double score = 0;
   while (t < enc.size()) {
     auto sum = logits(table, enc[t], hypothesis.tokens);
-    size_t k = first_argmax(sum, 0, v + 1);
-    if (k != v && bonus) {
+    size_t k = first_argmax(sum, 0, labels);
+    if (k < v && bonus) {
       for (size_t i = 0; i < v; ++i) sum[i] += bonus(hypothesis.tokens, static_cast<int32_t>(i));
       k = first_argmax(sum, 0, v);
     }
-    int64_t step = k == v ? 1 : 0;
+    int64_t step = k >= v ? 1 : 0;
+    if (k >= v && !table.blanks.empty()) step = table.blanks[k - v];
     if (!table.durations.empty()) {
-      step = table.durations[first_argmax(sum, v + 1, sum.size()) - (v + 1)];
-      if (k == v) step = std::max<int64_t>(1, step);
+      step = table.durations[first_argmax(sum, labels, sum.size()) - labels];
+      if (k >= v) step = std::max<int64_t>(1, step);
     }
-    if (k != v) {
+    if (k < v) {
       hypothesis.tokens.push_back(static_cast<int32_t>(k));
       hypothesis.frames.push_back(static_cast<int32_t>(t));
       if (!table.durations.empty()) hypothesis.durations.push_back(static_cast<int32_t>(step));

@@ -217,7 +217,7 @@ std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
   const at::Tensor of_batch = at::tensor(rows, at::kLong).to(device).index_select(0, row);
   const at::Tensor at_frame = of_batch * encoded.size(1) + column(asked, &Asked::frame, device);
   const at::Tensor at_prefix = row * predicted.size(1) + column(asked, &Asked::prefix, device);
-  const int64_t labels = transducer.blank() + 1;
+  const int64_t labels = transducer.labels();
   const auto count = static_cast<int64_t>(asked.size());
   const int64_t step = places_at_once(labels);
   std::vector<Answer> found;
@@ -231,10 +231,8 @@ std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
     const at::Tensor logprobs = logits.narrow(1, 0, labels).to(at::kFloat).log_softmax(1);
     const auto sure = on_host<double>(confidence_of(logprobs, *options_));
     std::vector<int64_t> skip(sure.size(), 1);
-    if (transducer.is_tdt() && !options_->exclude_blank) {
-      const at::Tensor durations = logits.narrow(1, labels, logits.size(1) - labels).argmax(1);
-      skip = on_host<int64_t>(transducer.duration_values().take(durations).clamp_min(1));
-    }
+    if (transducer.skips_frames() && !options_->exclude_blank)
+      skip = on_host<int64_t>(transducer.decide_logits(logits).durations.clamp_min(1));
     for (size_t k = 0; k < sure.size(); ++k) found.push_back({sure[k], skip[k]});
   }
   return found;

@@ -13,8 +13,12 @@ Transducer::Transducer(std::shared_ptr<const AcousticModel> model, Options optio
     throw UserError("decoder", "the model has no transducer head",
                     "use a CTC decoder for this model");
   }
-  if (model_->config.is_tdt()) {
-    duration_values_ = at::tensor(model_->config.durations, at::kLong).to(model_->device);
+  const ModelConfig& config = model_->config;
+  if (config.is_tdt())
+    duration_values_ = at::tensor(config.durations, at::kLong).to(model_->device);
+  if (config.is_multiblank()) {
+    const at::Tensor blanks = at::tensor(config.blank_durations, at::kLong);
+    blank_durations_ = at::constant_pad_nd(blanks, {1, 0}).to(model_->device);
   }
 }
 
@@ -62,20 +66,23 @@ LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& outp
                                double temperature, const at::Tensor& forbidden) const {
   at::Tensor scaled = logits(encoded, output, forbidden).to(at::kFloat);
   if (temperature != 1) scaled = scaled / temperature;
-  const int64_t labels = blank() + 1;
-  LogProbs result{scaled.narrow(-1, 0, labels).log_softmax(-1), {}};
+  LogProbs result{scaled.narrow(-1, 0, labels()).log_softmax(-1), {}};
   if (is_tdt()) {
     const int64_t durations = duration_values_.size(0);
-    result.durations = scaled.narrow(-1, labels, durations).log_softmax(-1);
+    result.durations = scaled.narrow(-1, labels(), durations).log_softmax(-1);
   }
   return result;
 }
 
 Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& bonus) const {
-  const at::Tensor tokens = logits.narrow(-1, 0, blank() + 1);
-  auto [best, argmax] = tokens.max(-1);
+  const at::Tensor all = logits.narrow(-1, 0, labels());
+  auto [best, argmax] = all.max(-1);
   Decision decision;
-  decision.is_blank = argmax == blank();
+  decision.is_blank = argmax >= blank();
+  if (blank_durations_.defined()) {
+    decision.durations = blank_durations_.take((argmax - (blank() - 1)).clamp_min(0));
+    argmax = argmax.clamp_max(blank());
+  }
   if (bonus.defined()) {
     const auto [sum, token] = (logits.narrow(-1, 0, blank()) + bonus).max(-1);
     argmax = at::where(decision.is_blank, argmax, token);
@@ -83,15 +90,15 @@ Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& b
   }
   decision.labels = argmax;
   decision.scores = options_.score_kind == "logprob"
-                        ? best.to(at::kFloat) - tokens.to(at::kFloat).logsumexp(-1)
+                        ? best.to(at::kFloat) - all.to(at::kFloat).logsumexp(-1)
                         : best;
   if (is_tdt()) {
     const at::Tensor index =
-        std::get<1>(logits.narrow(-1, blank() + 1, duration_values_.size(0)).max(-1));
+        std::get<1>(logits.narrow(-1, labels(), duration_values_.size(0)).max(-1));
     decision.predicted = duration_values_.take(index);
     decision.durations =
         at::where(decision.is_blank, decision.predicted.clamp_min(1), decision.predicted);
-  } else {
+  } else if (!decision.durations.defined()) {
     decision.durations = decision.is_blank.to(at::kLong);
   }
   return decision;

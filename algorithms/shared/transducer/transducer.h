@@ -14,18 +14,20 @@ namespace rtfx {
 /// The decision of a greedy search from one joint output, per row. A NaN counts as the largest
 /// logit, so it reaches the score of the hypothesis, where BatchedHypotheses finds it.
 struct Decision {
-  at::Tensor labels;  // [...] int64, argmax over tokens and blank; the first of equals
+  at::Tensor labels;  // [...] int64, argmax over tokens and blanks, the first of equals; blank()
+                      // for each of several blanks
   at::Tensor
       scores;  // [...] logit (in the model's dtype) or log-probability (float32) of that label
   at::Tensor durations;  // [...] int64, frames to advance: TDT's argmax as a value, with a blank's
-                         // 0 made 1; RNN-T: 1 for blank, 0 for a token
+                         // 0 made 1; RNN-T: 1 for blank, 0 for a token; multi-blank RNN-T: the
+                         // blank's own, 0 for a token
   at::Tensor predicted;  // [...] int64, TDT: the argmax's value itself; undefined for RNN-T
   at::Tensor is_blank;   // [...] bool
 };
 
 /// Natural logarithms of the probabilities of what may come next, float32.
 struct LogProbs {
-  at::Tensor labels;     // [..., V+1], tokens and blank
+  at::Tensor labels;     // [..., V+1], tokens and blank; with several blanks [..., labels()]
   at::Tensor durations;  // [..., D], TDT: independent of the label; undefined for RNN-T
 };
 
@@ -63,7 +65,7 @@ class Transducer {
   Decision decide(const at::Tensor& encoded, const at::Tensor& output, const at::Tensor& bonus = {},
                   const at::Tensor& forbidden = {}) const;
 
-  /// decide()'s rule alone: logits [..., V+1+D].
+  /// decide()'s rule alone: logits [..., labels() + D].
   Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
   at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output,
                     const at::Tensor& forbidden = {}) const;
@@ -72,8 +74,13 @@ class Transducer {
   LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature,
                      const at::Tensor& forbidden = {}) const;
 
+  /// V, the start symbol; the joint's outputs from it on are blanks.
   int64_t blank() const { return model_->prediction->blank(); }
+  /// Outputs of the joint that are tokens or blanks: V+1, more with big blanks.
+  int64_t labels() const { return model_->config.labels(); }
   bool is_tdt() const { return duration_values_.defined(); }
+  /// A decision may advance by more than one frame: TDT and multi-blank RNN-T.
+  bool skips_frames() const { return is_tdt() || blank_durations_.defined(); }
   const at::Tensor& duration_values() const { return duration_values_; }  // [D] int64
   /// The durations on the host; empty for RNN-T.
   const std::vector<int64_t>& duration_list() const { return model_->config.durations; }
@@ -83,6 +90,7 @@ class Transducer {
   std::shared_ptr<const AcousticModel> model_;
   Options options_;
   at::Tensor duration_values_;
+  at::Tensor blank_durations_;  // [1 + blanks] int64, multi-blank: 0 for tokens, then each blank's
 };
 
 /// Row b of `encoded` [B, T', X] at frames[b] ([B] int64, within bounds): [B, X].

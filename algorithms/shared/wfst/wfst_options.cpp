@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -77,6 +78,7 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
              "costs above the best path that the others of the list may have", 0, 1e6),
       option("boost", &WfstOptions::boost, "words that all utterances favour", boost_options()),
       blank_penalty_option(&WfstOptions::blank_penalty),
+      skip_blank_option(&WfstOptions::skip_blank),
   }};
   table.fields.insert(table.fields.end(), more.begin(), more.end());
   return table;

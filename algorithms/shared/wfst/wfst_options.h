@@ -48,7 +48,8 @@ struct WfstOptions {
   std::optional<MbrOptions> mbr;
   double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
-  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  double blank_penalty = 0;          // of the logits, see blank_penalty.h
+  std::optional<double> skip_blank;  // threshold, see blank_skipping.h
   // Searches on a GPU:
   std::string loop = "persistent";
   bool double_buffer = true;

@@ -44,17 +44,23 @@ AUDIO = [soundfile.read(str(path), dtype="float32")[0] for path in FILES]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DURATIONS = [0, 1, 2, 3, 4]
 MODULES = "nemo.collections.asr.modules."
+PROMPTS = {"en-US": 0, "en": 0, "de-DE": 1, "auto": 3}  # of 5; names of prompts
 
 
 def make_vocabularies():
-    """Folders `lower` (BPE), `upper` (unigram) and `words` (WordPiece)."""
+    """Folders `lower` (BPE), `upper` and `tags` (unigram), and `words` (WordPiece)."""
     lines = (ROOT / "datasets/quickstart/manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([json.loads(line)["text"].upper() for line in lines]),
-        model_prefix="upper", model_type="unigram", vocab_size=60, bos_id=-1, eos_id=-1,
-        normalization_rule_name="identity", hard_vocab_limit=False, num_threads=1, minloglevel=2,
+    texts = [json.loads(line)["text"] for line in lines]
+    unigram = dict(
+        model_type="unigram", bos_id=-1, eos_id=-1, normalization_rule_name="identity",
+        hard_vocab_limit=False, num_threads=1, minloglevel=2,
     )
-    for name, model in (("lower", ROOT / "tests/data/pieces.model"), ("upper", "upper.model")):
+    train = sentencepiece.SentencePieceTrainer.train
+    train(sentence_iterator=iter([text.upper() for text in texts]), model_prefix="upper", vocab_size=60, **unigram)
+    train(sentence_iterator=iter(texts), model_prefix="tags", vocab_size=34,
+          user_defined_symbols=["<en-US>", "<de-DE>"], **unigram)  # fmt: skip
+    models = dict(lower=ROOT / "tests/data/pieces.model", upper="upper.model", tags="tags.model")
+    for name, model in models.items():
         Path(name).mkdir()
         Path(name, "tokenizer.model").write_bytes(Path(model).read_bytes())
         pieces = pieces_of(name)
@@ -135,7 +141,14 @@ def nemo_config(width=8, tokenizer=None, ctc=False, durations=None, **encoder):
     return config
 
 
-def nemo_reference(model, noise=0.0, keys=("tokens", "ctc_tokens")):
+def encoded(model, features, length, language):
+    if not hasattr(model, "prompt_kernel"):
+        return model.encoder(audio_signal=features, length=length)
+    prompt = torch.tensor([PROMPTS[language or "auto"]])  # the default of transcribe()
+    return model(processed_signal=features, processed_signal_length=length, prompt_indices=prompt)
+
+
+def nemo_reference(model, noise=0.0, keys=("tokens", "ctc_tokens"), language=None):
     generator = torch.Generator().manual_seed(1)
     ctc = getattr(model, "ctc_decoder", None if hasattr(model, "joint") else model.decoder)
     reference = {}
@@ -144,7 +157,7 @@ def nemo_reference(model, noise=0.0, keys=("tokens", "ctc_tokens")):
             input_signal=torch.from_numpy(samples)[None], length=torch.tensor([len(samples)])
         )
         features = features + noise * torch.randn(features.shape, generator=generator)
-        frames, length = model.encoder(audio_signal=features, length=length)
+        frames, length = encoded(model, features, length, language)
         frames, row = frames[:, :, : int(length)], {}
         if hasattr(model, "joint") and "tokens" in keys:
             best = model.decoding.rnnt_decoder_predictions_tensor(frames, length, True)[0]
@@ -171,7 +184,7 @@ def random_nemo(kind, config, seed):
     return model
 
 
-def build_nemo(path, seed, kind, config, contexts=(None,), half=False):
+def build_nemo(path, seed, kind, config, contexts=(None,), half=False, languages=(None,)):
     model = random_nemo(kind, config, seed)
     model = model.half().float() if half else model
     path = path.with_suffix(".nemo")
@@ -181,7 +194,11 @@ def build_nemo(path, seed, kind, config, contexts=(None,), half=False):
             if context:
                 model.encoder.set_default_att_context_size(context)
             suffix = "" if context == contexts[0] else "@" + "_".join(map(str, context))
-            yield suffix, nemo_reference(model, *arguments)
+            for language in languages:
+                name = suffix + (f"~{language}" if language else "")
+                yield name, nemo_reference(model, *arguments, language=language)
+
+    big_blanks = len(config.get("decoding", {}).get("big_blank_durations", []))
 
     def finish_layer(layer, durations, key):
         def run(contexts=contexts):
@@ -189,12 +206,12 @@ def build_nemo(path, seed, kind, config, contexts=(None,), half=False):
             rows = [row for reference in references.values() for row in reference.values()]
             return sum(len(r[key]) for r in rows), sum(r["encoder_frames"] for r in rows)
 
-        tune(layer, durations, lambda: run(contexts[:1]))
+        tune(layer, durations, lambda: run(contexts[:1]), big_blanks)
         return fit(layer, durations, run, half)
 
     margin = []
     if hasattr(model, "joint"):
-        extra = model.joint.num_extra_outputs
+        extra = model.joint.num_extra_outputs - big_blanks
         margin.append(finish_layer(model.joint.joint_net[-1], extra, "tokens"))
     ctc = getattr(model, "ctc_decoder", None if hasattr(model, "joint") else model.decoder)
     if ctc:
@@ -221,7 +238,7 @@ def repack(path):
                 archive.add(member, arcname=member.name)
 
 
-def hf_parts(kind, width=16):
+def hf_parts(kind, width=16, prompts=False):
     """Model, processor: BPE as the conversion script of transformers writes it for the TDT one."""
     if kind == "tdt":
         tokenizer = ParakeetConverter("lower/tokenizer.model").converted()
@@ -245,9 +262,15 @@ def hf_parts(kind, width=16):
         options |= dict(max_symbols_per_step=2)
     if kind == "nemotron":
         encoder |= dict(sliding_window=9, default_num_lookahead_tokens=3)
-        config = transformers.NemotronAsrStreamingConfig(encoder_config=encoder, **options)
         features = transformers.NemotronAsrStreamingFeatureExtractor(feature_size=80)
         looks = dict(supported_num_lookahead_tokens=[3, 1, 0], default_num_lookahead_tokens=3)
+        if prompts:
+            options |= dict(num_prompts=5, prompt_intermediate_size=24, default_prompt_id=PROMPTS["auto"])
+            config = transformers.Nemotron3_5AsrConfig(encoder_config=encoder, **options)
+            looks |= dict(num_prompts=5, prompt_dictionary=PROMPTS)
+            processor = transformers.Nemotron3_5AsrProcessor(features, tokenizer, **looks)
+            return transformers.Nemotron3_5AsrForRNNT(config), processor
+        config = transformers.NemotronAsrStreamingConfig(encoder_config=encoder, **options)
         processor = transformers.NemotronAsrStreamingProcessor(features, tokenizer, **looks)
         return transformers.NemotronAsrStreamingForRNNT(config), processor
     features = transformers.ParakeetFeatureExtractor(feature_size=80)
@@ -261,11 +284,11 @@ def hf_parts(kind, width=16):
     return model, processor
 
 
-def hf_reference(model, processor, noise=0.0):
+def hf_reference(model, processor, noise=0.0, language=None):
     generator = torch.Generator().manual_seed(1)
     reference = {}
     for path, samples in zip(FILES, AUDIO):
-        given = processor(samples, sampling_rate=16000)
+        given = processor(samples, sampling_rate=16000, **(dict(language=language) if language else {}))
         draw = torch.randn(given["input_features"].shape, generator=generator)
         given["input_features"] = given["input_features"] + noise * draw
         lengths = given["attention_mask"].sum(-1)
@@ -281,10 +304,12 @@ def hf_reference(model, processor, noise=0.0):
     return reference
 
 
-def build_hf(path, seed, kind, lookaheads=(None,), **save):
+def build_hf(path, seed, kind, lookaheads=(None,), languages=(None,), **save):
     torch.manual_seed(seed)
-    model, processor = hf_parts(kind)
+    model, processor = hf_parts(kind, prompts=len(languages) > 1)
     randomise(model.eval(), seed)
+    if hasattr(model, "prompt_projector"):  # languages shall not differ so much that one says nothing
+        model.prompt_projector.linear_1.weight[:, -model.config.num_prompts :] *= 0.3
     if kind != "ctc":
         model.generation_config.decoder_start_token_id = model.config.blank_token_id
 
@@ -293,7 +318,9 @@ def build_hf(path, seed, kind, lookaheads=(None,), **save):
             if lookahead is not None:
                 processor.set_num_lookahead_tokens(lookahead)
             suffix = "" if lookahead == lookaheads[0] else f"@8_{lookahead}"
-            yield suffix, hf_reference(model, processor, noise)
+            for language in languages:
+                name = suffix + (f"~{language}" if language else "")
+                yield name, hf_reference(model, processor, noise, language)
 
     def run():
         rows = [r for _, v in each_lookahead(model, processor) for r in v.values()]
@@ -344,12 +371,26 @@ def cases():
     yield "tiny_hf_ctc", 4, lambda path, seed: build_hf(path, seed, "ctc", max_shard_size="30KB")
     yield "tiny_hf_tdt", 0, build_hf, "tdt"
     yield "tiny_hf_nemotron", 0, build_hf, "nemotron", (3, 1)
+    languages = (None, "de-DE", "en-US")
+    prompted = nemo_config(
+        tokenizer=dict(dir="tags", type="bpe"), att_context_size=[8, 3],
+        att_context_style="chunked_limited", conv_norm_type="layer_norm",
+        conv_context_size="causal", causal_downsampling=True,
+    )
+    prompted["preprocessor"]["normalize"] = "NA"
+    prompted["decoding"]["strip_lang_tags"] = True
+    prompted["model_defaults"] |= dict(
+        initialize_prompt_feature=True, num_prompts=5, prompt_dictionary=PROMPTS
+    )
+    yield ("tiny_prompt", 0, build_nemo, nemo.EncDecRNNTBPEModelWithPrompt, prompted, (None,), False,
+           languages)  # fmt: skip
+    yield "tiny_hf_prompt", 0, build_hf, "nemotron", (3,), languages[:2]
     big = dict(big_blank_durations=[2, 4, 8])
-    multi = nemo_config(n_layers=1)
+    multi = nemo_config()
     multi["joint"]["num_extra_outputs"] = 3
     multi["decoding"] |= dict(model_type="multiblank") | big
     multi["loss"] = dict(loss_name="multiblank_rnnt", multiblank_rnnt_kwargs=big | dict(sigma=0.05))
-    yield "refuse_multiblank", None, random_nemo, nemo.EncDecRNNTModel, multi
+    yield "tiny_multiblank", 0, build_nemo, nemo.EncDecRNNTModel, multi
     hat = nemo_config(n_layers=1)
     hat["joint"]["_target_"] = MODULES + "HATJoint"
     yield "refuse_hat", None, random_nemo, nemo.EncDecRNNTModel, hat

@@ -47,8 +47,9 @@ def logits_of(layer, run, blank=None):
     return rows, rows @ layer.weight.flatten(1).T + layer.bias
 
 
-def tune(layer, durations, run, scale=6.0):
-    """Centres the logits and finds the bias of the blank; `run` gives (labels, frames)."""
+def tune(layer, durations, run, big_blanks=0, scale=6.0):
+    """Centres the logits and finds the bias of the blank; `run` gives (labels, frames). Big blanks become
+    likelier than tokens."""
     blank = layer.weight.shape[0] - durations - 1
     layer.bias.zero_()
     values = logits_of(layer, run, blank)[1]
@@ -57,11 +58,12 @@ def tune(layer, durations, run, scale=6.0):
     layer.bias.sub_(factor * values.mean(0))
     if durations:
         layer.bias[blank + 1] -= 2 * scale  # a duration of 0 is to be seldom
+    layer.bias[blank - big_blanks : blank] += scale / 2
     low, high, middle = -10 * scale, 10 * scale, float(layer.bias[blank])
     for _ in range(9):
         layer.bias[blank] = middle + (low + high) / 2
         labels, frames = run()
-        often = labels > (0.3 if durations else 0.45) * frames
+        often = labels > (0.3 if durations or big_blanks else 0.45) * frames
         low, high = ((low + high) / 2, high) if often else (low, (low + high) / 2)
     layer.bias[blank] = middle + high
 

@@ -26,7 +26,7 @@ TEST_F(Boosted, TransducersEqualThePlainSearch) {
   std::mt19937 random(81);
   int different = 0;
   for (int trial = 0; trial < 32 && !HasFailure(); ++trial) {
-    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const Case c = random_case(random, kTransducerKinds[trial % 3], trial % 4 < 2);
     const int64_t vocabulary = c.model.vocabulary;
     const PlainBoost boost = random_boost(random, vocabulary, 4, 4);
     const bool with_lm = trial % 3 == 0, with_mask = trial % 5 == 0 && vocabulary > 1;

@@ -61,6 +61,7 @@ struct Arm {
   std::string decoder;
   Head head;
   bool tdt;
+  std::vector<int64_t> blanks = {};  // of a multi-blank model
 };
 
 class ConfidenceOf : public ::testing::TestWithParam<Arm> {
@@ -68,6 +69,7 @@ class ConfidenceOf : public ::testing::TestWithParam<Arm> {
   ConfidenceOf() {
     ModelConfig config = small_config();
     if (!GetParam().tdt) config.durations = {};
+    config.blank_durations = GetParam().blanks;
     model = random_model(config, 5);
     at::manual_seed(3);
     batch = random_batch(random, 7, 30, config.encoder.width);
@@ -159,7 +161,7 @@ TEST_P(ConfidenceOf, TheLastTokenIsThatOfTheNetworkThere) {
       logits = model->joint->logits(model->joint->project_encoder(frame),
                                     model->joint->project_prediction(step.output)[0]);
     }
-    const at::Tensor labels = logits.narrow(0, 0, model->config.vocabulary + 1);
+    const at::Tensor labels = logits.narrow(0, 0, model->config.labels());
     const auto n = static_cast<double>(labels.size(0));
     const double p = labels.softmax(0).max().item<double>();
     EXPECT_NEAR(of.confidence.back(), (p * n - 1) / (n - 1), 1e-5);
@@ -170,9 +172,11 @@ TEST_P(ConfidenceOf, TheLastTokenIsThatOfTheNetworkThere) {
 INSTANTIATE_TEST_SUITE_P(, ConfidenceOf,
                          ::testing::Values(Arm{"label_looping", Head::transducer, true},
                                            Arm{"label_looping", Head::transducer, false},
+                                           Arm{"label_looping", Head::transducer, false, {4, 2, 1}},
                                            Arm{"ctc_greedy", Head::ctc, false}),
                          [](const auto& info) {
-                           return info.param.decoder + (info.param.tdt ? "_tdt" : "");
+                           return info.param.decoder + (info.param.tdt ? "_tdt" : "") +
+                                  (info.param.blanks.empty() ? "" : "_multiblank");
                          });
 
 /// Runs of a CTC result, without any confidence.

@@ -11,13 +11,13 @@ namespace {
 
 using namespace test;
 
-class GreedyOracle : public testing::TestWithParam<std::tuple<bool, bool>> {};
+class GreedyOracle : public testing::TestWithParam<std::tuple<TransducerKind, bool>> {};
 
 TEST_P(GreedyOracle, EveryExactDecoderEqualsThePlainSearch) {
-  const auto [tdt, two_labels] = GetParam();
+  const auto [kind, two_labels] = GetParam();
   std::mt19937 random(7);
   for (int trial = 0; trial < 60; ++trial) {
-    const Case c = random_case(random, tdt, two_labels);
+    const Case c = random_case(random, kind, two_labels);
     const int64_t max_symbols =
         std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
     std::vector<Hypothesis> expected;
@@ -34,13 +34,14 @@ TEST_P(GreedyOracle, EveryExactDecoderEqualsThePlainSearch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, GreedyOracle, testing::Combine(testing::Bool(), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Heads, GreedyOracle,
+                         testing::Combine(testing::ValuesIn(kTransducerKinds), testing::Bool()));
 
 TEST(TdtMinDuration, IsExactAloneAndNotInABatch) {
   std::mt19937 random(11);
   int different = 0, batches = 0;
   for (int trial = 0; trial < 60; ++trial) {
-    Case c = random_case(random, true, false);
+    Case c = random_case(random, TransducerKind::tdt, false);
     c.model.durations = {0, 1, 2, 3};
     c.model.newest = random_table(random, c.model.vocabulary + 1, c.model.columns());
     for (Table& row : c.rows)

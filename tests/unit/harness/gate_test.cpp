@@ -159,7 +159,11 @@ TEST_F(GateTest, SameCodeIsNeverRegressed) {
 TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
   const auto with_cpu = [&](uint64_t seed, const json& cpu) {
     ResultSet set = results(seed);
-    for (CaseResult& c : set.cases) c.provenance.cpu = record::Cpu::table().read(cpu);
+    for (CaseResult& c : set.cases) {
+      record::Provenance changed = c.provenance();
+      changed.cpu = record::Cpu::table().read(cpu);
+      c.shared_provenance = std::make_shared<const record::Provenance>(std::move(changed));
+    }
     return set;
   };
   const json cpu = {{"threads", 4},
@@ -234,12 +238,14 @@ void set(ResultSet& results, const std::string& key, const json& value) {
   const json::json_pointer where(key);
   for (CaseResult& c : results.cases) {
     auto& last = std::get<record::Run>(c.summary.last);
-    json object = key.starts_with("/decoder/") ? record::write(last) : record::write(c.provenance);
+    json object =
+        key.starts_with("/decoder/") ? record::write(last) : record::write(c.provenance());
     object[where] = value;
     if (key.starts_with("/decoder/")) {
       last = record::Run::table().read(object);
     } else {
-      c.provenance = record::Provenance::table().read(object);
+      c.shared_provenance =
+          std::make_shared<const record::Provenance>(record::Provenance::table().read(object));
     }
   }
 }

@@ -155,7 +155,7 @@ TEST(RecordsTest, TheFirstWrongFieldIsNamedWithItsPlace) {
 TEST(RecordsTest, RulesOfElementsAndOfNamedMembers) {
   json object = {{"audio_seconds", {1.5, 0}}, {"total_seconds", {1}}, {"decode_seconds", {1}}};
   EXPECT_HAS(user_error([&] { check_object(object, record::Batches::table().info(), "j:1"); }),
-             "'audio_seconds/*' is 0; it must be a number above 0");
+             "'audio_seconds/1' is 0; it must be a number above 0");
   object = {{"kind", "provenance"}, {"config", {{"protocol", {{"cv_max", "x"}}}}}};
   EXPECT_HAS(user_error([&] { record::check_record(object, "j:1"); }),
              "'config/protocol/cv_max' is \"x\"; it must be a number");

@@ -6,6 +6,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 
 namespace rtfx {
 namespace {
@@ -39,6 +40,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
              beam_boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
       option("kernels", &O::kernels, "a frame as LibTorch operators or as fused kernels",
              {"operators", "fused"}),
       option("loop", &O::loop, "who drives the loops: the host, one graph", {"host", "graph"}),
@@ -47,8 +49,8 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
 }
 
 namespace {
-const Register<AesPp> registered{"aes_pp",
-                                 "beam search RNN-T/TDT, batched: adaptive expansion (AES++)"};
+const RegisterSkipping<AesPp> registered{
+    "aes_pp", "beam search RNN-T/TDT, batched: adaptive expansion (AES++)"};
 }
 
 /// The search over one batch, as segments for Loops. While any utterance is `active`, the loops

@@ -6,6 +6,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 
 namespace rtfx {
 
@@ -29,6 +30,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
              beam_boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
       option("kernels", &O::kernels, "a step as LibTorch operators or as fused kernels",
              {"operators", "fused"}),
       option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
@@ -37,7 +39,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
 }
 
 namespace {
-const Register<AlsdPp> registered{
+const RegisterSkipping<AlsdPp> registered{
     "alsd_pp", "beam search RNN-T/TDT, batched: alignment-length synchronous (ALSD++)"};
 }
 

@@ -48,6 +48,7 @@ struct AlsdPpOptions {
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
   double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
   std::string kernels = "operators";     // of LibTorch, or "fused": see FusedStep
   std::string loop = "host";             // "host", "graph": see LoopForm
 

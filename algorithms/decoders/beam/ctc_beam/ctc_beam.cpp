@@ -10,6 +10,7 @@
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/tensor_data.h"
@@ -50,6 +51,7 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
       option("lm_end", &O::lm_end, "let the language model score the end of the text"),
       option("kernels", &O::kernels,
              "a frame as LibTorch operators, or all frames as one fused kernel",
@@ -60,7 +62,7 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
 }
 
 namespace {
-const Register<CtcBeam> registered{
+const RegisterSkipping<CtcBeam> registered{
     "ctc_beam", "beam search over the labels of every frame, batched (CTC head)"};
 }
 

@@ -6,6 +6,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 
 namespace rtfx {
 
@@ -23,6 +24,7 @@ const OptionTable<ModifiedBeamSearchOptions>& ModifiedBeamSearchOptions::table()
              beam_boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
       option("kernels", &O::kernels, "a step as LibTorch operators or as fused kernels",
              {"operators", "fused"}),
       option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
@@ -31,7 +33,7 @@ const OptionTable<ModifiedBeamSearchOptions>& ModifiedBeamSearchOptions::table()
 }
 
 namespace {
-const Register<ModifiedBeamSearch> registered{
+const RegisterSkipping<ModifiedBeamSearch> registered{
     "modified_beam_search", "beam search RNN-T/TDT, batched: one token per frame at most"};
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
@@ -38,13 +39,14 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<FrameLooping> registered{"frame_looping",
-                                        "greedy RNN-T/TDT, frame by frame: the baseline"};
+const RegisterSkipping<FrameLooping> registered{
+    "frame_looping", "greedy RNN-T/TDT/multi-blank, frame by frame: the baseline"};
 }
 
 struct FrameLooping::Rows {
@@ -64,9 +66,9 @@ struct FrameLooping::Rows {
   at::Tensor last;        // [B] last token, blank at the start
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
-  at::Tensor time;                             // [B] TDT: the next frame
-  std::vector<std::vector<Hypothesis>> lists;  // with "host_reads": "rows", in place of those
-  int64_t frame = 0;                           // of all rows, RNN-T while the host drives the loop
+  at::Tensor time;                                   // [B] the next frame, of loop_skipping()
+  std::vector<std::vector<Hypothesis>> lists;        // with "host_reads": "rows", in place of those
+  int64_t frame = 0;                                 // of all rows, of loop_rnnt()
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
 
   void transfer(StateTransfer transfer) {
@@ -86,7 +88,7 @@ Description FrameLooping::describe() const {
                   options_.blank_penalty != 0
               ? Exactness::approximate
               : Exactness::exact,
-          {"rnnt", "tdt"},
+          {"rnnt", "tdt", "multiblank"},
           options_.score_kind,
           /*streams=*/true};
 }
@@ -137,8 +139,8 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
     rows.emplace(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
                  capacity);
   });
-  if (transducer_->is_tdt()) {
-    loop_tdt(*rows, loops);
+  if (transducer_->skips_frames()) {
+    loop_skipping(*rows, loops);
   } else if (recorded) {
     loop_rnnt_recorded(*rows, loops);
   } else {
@@ -158,7 +160,7 @@ Hypotheses FrameLooping::search_piece(const EncodedBatch& batch, Loops& loops, R
             batch.frames.size(1));
   rows.lists.clear();
   if (!state.empty()) rows.transfer(StateTransfer::load(state));
-  transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, batch.longest());
+  transducer_->skips_frames() ? loop_skipping(rows, loops) : loop_rnnt(rows, batch.longest());
   rows.time.sub_(batch.lengths);
   state.clear();
   rows.transfer(StateTransfer::save(state));
@@ -200,12 +202,9 @@ void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const D
       list.push_back(static_cast<int32_t>(reads.integer(values[row])));
     };
     append(h.tokens, decision.labels);
-    if (transducer_->is_tdt()) {
-      append(h.frames, frames);
-      append(h.durations, decision.durations);
-    } else {
-      h.frames.push_back(static_cast<int32_t>(rows.frame));
-    }
+    transducer_->skips_frames() ? append(h.frames, frames)
+                                : h.frames.push_back(static_cast<int32_t>(rows.frame));
+    if (transducer_->is_tdt()) append(h.durations, decision.durations);
     const at::Tensor score = reads.values(decision.scores[row].to(at::kFloat));
     h.score += *data_of<float>(score);
   }
@@ -279,7 +278,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
   });
 }
 
-void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
+void FrameLooping::loop_skipping(Rows& rows, Loops& loops) {
   at::Tensor& time = rows.time;
   at::Tensor last_frame, used, active;  // used: symbols spent at the current frame
   loops.segment(RangeName::decode_init, [&] {
@@ -296,10 +295,12 @@ void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
     time.add_(at::where(active, decision.durations, at::zeros_like(time)));
     const at::Tensor spent = used >= options_.max_symbols;
     const at::Tensor stuck = decision.durations == 0;
-    // A blank that predicts 0 has its one frame already, under either rule.
-    const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
-    const at::Tensor forced =
-        spent.logical_and(options_.compatibility == "nemo" ? stepped.logical_not() : stuck);
+    at::Tensor forced = spent.logical_and(stuck);
+    if (options_.compatibility == "nemo" && transducer_->is_tdt()) {
+      // A blank that predicts 0 has its one frame already, under either rule.
+      const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
+      forced = spent.logical_and(stepped.logical_not());
+    }
     time.add_(forced.logical_and(active));
     used.mul_(stuck.logical_and(spent.logical_not()));
     at::lt_out(active, time, rows.lengths);

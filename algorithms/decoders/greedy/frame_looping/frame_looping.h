@@ -5,7 +5,8 @@
 //
 // RNN-T, batched: Algorithm 1 of "Speed of Light Exact Greedy Decoding" (Galvez et al. 2024),
 // Algorithm 2 of "Label-Looping" (Bataev et al. 2024): all rows share t. TDT (Xu et al. 2023): the
-// predicted duration replaces the step to t + 1, so every row has a frame of its own.
+// predicted duration replaces the step to t + 1, so every row has a frame of its own. Multi-blank
+// RNN-T (Xu et al., arXiv 2211.03541): so does the duration of a big blank.
 #pragma once
 
 #include <memory>
@@ -35,6 +36,7 @@ struct FrameLoopingOptions {
   std::optional<BoostingOptions> boost;  // phrases, likewise
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
   double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
 
   static const OptionTable<FrameLoopingOptions>& table();
 };
@@ -44,8 +46,8 @@ struct FrameLoopingOptions {
 ///
 /// With "host_reads": "rows" hypotheses grow on the host. decode() then also waits once for each
 /// row and evaluation, to learn whether the row emits, and twice for each token and its score; four
-/// times for TDT, with frame and duration. This is the cost of NeMo's loop over rows in Python,
-/// which both papers compare with.
+/// times for TDT, with frame and duration; three times for multi-blank RNN-T, with the frame. This
+/// is the cost of NeMo's loop over rows in Python, which both papers compare with.
 ///
 /// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
 /// emits at t).
@@ -67,7 +69,8 @@ class FrameLooping : public GreedySearch<FrameLoopingOptions> {
   Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override;
   void loop_rnnt(Rows& rows, int64_t longest);
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
-  void loop_tdt(Rows& rows, Loops& loops);
+  /// TDT and multi-blank RNN-T: every row has a frame of its own.
+  void loop_skipping(Rows& rows, Loops& loops);
   Decision evaluate(Rows& rows, const at::Tensor& encoded_rows);
   void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
   void append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,

@@ -37,8 +37,9 @@ __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
   for (int i = 0; i < looked;) {
     const MaxKey token = tokens[i];
     const int duration = tdt ? s.model.duration_values[index_of(durations[i])] : 0;
-    if (index_of(token) == s.model.blank) {
-      const int step = tdt ? max(duration, 1) : 1;
+    if (index_of(token) >= s.model.blank) {
+      const int step =
+          tdt ? max(duration, 1) : s.model.duration_values[index_of(token) - s.model.blank];
       i += step;
       time += step;
       continue;
@@ -142,8 +143,8 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
       const MaxKey best = __ldcg(key),
                    sum = s.bonus != nullptr ? __ldcg(key + 2 * s.key_rows) : best;
       // sum 0: no token is allowed.
-      const bool blank = index_of(best) == s.model.blank || sum == 0;
-      tokens[i] = blank ? max_key_of_rank(best >> 32, s.model.blank) : sum;
+      const bool blank = index_of(best) >= s.model.blank || sum == 0;
+      tokens[i] = blank ? max_key_of_rank(best >> 32, max(index_of(best), s.model.blank)) : sum;
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }
     __syncthreads();

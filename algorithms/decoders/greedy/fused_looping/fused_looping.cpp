@@ -13,6 +13,7 @@
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
@@ -45,11 +46,14 @@ Weights::Weights(const AcousticModel& model) {
   view_.precision = precision_of(model.dtype, "fused_looping");
   view_.activation = joint.activation();
   view_.blank = static_cast<int>(model.prediction->blank());
-  const auto& durations = model.config.durations;
+  view_.labels = static_cast<int>(model.config.labels());
+  view_.durations = static_cast<int>(model.config.durations.size());
+  std::vector<int64_t> durations = {1};  // of RNN-T's blank
+  if (model.config.is_tdt()) durations = model.config.durations;
+  if (model.config.is_multiblank()) durations = model.config.blank_durations;
   if (durations.size() > kMaxDurations)
-    unsupported(
-        fmt::format("{} durations, at most {} are possible", durations.size(), kMaxDurations));
-  view_.durations = static_cast<int>(durations.size());
+    unsupported(fmt::format("{} durations of {}, at most {} are possible", durations.size(),
+                            view_.durations > 0 ? "labels" : "blanks", kMaxDurations));
   std::copy(durations.begin(), durations.end(), view_.duration_values);
 
   view_.output = pack(joint.output().weight);
@@ -245,13 +249,15 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<FusedLooping> registered{
-    "fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)", kNeedsGpu};
+const RegisterSkipping<FusedLooping> registered{
+    "fused_looping", "greedy RNN-T/TDT/multi-blank in fused CUDA kernels: the fastest (GPU only)",
+    kNeedsGpu};
 }
 
 struct FusedLooping::Prepared {
@@ -445,7 +451,7 @@ Description FusedLooping::describe() const {
           uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
               ? Exactness::approximate
               : Exactness::exact,
-          {"rnnt", "tdt"},
+          {"rnnt", "tdt", "multiblank"},
           "logit",
           /*streams=*/true};
 }

@@ -41,6 +41,7 @@ struct FusedLoopingOptions {
   std::optional<BoostingOptions> boost;  // phrases, see DeviceBias
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
   double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
 
   static const OptionTable<FusedLoopingOptions>& table();
 };

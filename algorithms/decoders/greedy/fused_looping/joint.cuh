@@ -95,7 +95,8 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
     for (int half = 0; half < 2; ++half) {
       const float logit = logits[odd][half] = rounded<T>(logits[odd][half] + bias[half]);
       const float added = kBiased ? bonus[odd][half] : 0;
-      const bool counts = kBiased ? output[half] < blank && added != kNever : output[half] <= blank;
+      const bool counts =
+          kBiased ? output[half] < blank && added != kNever : output[half] < s.model.labels;
       if constexpr (kBiased) plain[odd] = greater(plain[odd], counts ? logit : kNever);
       const MaxKey key = max_key(kBiased ? logit + added : logit, output[half]);
       token[odd] = max(token[odd], counts ? key : 0);
@@ -126,10 +127,11 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
     MaxKey duration = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const MaxKey key = max_key(logits[odd][half], max(output[half] - blank - 1, 0));
-      if (kBiased && output[half] == blank && frame < frames)
-        atomicMax(keys + frame, max_key(logits[odd][half], blank));
-      if (output[half] > blank && output[half] <= blank + s.model.durations)
+      const int labels = s.model.labels;
+      const MaxKey key = max_key(logits[odd][half], max(output[half] - labels, 0));
+      if (kBiased && output[half] >= blank && output[half] < labels && frame < frames)
+        atomicMax(keys + frame, max_key(logits[odd][half], output[half]));
+      if (output[half] >= labels && output[half] < labels + s.model.durations)
         duration = max(duration, key);
     }
     if (s.model.durations == 0) continue;

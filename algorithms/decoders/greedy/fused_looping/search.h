@@ -41,13 +41,15 @@ struct Matrix {
 struct Model {
   Precision precision;
   Activation activation;
-  int blank;      // V: tokens are 0..V-1, durations V+1..V+D
+  int blank;      // V: tokens are 0..V-1
+  int labels;     // tokens and blanks: V+1, more with big blanks; the durations follow
   int durations;  // D, 0 for RNN-T
+  /// TDT: frames of each duration. Otherwise: frames that blank V + i skips.
   int duration_values[kMaxDurations];
 
   Matrix encoder;             // joint.enc [H padded to chunks, D]
   const float* encoder_bias;  // [tiles * 16]
-  Matrix output;              // joint_net [V+1+D, H]
+  Matrix output;              // joint_net [labels + D, H]
   const float* output_bias;   // [tiles * 16]
 
   // LSTM. Gates are interleaved: row 4 gate + unit of tile u is `gate` (i, f, g, o) of unit

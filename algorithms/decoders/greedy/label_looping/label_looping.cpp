@@ -6,6 +6,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -120,6 +121,10 @@ LabelLoopingScript::LabelLoopingScript(std::shared_ptr<const AcousticModel> mode
     throw UserError("label_looping", R"("loop": "script" is for LSTM prediction networks)",
                     "choose another loop");
   }
+  if (model_->config.is_multiblank()) {
+    throw UserError("label_looping", R"("loop": "script" does not decode multi-blank models)",
+                    "choose another loop");
+  }
 }
 
 LabelLoopingScript::Result LabelLoopingScript::run(const EncodedBatch& batch) const {
@@ -172,12 +177,14 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<LabelLooping> registered{"label_looping", "greedy RNN-T/TDT, label by label"};
+const RegisterSkipping<LabelLooping> registered{"label_looping",
+                                                "greedy RNN-T/TDT/multi-blank, label by label"};
 }
 
 struct LabelLooping::Rows {
@@ -235,7 +242,7 @@ Description LabelLooping::describe() const {
           uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
               ? Exactness::approximate
               : Exactness::exact,
-          {"rnnt", "tdt"},
+          {"rnnt", "tdt", "multiblank"},
           options_.score_kind,
           /*streams=*/true};
 }
@@ -371,7 +378,7 @@ void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
     keep(found.durations, decision.durations);
   }
   const at::Tensor blank_here = found.searching.logical_and(decision.is_blank);
-  const bool one_frame_at_most = !transducer_->is_tdt() && !skipped.defined();
+  const bool one_frame_at_most = !transducer_->skips_frames() && !skipped.defined();
   if (one_frame_at_most) {
     rows.time.add_(blank_here);
   } else {
@@ -400,7 +407,7 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
   at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank
-  if (transducer_->is_tdt()) {
+  if (transducer_->skips_frames()) {
     // Blanks jump: follow the chain of durations over the evaluated columns.
     position = at::zeros_like(rows.time);
     const at::Tensor step =

@@ -1,6 +1,6 @@
 // Label-looping greedy search (Bataev et al., "Label-Looping: Highly Efficient Decoding for
-// Transducers", SLT 2024), for RNN-T and TDT, with an optional blank search window (WIND,
-// arXiv 2505.13765).
+// Transducers", SLT 2024), for RNN-T, TDT and multi-blank RNN-T (arXiv 2211.03541), with an
+// optional blank search window (WIND, arXiv 2505.13765).
 //
 //   outer loop over labels:
 //     inner loop over frames until every active row holds a non-blank label (or has no frame left)
@@ -36,7 +36,8 @@ namespace rtfx {
 
 class LabelLoopingScript {
  public:
-  /// Compiles the program. Throws UserError for a prediction network that is no LSTM.
+  /// Compiles the program. Throws UserError for a prediction network that is no LSTM, and for a
+  /// multi-blank model.
   LabelLoopingScript(std::shared_ptr<const AcousticModel> model, int64_t max_symbols,
                      bool log_probabilities);
 
@@ -68,6 +69,7 @@ struct LabelLoopingOptions {
   std::optional<BoostingOptions> boost;  // phrases, likewise
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
   double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
 
   static const OptionTable<LabelLoopingOptions>& table();
 };

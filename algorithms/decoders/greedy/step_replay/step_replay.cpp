@@ -227,7 +227,8 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
 
 namespace {
 const Register<StepReplay> registered{
-    "step_replay", "greedy RNN-T/TDT, state on the host, a graph per step: to compare with"};
+    "step_replay",
+    "greedy RNN-T/TDT/multi-blank, state on the host, a graph per step: to compare with"};
 }
 
 /// A row (utterance) of the batch.
@@ -260,7 +261,7 @@ Description StepReplay::describe() const {
   return {"step_replay",
           Head::transducer,
           options_.blank_penalty != 0 ? Exactness::approximate : Exactness::exact,
-          {"rnnt", "tdt"},
+          {"rnnt", "tdt", "multiblank"},
           "logit"};
 }
 

@@ -13,6 +13,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "base/gpu/check.h"
@@ -453,7 +454,7 @@ WfstPath GpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const Register<CtcWfst> registered{
+const RegisterSkipping<CtcWfst> registered{
     "ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU", kNeedsGpu};
 
 }  // namespace

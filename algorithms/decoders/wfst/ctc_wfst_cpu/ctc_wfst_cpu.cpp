@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -432,7 +433,7 @@ WfstPath CpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const Register<CtcWfstCpu> registered{
+const RegisterSkipping<CtcWfstCpu> registered{
     "ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU"};
 
 }  // namespace

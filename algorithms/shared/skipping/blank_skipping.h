@@ -1,0 +1,71 @@
+// Frame skipping by CTC: of a model that has a CTC head beside its transducer, encoder frames whose
+// blank is nearly certain are dropped before the search.
+//
+//   frame t is dropped  if  p(blank | t) > threshold,   p = softmax(W_ctc h_t + b_ctc)
+//
+// Sources: Wang et al., "Accelerating RNN-T Training and Inference Using CTC guidance", 2022
+// (arXiv 2210.16481); Yang et al., "Blank-regularized CTC for Frame Skipping in Neural Transducer",
+// 2023 (arXiv 2305.11558). The transducer then sees a shorter utterance. Its blanks at the dropped
+// frames are not counted in any score.
+//
+// A search over the CTC head itself keeps the first frame of each run of such frames. So there is
+// still a blank between two equal tokens, and `a <blank> a` stays two tokens.
+//
+// A registered decoder is wrapped: its search does not know about it. The kept frames of a row move
+// to its front, [B, T', D] keeps its size, and lengths shrink. So each form of a search, recorded
+// graphs too, works as before. Frames of results are those of the whole utterance. Durations of TDT
+// stay those that the model chose, and so count kept frames only. Limits that an option sets per
+// frame, such as max_symbols, are per kept frame. `blank_penalty` does not change the CTC head's
+// probabilities that decide about frames.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "algorithms/decoder.h"
+#include "base/options.h"
+
+namespace rtfx {
+
+/// The least threshold. No frame is dropped at 1.
+inline constexpr double kMinSkipBlank = 1e-3;
+
+/// The row "skip_blank" of a decoder's option table, null by default. Decoders with it register by
+/// RegisterSkipping, which alone reads it.
+template <class Options>
+OptionField<Options> skip_blank_option(std::optional<double> Options::*member) {
+  return {"skip_blank", "frames whose blank is likelier than this, by the CTC head, are dropped",
+          "null | " + JsonView::range_text(kMinSkipBlank, 1.0),
+          [member](Options& o, const JsonView& v) { o.*member = v.number(kMinSkipBlank, 1.0); },
+          [member](const Options& o) {
+            return o.*member ? nlohmann::json(*(o.*member)) : nlohmann::json();
+          }};
+}
+
+/// Returns a decoder that drops frames by `threshold` before `decoder` searches the others. It is
+/// approximate, and no replay knows its rule. prepare() throws UserError if the model has no CTC
+/// head. decode() waits for the device once more than `decoder` does, for the lengths.
+///
+/// Its counters have two more: `frames`, those of the batch, and `frames_skipped`, the dropped
+/// ones. Its streams give the results of whole utterances, and push() waits once more.
+std::unique_ptr<Decoder> with_blank_skipping(std::unique_ptr<Decoder> decoder, double threshold);
+
+/// Registers the decoder class `SomeDecoder`, whose options have the member `skip_blank`.
+template <class SomeDecoder>
+struct RegisterSkipping : RegisterDecoder {
+  RegisterSkipping(std::string name, std::string summary, bool needs_gpu = false)
+      : RegisterDecoder(
+            {std::move(name), std::move(summary), SomeDecoder::table().info(),
+             [](const nlohmann::json& options, std::string_view where) -> std::unique_ptr<Decoder> {
+               auto filled = SomeDecoder::table().fill(options, where);
+               const std::optional<double> threshold = filled.skip_blank;
+               auto decoder = std::make_unique<SomeDecoder>(std::move(filled));
+               if (!threshold) return decoder;
+               return with_blank_skipping(std::move(decoder), *threshold);
+             },
+             needs_gpu}) {}
+};
+
+}  // namespace rtfx
