@@ -147,12 +147,20 @@ def listen(*arguments):
                           capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def forty(minute, tmp_path_factory):
+    """40 s of it, since each chunk of a stream is encoded with all of its left context."""
+    path = tmp_path_factory.mktemp("audio") / "forty.wav"
+    soundfile.write(path, soundfile.read(minute, dtype="int16")[0][: 40 * RATE], RATE)
+    return path
+
+
 @pytest.fixture
-def streamed(sticking, minute):
+def streamed(sticking, forty):
     """Text of the stream, and the parts that were decoded again: a long left context is what the model sticks in."""
 
     def run(*arguments):
-        result = listen("--model", sticking, "--json", "--buffer", "3,30,2", *arguments, minute)
+        result = listen("--model", sticking, "--json", "--buffer", "4,30,2", *arguments, forty)
         assert result.returncode == 0, result.stderr
         lines = [json.loads(line) for line in result.stdout.splitlines()]
         final = [line for line in lines if line["final"] and line["text"]]
@@ -162,14 +170,15 @@ def streamed(sticking, minute):
     return run
 
 
-def test_a_stream_starts_over(streamed, minute):
-    seconds = soundfile.info(minute).duration
+def test_a_stream_starts_over(streamed):
+    seconds = 40
     lost, none, _ = streamed("--decode-again", 0)
     assert none == [] and longest_gap(lost, seconds)[0] > 15
     final, parts, errors = streamed()
     assert parts and all(part["words"] > 0 and part["decodes"] in (1, 2) for part in parts)
     assert errors.count("decoded again, which gave") == len(parts)
-    assert longest_gap(final, seconds)[0] < 5
+    # At the end, less than 8 s may be left.
+    assert longest_gap(final, seconds)[0] < 8
     assert all(a["end"] <= b["start"] + 1e-6 for a, b in zip(final, final[1:]))
     said = sum(len(line["text"].split()) for line in final)
     assert said > 1.5 * sum(len(line["text"].split()) for line in lost)
@@ -179,7 +188,7 @@ def test_a_stream_without_pauses_starts_over(streamed):
     """Words that are final stay, though the search starts over in the middle of the utterance."""
     final, parts, _ = streamed("--pause", 0)
     assert parts and [line["start"] for line in final] == sorted(line["start"] for line in final)
-    assert final[-1]["end"] > 55
+    assert final[-1]["end"] > 31
 
 
 def test_python_tells_it(rtfx, sticking, minute, python_package):
