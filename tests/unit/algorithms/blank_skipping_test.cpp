@@ -126,8 +126,7 @@ TEST(BlankSkipping, PiecesOfStreamsEqualTheWhole) {
       nlohmann::json options = arm.options;
       for (const double threshold : {0.03, 0.3}) {
         options["skip_blank"] = threshold;
-        for (uint32_t seed = 0; seed < 2 && !HasFailure(); ++seed)
-          random_pieces({arm.name, options, model}, seed);
+        if (!HasFailure()) random_pieces({arm.name, options, model}, 1);
       }
       wrong_pushes({arm.name, options, model});
     }
