@@ -201,8 +201,6 @@ TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
            {"target: a.EncDecSpeakerLabelModel", "", "a speaker recognition model"},
            {"target: a.SpeechEncDecSelfSupervisedModel", "", "a self-supervised encoder"},
            {"target: a.EncDecClassificationModel", "", "a classification model"},
-           {"target: a.EncDecHybridRNNTCTCBPEModelWithPrompt", "", "a prompt-conditioned model"},
-           {"a: 1", "prompt_kernel.0.weight", "a prompt-conditioned model"},
            {"a: 1", "joint.blank_pred.0.weight", "(HAT)"},
            {"joint: {_target_: a.HATJoint}", "", "(HAT)"},
            {"a: 1", "encoder.layers.0.adapter_layer.x.weight", "adapter modules"},
