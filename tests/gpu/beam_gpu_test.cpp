@@ -29,7 +29,7 @@ class BeamGpu : public testing::Test {
   };
 
   std::vector<Arm> arms() const {
-    std::vector<Arm> all;
+    std::vector<Arm> all, monotonic;
     for (const bool with_lm : {false, true}) {
       nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
       if (with_lm) options["lm"] = {{"path", lm_.path()}, {"alpha", 0.4}};
@@ -41,10 +41,12 @@ class BeamGpu : public testing::Test {
           if (with_lm) transducer["lm"]["pruning"] = tdt ? "early" : "late";
           all.push_back({"alsd_pp", transducer, tdt});
           all.push_back({"aes_pp", transducer, tdt});
-          all.push_back({"modified_beam_search", transducer, tdt});
+          monotonic.push_back({"modified_beam_search", transducer, tdt});
         }
       }
     }
+    // Behind the others, whose random batches stay what they are: in some, hypotheses tie.
+    all.insert(all.end(), monotonic.begin(), monotonic.end());
     return all;
   }
 
@@ -79,22 +81,15 @@ class BeamGpu : public testing::Test {
 
 TEST_F(BeamGpu, EqualsTheCpu) {
   std::mt19937 random(3);
-  int64_t ties = 0, entries = 0;
   for (const Arm& arm : arms()) {
     const BeamCase c = random_batch(random, arm, 7, 20);
     const int64_t columns = c.model.columns();
-    const auto found =
-        prepared(arm, c, device_, "host")->decode(batch_of(c.rows, columns, device_)).to_host();
-    const auto expected =
-        prepared(arm, c, at::kCPU, "host")->decode(batch_of(c.rows, columns)).to_host();
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t b = 0; b < expected.size(); ++b) {
-      entries += std::ssize(expected[b].nbest);
-      ties += count_ties(found[b], expected[b], arm.what() + " row " + std::to_string(b));
-    }
+    expect_rows(
+        prepared(arm, c, device_, "host")->decode(batch_of(c.rows, columns, device_)).to_host(),
+        prepared(arm, c, at::kCPU, "host")->decode(batch_of(c.rows, columns)).to_host(),
+        arm.what());
     if (HasFailure()) return;
   }
-  EXPECT_LE(100 * ties, entries) << "ties that both devices break in their own way are rare";
 }
 
 TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {

@@ -22,11 +22,12 @@ std::vector<float> noise(double seconds, double level, uint32_t seed = 1) {
   return samples;
 }
 
-/// A harmonic sound of `level` dB in syllables of 0.16 s with gaps of 0.08 s, over room tone.
+/// A harmonic sound of `level` dB in syllables of 0.24 s with gaps of 0.16 s, over room tone. So a
+/// block of each gap has no sound, wherever the blocks begin.
 std::vector<float> speech(double seconds, double level) {
   std::vector<float> samples = noise(seconds, -70, 2);
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (i / kBlock % 3 == 2) continue;
+    if (i / kBlock % 5 >= 3) continue;
     const double t = static_cast<double>(i) / 16000;
     samples[i] += static_cast<float>(std::pow(10, level / 20) *
                                      std::sin(2 * std::numbers::pi * 150 * t) * std::sqrt(2));
