@@ -97,7 +97,7 @@ TEST(LexiconMutation, IsReadOrRefused) {
           build_graph(tokenizer(), {lexicon.path(), lm.path(), Topology::compact, drop_unspelled})
               .graph);
     });
-    EXPECT_GT(counts.read, scaled(500));
+    EXPECT_GT(counts.read, scaled(300));  // half of the mutants are not UTF-8
     EXPECT_GT(counts.refused, drop_unspelled ? 0 : scaled(100));
   }
 }
