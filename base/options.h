@@ -7,12 +7,15 @@
 //       option("score_kind", &Options::score_kind, "what a score sums", {"logit", "logprob"})}};
 //
 // Options that several decoders share can be a struct with a table of its own. They are an optional
-// member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
+// member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path"). Or
+// the decoders' structs derive from it, and fields_with() puts its fields before theirs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -182,6 +185,19 @@ struct OptionTable {
     return list;
   }
 };
+
+/// The fields of `shared`, a struct from which `Options` derives, and behind them its own.
+template <class Options, class Shared>
+std::vector<OptionField<Options>> fields_with(const OptionTable<Shared>& shared,
+                                              std::vector<OptionField<Options>> own) {
+  std::vector<OptionField<Options>> all;
+  for (const OptionField<Shared>& f : shared.fields) {
+    all.push_back({f.name, f.help, f.allowed, f.set, f.get, f.is_file, f.members, f.is_required,
+                   f.default_text});
+  }
+  std::ranges::move(own, std::back_inserter(all));
+  return all;
+}
 
 /// An object of options by itself; null, the default, is none. `table` must outlive the field.
 template <class Options, class Members>

@@ -18,33 +18,19 @@ at::Tensor nothing(const at::Tensor& like) { return at::full({}, kLogZero, like.
 
 const OptionTable<AesPpOptions>& AesPpOptions::table() {
   using O = AesPpOptions;
-  static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
-      option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
-      option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
-             1000),
-      option("expansion_gamma", &O::expansion_gamma,
-             "how much worse than its hypothesis' best a label may be, in ln p", 1e-3, 1e4),
-      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest,
-             "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
-      mbr_option(&O::mbr),
-      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
-      option(
-          "compatibility", &O::compatibility,
-          "nemo: RNN-T hypotheses that change slots may go without their blank, and early pruning "
-          "with lm_weighted_full counts acoustic scores twice, as in NeMo",
-          {"none", "nemo"}),
-      option("lm", &O::lm, "language model, fused with every label's score", beam_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely",
-             beam_boosting_options()),
-      allowed_option(&O::allowed),
-      blank_penalty_option(&O::blank_penalty),
-      skip_blank_option(&O::skip_blank),
-      option("kernels", &O::kernels, "a frame as LibTorch operators or as fused kernels",
-             {"operators", "fused"}),
-      option("loop", &O::loop, "who drives the loops: the host, one graph", {"host", "graph"}),
-  }};
+  static const OptionTable<O> table{fields_with<O>(
+      TransducerBeamOptions::table(),
+      {
+          option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
+          option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
+                 1000),
+          option("expansion_gamma", &O::expansion_gamma,
+                 "how much worse than its hypothesis' best a label may be, in ln p", 1e-3, 1e4),
+          option("compatibility", &O::compatibility,
+                 "nemo: RNN-T hypotheses that change slots may go without their blank, and early "
+                 "pruning with lm_weighted_full counts acoustic scores twice, as in NeMo",
+                 {"none", "nemo"}),
+      })};
   return table;
 }
 

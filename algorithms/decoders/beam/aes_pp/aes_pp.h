@@ -31,35 +31,23 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/batched/transducer_beam_options.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
 
-struct AesPpOptions {
-  int64_t beam_size = 4;
+struct AesPpOptions : TransducerBeamOptions {
   int64_t num_steps = 2;         // tokens per frame
   int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
   double expansion_gamma = 2.3;  // natural logarithm
-  bool score_norm = true;        // rank by score / (tokens + 1)
-  int64_t nbest = 1;
-  std::optional<MbrOptions> mbr;
-  double temperature = 1;  // logits are divided by it
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
   /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
   /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
   /// lm_weighted_full, acoustic scores of labels count twice.
   std::string compatibility = "none";
-  std::optional<LmOptions> lm;
-  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
-  std::string kernels = "operators";     // of LibTorch, or "fused": see FusedFrame
-  std::string loop = "host";             // "host", "graph": see LoopForm
 
   static const OptionTable<AesPpOptions>& table();
 };

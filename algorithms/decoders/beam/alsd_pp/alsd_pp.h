@@ -25,32 +25,20 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/batched/transducer_beam_options.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
 
-struct AlsdPpOptions {
-  int64_t beam_size = 4;
-  int64_t max_symbols = 10;  // tokens per frame
-  bool score_norm = true;    // rank by score / (tokens + 1)
-  int64_t nbest = 1;
-  std::optional<MbrOptions> mbr;
-  double temperature = 1;       // logits are divided by it
+struct AlsdPpOptions : TransducerBeamOptions {
+  int64_t max_symbols = 10;     // tokens per frame
   bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
   /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
   std::string compatibility = "none";
-  std::optional<LmOptions> lm;
-  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
-  std::string kernels = "operators";     // of LibTorch, or "fused": see FusedStep
-  std::string loop = "host";             // "host", "graph": see LoopForm
 
   static const OptionTable<AlsdPpOptions>& table();
 };

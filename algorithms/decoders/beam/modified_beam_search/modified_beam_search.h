@@ -37,35 +37,18 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/batched/transducer_beam_options.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
 
-struct ModifiedBeamSearchOptions {
-  int64_t beam_size = 4;
-  bool score_norm = true;  // rank by score / (tokens + 1)
-  int64_t nbest = 1;
-  std::optional<MbrOptions> mbr;
-  double temperature = 1;  // logits are divided by it
-  std::optional<LmOptions> lm;
-  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
-  std::string kernels = "operators";     // of LibTorch, or "fused": see FusedStep
-  std::string loop = "host";             // "host", "graph": see LoopForm
-
-  static const OptionTable<ModifiedBeamSearchOptions>& table();
-};
-
 /// Waits for the device once per step, and has at most as many steps as the longest utterance has
 /// frames. With "loop": "graph" it does not wait, and does not count steps either. "kernels":
 /// "fused" computes the same in about ten kernels. Scores are float32 in every model dtype. Ties go
 /// to the hypothesis in the lower slot, then to the better label, then to the lower label.
-class ModifiedBeamSearch : public BeamSearch<ModifiedBeamSearchOptions> {
+class ModifiedBeamSearch : public BeamSearch<TransducerBeamOptions> {
  public:
   using BeamSearch::BeamSearch;
 
