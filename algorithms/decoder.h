@@ -52,6 +52,13 @@ struct BiasRequest {
 /// The part of a model that a decoder reads.
 enum class Head { none, ctc, transducer };
 
+/// The kind of score of a beam search: the logarithm of a text's probability, summed over the
+/// alignments that the beam kept. Blanks, durations and language model count.
+inline constexpr char kBeamScore[] = "text_logprob";
+
+/// The kind of score of a beam search whose alignments have at most one token at a frame.
+inline constexpr char kMonotonicBeamScore[] = "monotonic_text_logprob";
+
 struct Description {
   enum class Exactness { exact, approximate };
   std::string name;
@@ -215,6 +222,10 @@ constexpr bool kNeedsGpu = true;
 /// Registers the decoder class `SomeDecoder`, which derives from DecoderBase.
 template <class SomeDecoder>
 struct Register : RegisterDecoder {
+  static_assert(
+      !requires(typename SomeDecoder::Options o) { o.skip_blank; },
+      "the option skip_blank is read by RegisterSkipping");
+
   Register(std::string name, std::string summary, bool needs_gpu = false)
       : RegisterDecoder({std::move(name), std::move(summary), SomeDecoder::table().info(),
                          [](const nlohmann::json& options, std::string_view where) {

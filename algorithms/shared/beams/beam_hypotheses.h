@@ -86,13 +86,6 @@ struct BeamHypotheses {
   at::Tensor column;     // [1] int64: number of columns that are written
 };
 
-/// The kind of score of a beam search: the logarithm of a text's probability, summed over the
-/// alignments that the beam kept. Blanks, durations and language model count.
-inline constexpr char kBeamScore[] = "text_logprob";
-
-/// The kind of score of a beam search whose alignments have at most one token at a frame.
-inline constexpr char kMonotonicBeamScore[] = "monotonic_text_logprob";
-
 /// Throws UserError when `beam_size` hypotheses could not differ in their next token.
 void require_beam_fits(const Description& description, int64_t beam_size,
                        const AcousticModel& model);
