@@ -12,6 +12,10 @@ double blank_penalty_of(const nlohmann::json& options) {
   return value.is_number() ? value.get<double>() : 0;
 }
 
+double blank_penalty_of(const Decoder& decoder) {
+  return decoder.is_foreign() ? 0 : blank_penalty_of(decoder.options());
+}
+
 at::Tensor with_blank_penalty(const at::Tensor& bias, int64_t first_blank, int64_t blanks_end,
                               double penalty) {
   if (penalty == 0) return bias;

@@ -22,6 +22,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
+#include "algorithms/decoder.h"
 #include "base/options.h"
 #include "models/acoustic_model.h"
 
@@ -38,8 +39,11 @@ OptionField<Options> blank_penalty_option(double Options::*member) {
                 kMaxBlankPenalty);
 }
 
-/// Returns the penalty among a decoder's resolved options; 0 where it has no such option.
+/// Returns the penalty among the resolved options of a decoder of rtfx; 0 where it has none.
 double blank_penalty_of(const nlohmann::json& options);
+
+/// Returns the decoder's penalty. An option of that name of a foreign decoder is another thing.
+double blank_penalty_of(const Decoder& decoder);
 
 /// Returns `bias` [N], of the last layer of a head, with the penalty subtracted from the outputs in
 /// [first_blank, blanks_end), in its dtype. It is `bias` itself if the penalty is 0.

@@ -16,9 +16,9 @@ def search(case):
     return f"{arm(case)}, beam {beam:g}" if beam else arm(case)
 
 
-def swept(cases):
-    """Returns the lines of searches with several penalties: every decoder has one, mostly 0."""
-    lines = lines_over(cases, ["blank_penalty"], search)
+def swept(cases, over=("blank_penalty",)):
+    """Returns the lines of searches with several values of an option, which every decoder may have."""
+    lines = lines_over(cases, over, search)
     return {name: points for name, points in lines.items() if len({x for x, _ in points}) > 1}
 
 

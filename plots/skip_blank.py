@@ -1,8 +1,8 @@
 """Draws word error rate, decode time and the share of skipped frames over the threshold of frame skipping."""
 
-from blank_penalty import search
+from blank_penalty import swept
 from journal import by_batch, option, panels, wer_percent
-from style import draw_lines, lines_over, main
+from style import draw_lines, main
 
 
 def threshold(case):
@@ -28,14 +28,8 @@ MEASURES = {
 }
 
 
-def swept(cases):
-    """Returns the lines of searches with several thresholds."""
-    lines = lines_over(cases, threshold, search)
-    return {name: points for name, points in lines.items() if len({x for x, _ in points}) > 1}
-
-
 def draw(cases, width):
-    groups = {title: swept(group) for title, group in by_batch(panels(cases)).items()}
+    groups = {title: swept(group, threshold) for title, group in by_batch(panels(cases)).items()}
     return draw_lines(groups, MEASURES, "frames are skipped above p(blank)", width)[0]
 
 

@@ -16,7 +16,8 @@ struct PieceCase {
   std::shared_ptr<const AcousticModel> model;
   bool same_sum = true;  // scores are those of decode() in every bit
   std::vector<std::shared_ptr<const CompiledBias>> biases =
-      {};  // of row n: number n modulo their size
+      {};                                  // of row n: number n modulo their size
+  std::optional<EncodedBatch> batch = {};  // in place of a random one
 
   std::shared_ptr<const CompiledBias> bias_of(size_t row) const {
     return biases.empty() ? nullptr : biases[row % biases.size()];
@@ -68,8 +69,10 @@ inline void random_pieces(const PieceCase& c, uint32_t seed, int64_t rows = 5,
   decoder->prepare(c.model, {});
   std::mt19937 random(seed);
   at::manual_seed(seed);
-  EncodedBatch batch = random_batch(random, rows, longest, c.model->config.encoder.width,
-                                    c.model->device, c.model->dtype);
+  EncodedBatch batch = c.batch ? *c.batch
+                               : random_batch(random, rows, longest, c.model->config.encoder.width,
+                                              c.model->device, c.model->dtype);
+  rows = std::ssize(batch.lengths_host);
   for (size_t row = 0; row < batch.lengths_host.size() && !c.biases.empty(); ++row)
     batch.biases.push_back(c.bias_of(row));
   const std::vector<Hypothesis> whole = decoder->decode(batch).to_host();

@@ -41,6 +41,7 @@ ReplayNetwork::ReplayNetwork(std::shared_ptr<const AcousticModel> model, Head he
 }
 
 ReplayNetwork ReplayNetwork::penalised(double penalty) const {
+  if (penalty == 0) return *this;
   ReplayNetwork network = *this;
   network.model_ = with_blank_penalty(model_, penalty);
   const at::Tensor& bias =

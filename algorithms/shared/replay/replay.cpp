@@ -200,9 +200,9 @@ std::string bias_of(const json& options) {
 
 }  // namespace
 
-bool ReplayRules::is_beam() const { return score_kind == "text_logprob" || is_monotonic(); }
+bool ReplayRules::is_beam() const { return score_kind == kBeamScore || is_monotonic(); }
 
-bool ReplayRules::is_monotonic() const { return score_kind == "monotonic_text_logprob"; }
+bool ReplayRules::is_monotonic() const { return score_kind == kMonotonicBeamScore; }
 
 std::string ReplayRules::key() const {
   const std::string fused =

@@ -170,21 +170,31 @@ TEST(BlankPenalty, RefusesNegativeNumbers) {
   }
 }
 
-/// Tokens, frames and durations are equal. Batches of other shapes change the last bits of scores
-/// on a CPU: one did of frame_looping.
+/// Bit for bit. The models of greedy searches are tables, whose sums are exact in any order: a
+/// product of LibTorch may round a row differently in another place of a batch.
 TEST(BlankPenalty, PiecesOfStreamsEqualTheWhole) {
-  constexpr bool kSameSum = false;
+  std::mt19937 random(46);
+  for (const TransducerKind kind : kTransducerKinds) {
+    for (uint32_t seed = 0; seed < 8 && !HasFailure(); ++seed) {
+      const nlohmann::json greedy = {{"blank_penalty", seed % 2 == 0 ? 0.5 : 3.0},
+                                     {"max_symbols", 3}};
+      const Case c = random_case(random, kind, seed % 4 < 2);
+      for (const char* name : {"frame_looping", "label_looping"}) {
+        PieceCase pieces{name, greedy, build(c.model)};
+        pieces.batch = batch_of(c.rows, c.model.columns());
+        random_pieces(pieces, seed);
+      }
+    }
+  }
   for (const auto& durations : {std::vector<int64_t>{}, {0, 1, 2, 3, 4}}) {
     const auto model = random_model(with_durations(small_config(), durations), 8);
     for (const double penalty : {0.5, 3.0}) {
-      const nlohmann::json greedy = {{"blank_penalty", penalty}, {"max_symbols", 3}};
       const nlohmann::json beam = {{"blank_penalty", penalty}, {"beam_size", 3}};
       for (uint32_t seed = 0; seed < 2 && !HasFailure(); ++seed) {
-        for (const char* name : {"frame_looping", "label_looping"})
-          random_pieces({name, greedy, model, kSameSum}, seed);
         for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search"})
-          random_pieces({name, beam, model, kSameSum}, seed);
-        random_pieces({"ctc_greedy", {{"blank_penalty", penalty}}, model, kSameSum}, seed);
+          random_pieces({name, beam, model}, seed);
+        random_pieces({"ctc_greedy", {{"blank_penalty", penalty}}, model, /*same_sum=*/false},
+                      seed);
       }
     }
   }
