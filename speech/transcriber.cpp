@@ -45,6 +45,7 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 /// A recording, or a piece of one that is decoded again.
 struct Transcriber::Job : Clip {
   std::optional<AgainPiece> again = {};
+  size_t due = 0;  // the first batch that may hold the piece
 };
 
 /// A recording that is decoded again in part.
@@ -89,7 +90,7 @@ class Transcriber::Pass {
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (!stopped() && (clips_.more() || !window_.empty() || has_pieces())) {
+    while (!stopped() && (clips_.more() || !window_.empty() || all_pieces_due())) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
@@ -218,19 +219,22 @@ class Transcriber::Pass {
            parts_.free_bytes;
   }
 
-  bool has_pieces() {
+  /// No batch is in flight. Returns whether there are pieces.
+  bool all_pieces_due() {
     const std::lock_guard lock(mutex_);
+    for (Job& piece : pieces_) piece.due = 0;
     return !pieces_.empty();
   }
 
-  /// Forms a batch of pieces that are decoded again, if there are any.
+  /// Forms a batch of pieces that are decoded again, if any are due: those of batches that must
+  /// have ended by now. So no batch depends on the timing of threads.
   bool fill_with_pieces(BatchInFlight& batch) {
     if (stopped()) return false;
     const std::lock_guard lock(mutex_);
     std::vector<Job> jobs;
     std::vector<size_t> indices;
     double longest = 0;
-    while (!pieces_.empty()) {
+    while (!pieces_.empty() && pieces_.front().due <= formed_) {
       longest = std::max(longest, pieces_.front().seconds());
       if (!jobs.empty() && !is_batch(jobs.size() + 1, longest)) break;
       if (indices.empty() || indices.back() != pieces_.front().recording)
@@ -241,6 +245,7 @@ class Transcriber::Pass {
     if (jobs.empty()) return false;
     observer_.started(indices);
     const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    ++formed_;
     for (const Job& job : kept) batch.clips.push_back(job.of_batch());
     batch.confidence = parts_.judge;
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
@@ -264,6 +269,7 @@ class Transcriber::Pass {
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
     const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    ++formed_;
     for (const Job& job : kept) batch.clips.push_back(job.of_batch());
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
@@ -274,6 +280,7 @@ class Transcriber::Pass {
     tell([&] {
       jobs = std::move(in_flight_.front());
       in_flight_.pop_front();
+      ++ended_batches_;
     });
     if (jobs.front().again) return finish_pieces(std::move(jobs), batch);
     if (batch.failure) {
@@ -328,6 +335,7 @@ class Transcriber::Pass {
     const std::lock_guard lock(mutex_);
     for (AgainPiece& piece : pieces) {
       Job& job = pieces_.emplace_back();
+      job.due = ended_batches_ - 1 + kInFlight;
       job.recording = of.recording;
       job.prompt = of.prompt;
       job.audio.samples = std::move(piece.samples);
@@ -492,6 +500,7 @@ class Transcriber::Pass {
   std::mutex mutex_;                       // guards what follows, and calls of the observer
   std::list<std::vector<Job>> in_flight_;  // batches without a result
   std::deque<Job> pieces_;                 // that are to be decoded again
+  size_t formed_ = 0, ended_batches_ = 0;
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
   size_t ended_ = 0;                              // recordings whose end was told
   ReadAhead<Job> clips_;  // the last member, since its threads use the others
@@ -511,7 +520,7 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
     parts_->found = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
-  const auto scored = with_blank_penalty(model_, blank_penalty_of(parts_->decoder->options()));
+  const auto scored = with_blank_penalty(model_, blank_penalty_of(*parts_->decoder));
   if (options.with_times || options.confidence)
     parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
   if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
