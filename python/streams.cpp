@@ -99,8 +99,9 @@ rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, i
           fmt::format("{}: on buffers of {} s, with {} s before and {} s behind them",
                       without_caches, chosen.chunk, chosen.left, chosen.right));
     }
-    made->speech = std::make_unique<SpeechStreams>(model->model, *made->decoder, options, 0,
-                                                   require_decode_again(decode_again, 20));
+    made->speech =
+        std::make_unique<SpeechStreams>(model->model, *made->decoder, options, 0,
+                                        require_decode_again(decode_again, kMostWordlessSeconds));
     return made.release();
   });
 }

@@ -21,6 +21,7 @@
 #include "harness/run/tune.h"
 #include "harness/stream/stream.h"
 #include "models/dtypes.h"
+#include "speech/streams/speech_streams.h"
 
 namespace rtfx {
 
@@ -212,7 +213,7 @@ void add_stream(CLI::App& app, int& code) {
       ->check(between(0.0, 3600.0));
   add("--decode-again", live.decode_again,
       "seconds of speech without a word after which the stream starts over; 0: never")
-      ->check(between(0.0, 20.0));
+      ->check(between(0.0, kMostWordlessSeconds));
   command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
   command->callback([args, &code] {
     if (args->live.model.empty()) {

@@ -49,12 +49,11 @@ class LevelHistogram {
 ///
 ///   - Its level is 10 dB above the noise floor, the 10th percentile of `heard`.
 ///   - It is at most 30 dB below the loud blocks, the 95th percentile, and at least -65 dB.
-///   - The sound is modulated: half a second before it and half a second behind it have each a
-///   block
-///     that is 10 dB below the loudest one of both.
+///   - The sound is modulated: the half seconds before and behind it each have a block that is
+///     10 dB below the loudest block of both.
 ///
 /// So digital silence, room tone, steady noise and its begin are no speech, at any level. Music may
-/// be.
+/// be speech.
 /// `heard`: the levels of the recording so far, those of `levels` among them.
 std::vector<bool> speech_blocks(std::span<const float> levels, const LevelHistogram& heard,
                                 double block_seconds);

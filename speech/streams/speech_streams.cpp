@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -38,6 +39,10 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
       silence_(silence),
       wordless_seconds_(wordless_seconds),
       block_(model_->config.features.hop * model_->config.encoder.factor()) {
+  if (!(wordless_seconds >= 0 && wordless_seconds <= kMostWordlessSeconds)) {
+    throw UserError("wordless_seconds", fmt::format("is {}", wordless_seconds),
+                    fmt::format("it may be 0 to {}", kMostWordlessSeconds));
+  }
   StreamOptions options = encoder;
   if (model_->device.is_cuda()) options.recorder = record_step;
   encoder_ = make_encoder_streams(model_, options);
@@ -77,14 +82,12 @@ void SpeechStreams::check(int64_t stream, std::span<const float> samples) {
 
 void SpeechStreams::push(int64_t stream, std::span<const float> samples) {
   encoder_->push(encoder_number(stream), samples);
-  if (wordless_seconds_ <= 0) return;
-  std::vector<float>& kept = streams_.at(stream).heard.samples;
-  kept.insert(kept.end(), samples.begin(), samples.end());
+  if (wordless_seconds_ > 0) streams_.at(stream).heard.audio.push(samples);
 }
 
 void SpeechStreams::finish(int64_t stream) {
   encoder_->finish(encoder_number(stream));
-  streams_.at(stream).heard.finished = true;
+  streams_.at(stream).heard.audio.finish();
 }
 
 void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
@@ -179,10 +182,12 @@ int64_t end_of(const Hypothesis& h) {
 
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
   SpeechUpdate update{number, last, last, stream.first, stream.frames, {}, {}};
-  const bool watches = wordless_seconds_ > 0;
+  if (wordless_seconds_ > 0) hear(stream);
+  const bool watches = may_be_wordless(stream, last);
   if (watches || (!last && (partial || silence_ > 0))) {
     update.result = joined(stream, search_->partial(stream.search));
     stream.last_end = end_of(update.result.best);
+    stream.has_tokens = stream.has_tokens || stream.last_end >= 0;
     update.ended = last || (silence_ > 0 && stream.last_end >= 0 &&
                             stream.frames - stream.last_end >= silence_);
   }
@@ -211,7 +216,6 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
 
 namespace {
 
-constexpr double kKeptSeconds = 20;  // of a part without words that can be decoded again
 constexpr int kMostStarts = 2;
 constexpr double kContexts[kMostStarts] = {0.5, 1};   // seconds before the part, at least
 constexpr int64_t kChunkParts[kMostStarts] = {2, 4};  // chunks are off by a half, a quarter
@@ -271,47 +275,59 @@ int64_t SpeechStreams::count_words(const Stream& stream, const Hypothesis& resul
   });
 }
 
+int64_t SpeechStreams::kept_frames() const {
+  return static_cast<int64_t>(std::ceil(kMostWordlessSeconds / model_->config.frame_seconds()));
+}
+
+int64_t SpeechStreams::context_frames() const {
+  return static_cast<int64_t>(kContexts[1] / model_->config.frame_seconds()) + chunk_ + 1;
+}
+
+/// The last token that is known may be an old one. So a gap behind it may be shorter, but is never
+/// longer.
+bool SpeechStreams::may_be_wordless(const Stream& stream, bool last) const {
+  if (wordless_seconds_ <= 0) return false;
+  if (last || stream.again) return true;
+  const int64_t known =
+      std::max(stream.first + std::max<int64_t>(0, stream.last_end), stream.looked_at);
+  const int64_t gap = stream.first + stream.frames - known;
+  return static_cast<double>(gap) * model_->config.frame_seconds() >= wordless_seconds_;
+}
+
 /// Takes the levels of the frames that are decoded, and forgets what is not needed any more.
 void SpeechStreams::hear(Stream& stream) {
   Heard& heard = stream.heard;
   const int64_t done = stream.first + stream.frames;
+  std::vector<float> block(static_cast<size_t>(block_));
   for (int64_t frame = heard.first_level + std::ssize(heard.levels); frame < done; ++frame) {
-    const int64_t begin = frame * block_ - heard.first_sample;
-    const int64_t end = std::min(begin + block_, std::ssize(heard.samples));
-    const auto samples = begin < end ? std::span(heard.samples).subspan(begin, end - begin)
-                                     : std::span<const float>();
-    const std::vector<float> level = block_levels(samples, static_cast<size_t>(block_));
+    const int64_t first = frame * block_;
+    const int64_t count = std::clamp<int64_t>(heard.audio.received() - first, 0, block_);
+    const auto samples = std::span(block).first(static_cast<size_t>(count));
+    heard.audio.copy(first, samples);
+    const std::vector<float> level = block_levels(samples, block.size());
     heard.levels.push_back(level.empty() ? -100 : level.front());
     heard.all.add(std::span(heard.levels).last(1));
   }
-  const double frame_seconds = model_->config.frame_seconds();
-  const auto kept = static_cast<int64_t>(kKeptSeconds / frame_seconds);
-  const auto context = static_cast<int64_t>(kContexts[1] / frame_seconds) + chunk_ + 1;
+  const int64_t kept = kept_frames();
   const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
   int64_t from = std::max(spoken, done - kept);
   if (stream.again) from = std::min(from, stream.again->begin);
-  from -= context;
+  from -= context_frames();
   // Now and then, so that the rest is not moved with every step.
   const int64_t over = from - heard.first_level;
   if (over < kept) return;
   heard.levels.erase(heard.levels.begin(), heard.levels.begin() + over);
   heard.first_level = from;
-  heard.samples.erase(heard.samples.begin(),
-                      heard.samples.begin() + (from * block_ - heard.first_sample));
-  heard.first_sample = from * block_;
+  heard.audio.forget(from * block_);
 }
 
 std::optional<BlockRange> SpeechStreams::wordless(const Stream& stream, bool last) const {
   const Heard& heard = stream.heard;
   const double frame_seconds = model_->config.frame_seconds();
   const int64_t done = stream.first + stream.frames;
-  const auto kept = static_cast<int64_t>(kKeptSeconds / frame_seconds);
   const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
-  int64_t from = std::max({spoken, stream.looked_at, done - kept});
-  if (heard.first_level > 0) {
-    const auto context = static_cast<int64_t>(kContexts[1] / frame_seconds) + chunk_ + 1;
-    from = std::max(from, heard.first_level + context);
-  }
+  int64_t from = std::max({spoken, stream.looked_at, done - kept_frames()});
+  if (heard.first_level > 0) from = std::max(from, heard.first_level + context_frames());
   if (from >= done) return std::nullopt;
   const auto levels = std::span(heard.levels).subspan(from - heard.first_level, done - from);
   const bool whole = last && from == 0 && !stream.has_tokens;
@@ -325,8 +341,6 @@ std::optional<BlockRange> SpeechStreams::wordless(const Stream& stream, bool las
 bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, SpeechUpdate& update) {
   const Hypothesis& best = update.result.best;
   if (best.nan) return false;
-  stream.has_tokens = stream.has_tokens || !best.tokens.empty();
-  hear(stream);
   const int64_t done = stream.first + stream.frames;
   if (stream.again) {
     Again& again = *stream.again;
@@ -335,7 +349,7 @@ bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, Speech
     // Not where the stream has found words behind the part.
     const int64_t spoken = stream.first + std::max<int64_t>(0, stream.last_end);
     if (again.words == 0 && spoken <= again.begin && again.decodes < kMostStarts) {
-      start_over_at(number, stream, again.begin, again.decodes + 1);
+      start_over_at(number, stream, best, again.begin, again.decodes + 1);
       return true;
     }
     update.again.push_back({{static_cast<size_t>(again.begin), static_cast<size_t>(again.end)},
@@ -359,13 +373,14 @@ bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, Speech
     part = wordless(stream, last);
   }
   if (!part) return false;
-  start_over_at(number, stream, static_cast<int64_t>(part->begin),
+  start_over_at(number, stream, best, static_cast<int64_t>(part->begin),
                 begins_again() ? stream.again_decodes + 1 : 1);
   return true;
 }
 
 /// Chunks of the encoder then begin between those that it had so far.
-void SpeechStreams::start_over_at(int64_t number, Stream& stream, int64_t begin, int decodes) {
+void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothesis& best,
+                                  int64_t begin, int decodes) {
   const int64_t end = std::max(stream.first + stream.frames, stream.again ? stream.again->end : 0);
   const auto way = static_cast<size_t>(decodes - 1);
   const auto context = static_cast<int64_t>(kContexts[way] / model_->config.frame_seconds());
@@ -373,8 +388,10 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, int64_t begin,
   const int64_t over = (begin - context - stream.origin - off) % chunk_;
   const int64_t origin = begin - context - (over < 0 ? over + chunk_ : over);
 
-  stream.before = joined(stream, search_->finish(stream.search));
+  // What was decided upon, and not what the search would find at an end of the utterance.
+  stream.before = best;
   stream.before.nbest.clear();
+  search_->close(stream.search);
   stream.search = search_->open();
   encoder_->close(stream.encoder);
   numbers_.erase(stream.encoder);
@@ -382,12 +399,11 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, int64_t begin,
   numbers_.emplace(stream.encoder, number);
   stream.origin = origin;
   stream.skip = begin - origin;
-  const Heard& heard = stream.heard;
-  if (origin < 0)
-    encoder_->push(stream.encoder, std::vector<float>(static_cast<size_t>(-origin * block_)));
-  const int64_t first = std::max<int64_t>(0, origin * block_ - heard.first_sample);
-  encoder_->push(stream.encoder, std::span(heard.samples).subspan(first));
-  if (heard.finished) encoder_->finish(stream.encoder);
+  const StreamAudio& audio = stream.heard.audio;
+  std::vector<float> samples(static_cast<size_t>(audio.received() - origin * block_));
+  audio.copy(origin * block_, samples);  // with silence before the stream's begin
+  encoder_->push(stream.encoder, samples);
+  if (audio.finished()) encoder_->finish(stream.encoder);
   if (stream.bias) search_->set_bias(stream.search, stream.bias);
   stream.shift = begin - stream.first;
   stream.frames = stream.shift;

@@ -17,6 +17,7 @@
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 #include "models/streaming/encoder_streams.h"
+#include "models/streaming/stream_features.h"
 #include "speech/pipeline/wordless_speech.h"
 
 namespace rtfx {
@@ -38,16 +39,20 @@ int64_t end_of(const Hypothesis& hypothesis);
 /// Decoder::streams(); throws UserError where there are none.
 std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limits);
 
+/// So much of a part without words can be decoded again.
+inline constexpr double kMostWordlessSeconds = 20;
+
 /// Works on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
   /// `silence`: so many encoder frames without a token, counted from the end of the last one, end
   /// an utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a
   /// token is that of a word in speech/transcript, so that utterances end where segments do. 0: an
-  /// utterance ends with its stream. `decoder` is prepared for
-  /// `model` and outlives this. Throws UserError where it takes no pieces. `wordless_seconds`: of
-  /// speech without a token, after which a stream starts over; 0: none does. Otherwise at
-  /// most 42 s and a chunk of each stream's samples are kept on the host.
+  /// utterance ends with its stream. `decoder` is prepared for `model` and outlives this.
+  /// `wordless_seconds`: of speech without a token, after which a stream starts over, at most
+  /// kMostWordlessSeconds; 0: none does. Otherwise the host keeps the samples that are not decoded
+  /// yet, and at most 42 s and a chunk of the others. Throws UserError for another number, and
+  /// where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, int64_t silence = 0, double wordless_seconds = 0);
 
@@ -81,12 +86,10 @@ class SpeechStreams {
  private:
   /// The audio that a stream starts over with. Frames and samples count from the stream's start.
   struct Heard {
-    std::vector<float> samples;  // the last ones
-    int64_t first_sample = 0;    // which one samples.front() is
-    std::vector<float> levels;   // of the frames from first_level on that are decoded
+    StreamAudio audio;
+    std::vector<float> levels;  // of the frames from first_level on that are decoded
     int64_t first_level = 0;
     LevelHistogram all;
-    bool finished = false;
   };
   /// A part that is being decoded again, up to `end`, where the stream was.
   struct Again {
@@ -126,12 +129,18 @@ class SpeechStreams {
   PartialResult joined(const Stream& stream, PartialResult result) const;
   int64_t count_words(const Stream& stream, const Hypothesis& result, int64_t begin,
                       int64_t end) const;
+  int64_t kept_frames() const;     // of a part without words
+  int64_t context_frames() const;  // that may be needed before it
   void hear(Stream& stream);
+  /// Whether the stream may be in a part without words, without asking for its result.
+  bool may_be_wordless(const Stream& stream, bool last) const;
   /// The part without words that the stream is in, by its result so far.
   std::optional<BlockRange> wordless(const Stream& stream, bool last) const;
   /// Whether the stream has started over. Otherwise `update` gets what is to be told.
   bool start_over(int64_t number, Stream& stream, bool last, SpeechUpdate& update);
-  void start_over_at(int64_t number, Stream& stream, int64_t begin, int decodes);
+  /// `best`: the result of the utterance so far.
+  void start_over_at(int64_t number, Stream& stream, const Hypothesis& best, int64_t begin,
+                     int decodes);
 
   std::shared_ptr<const AcousticModel> model_;
   std::unique_ptr<EncoderStreams> encoder_;

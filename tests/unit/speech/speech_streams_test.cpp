@@ -40,9 +40,9 @@ class SpeechStreamsTest : public testing::Test {
 
   /// `stuck`: by a search that says nothing from its third second on.
   static Said say(bool stuck, double wordless_seconds, size_t piece, int64_t silence = 0,
-                  size_t others = 0, bool cached = false) {
+                  size_t others = 0, bool cached = false, const char* search = "label_looping") {
     const auto& model = cached ? cached_ : model_;
-    std::unique_ptr<Decoder> decoder = make_decoder("label_looping", {}, "");
+    std::unique_ptr<Decoder> decoder = make_decoder(search, {}, "");
     if (stuck) decoder = std::make_unique<test::Stuck>(std::move(decoder));
     decoder->prepare(model, {});
     StreamOptions options;
@@ -108,6 +108,13 @@ TEST_F(SpeechStreamsTest, AStreamThatSticksStartsOver) {
     again += part.words;
   }
   EXPECT_GT(again, 5);
+}
+
+/// A beam search may rank its texts anew at the end of an utterance. Starting over is no end.
+TEST_F(SpeechStreamsTest, ABeamKeepsWhatTheDecisionWasMadeOn) {
+  const Said found = say(true, 4, 8000, 0, 0, false, "modified_beam_search");
+  EXPECT_GE(found.again.size(), 1U);
+  EXPECT_TRUE(std::ranges::is_sorted(found.frames));
 }
 
 /// Neither the pieces of the samples nor other streams change anything, with and without pauses. A
