@@ -31,6 +31,7 @@ constexpr size_t kAlignReadersForCpu = 2;       // there the model needs the thr
 constexpr size_t kReadBytes = size_t{1} << 30;  // of samples that are read ahead
 constexpr double kGuideSeconds = 30;            // of a row of the greedy search for a guide
 constexpr int64_t kGuideRows = 8;
+constexpr size_t kMostGuideBytes = size_t{4} << 30;  // of guide_from()
 
 /// The words of a text with one space between them.
 std::string with_single_spaces(const std::string& text) {
@@ -161,7 +162,7 @@ class Aligner::Pass {
         batch_.push_back(*std::move(item));
       }
     }
-    flush();
+    if (!observer_.stopped()) flush();
     return seconds_;
   }
 
@@ -294,6 +295,18 @@ class Aligner::Pass {
     tell(index, static_cast<double>(count) / rate(), notices, aligned.front());
   }
 
+  /// Chunks of a long recording that are encoded together.
+  int64_t chunks_at_once() const {
+    const double seconds = options_.chunk_seconds + 2 * options_.context_seconds;
+    int64_t chunks = kChunksOnCpu;
+    if (on_gpu()) {
+      const double fitting = fitting_batch_seconds(model_, parts_.free_bytes, 1);
+      chunks = std::clamp<int64_t>(static_cast<int64_t>(fitting / seconds), 1, kChunksOnGpu);
+    }
+    require_memory(chunks, seconds, "chunk");
+    return chunks;
+  }
+
   /// The frames of a long recording, [T, D]: of each chunk its own, without those of its contexts.
   at::Tensor encode_long(const ChunkSource& source, const Clip& clip, int64_t& samples) {
     const ModelConfig& config = model_.config;
@@ -304,7 +317,7 @@ class Aligner::Pass {
                                 std::max<size_t>(2, frames_of(options_.chunk_seconds)),
                                 frames_of(options_.context_seconds),
                                 [&](int64_t count) { return config.encoded_frames(count); }});
-    const auto at_once = static_cast<size_t>(on_gpu() ? kChunksOnGpu : kChunksOnCpu);
+    const auto at_once = static_cast<size_t>(chunks_at_once());
     std::vector<at::Tensor> parts = {at::empty(
         {0, config.encoder.frame_width()}, at::TensorOptions(model_.device).dtype(model_.dtype))};
     for (;;) {
@@ -319,7 +332,6 @@ class Aligner::Pass {
         const auto row = static_cast<int64_t>(i);
         parts.push_back(frames[row].narrow(0, some[i].left, some[i].frames).clone());
       }
-      synchronize(model_.device);  // the chunks' samples are copied
       const AudioChunk& last = some.back();
       observer_.progress(clip.recording,
                          static_cast<double>(last.first + last.frames) * config.frame_seconds());
@@ -337,7 +349,7 @@ class Aligner::Pass {
     if (parts_.head == Head::transducer) {
       for (size_t b = 0; b < items.size(); ++b) {
         const auto row = static_cast<int64_t>(b);
-        all.push_back(align_lattice(frames[row].narrow(0, 0, lengths[b]), items[b].tokens));
+        all.push_back(align_lattice(frames[row].narrow(0, 0, lengths[b]), items[b]));
       }
     } else if (items.size() == 1 && (!on_gpu() || items[0].clip.is_long)) {
       all.push_back({align_ctc(emissions_of(frames[0].narrow(0, 0, lengths[0])), items[0].tokens)});
@@ -362,7 +374,8 @@ class Aligner::Pass {
             }};
   }
 
-  Aligned align_lattice(const at::Tensor& frames, const std::vector<int32_t>& tokens) {
+  Aligned align_lattice(const at::Tensor& frames, const Item& item) {
+    const std::vector<int32_t>& tokens = item.tokens;
     const int64_t total = frames.size(0);
     const int64_t width =
         std::max<int64_t>(1, std::lround(options_.band_seconds / model_.config.frame_seconds()));
@@ -370,7 +383,8 @@ class Aligner::Pass {
       const LatticeBand band = whole_lattice(total, std::ssize(tokens));
       return {align_transducer(*parts_.transducer, frames, tokens, band)};
     }
-    const std::vector<int32_t> guide = guide_of(frames, tokens);
+    const std::vector<int32_t> guide =
+        guide_of(frames, tokens, recordings_[item.clip.recording].name);
     const LatticeBand band = band_around(guide, total, width);
     Aligned aligned{align_transducer(*parts_.transducer, frames, tokens, band)};
     const std::vector<int32_t>& found = aligned.alignment.hypothesis.frames;
@@ -386,12 +400,21 @@ class Aligner::Pass {
   }
 
   /// The frames where the tokens are about said.
-  std::vector<int32_t> guide_of(const at::Tensor& frames, const std::vector<int32_t>& tokens) {
+  std::vector<int32_t> guide_of(const at::Tensor& frames, const std::vector<int32_t>& tokens,
+                                const std::string& name) {
     if (model_.ctc_head && frames.size(0) >= least_ctc_frames(tokens)) {
       const Alignment path = align_ctc(emissions_of(frames), tokens);
       if (!path.hypothesis.nan) return path.hypothesis.frames;
     }
-    return guide_from(greedy(frames), tokens, frames.size(0));
+    const Hypothesis found = greedy(frames);
+    if (tokens.size() + 1 > kMostGuideBytes / (found.tokens.size() + 1)) {
+      throw UserError(name,
+                      fmt::format("the {} tokens of its text and the {} that were found take too "
+                                  "much memory to be compared",
+                                  tokens.size(), found.tokens.size()),
+                      "cut the recording, or use a model with a CTC head");
+    }
+    return guide_from(found, tokens, frames.size(0));
   }
 
   /// The greedy result of frames [T, D], each kGuideSeconds of them by themselves.

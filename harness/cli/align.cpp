@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "harness/cli/transcribe_files.h"
 #include "harness/cli/transcript_printer.h"
 #include "models/load_checkpoint.h"
 #include "speech/aligner.h"
@@ -41,10 +40,15 @@ GivenTexts texts_of(const std::filesystem::path& file, size_t count) {
   return lines;
 }
 
-/// Aligns all inputs. Returns whether each of them has a result.
-bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& inputs) {
+/// Aligns all inputs. Returns whether each of them has a result. `listed`: none is missing.
+bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& inputs,
+               bool listed) {
   GivenTexts texts;
   if (!options.text.empty()) {
+    if (!listed) {
+      throw UserError("--text", "its lines belong to recordings of which some were not found",
+                      "correct the names of the recordings");
+    }
     texts = texts_of(options.text, inputs.size());
   } else {
     for (const TranscribeInput& input : inputs) texts.push_back(input.reference);
@@ -77,14 +81,8 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
 }  // namespace
 
 int align(const AlignOptions& options) {
-  bool listed = true;
-  ScratchFolder scratch;
-  const auto inputs = transcribe_inputs(options.files, track_choice(options.channel, options.track),
-                                        scratch, [&](const UserError& error) {
-                                          print_failure(error.what());
-                                          listed = false;
-                                        });
-  return align_all(options, inputs) && listed ? kOk : kFailed;
+  return with_inputs(
+      options, [&](const auto& inputs, bool listed) { return align_all(options, inputs, listed); });
 }
 
 }  // namespace rtfx

@@ -12,7 +12,6 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "harness/cli/transcribe_files.h"
 #include "harness/cli/transcript_printer.h"
 #include "models/load_checkpoint.h"
 #include "speech/pipeline/default_decoder.h"
@@ -158,8 +157,8 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
 
 }  // namespace
 
-int transcribe(const TranscribeOptions& options) {
-  for (const std::string& plugin : options.plugins) load_plugin(plugin);
+int with_inputs(const SpeechOptions& options,
+                const std::function<bool(const std::vector<TranscribeInput>&, bool)>& work) {
   bool listed = true;
   ScratchFolder scratch;
   const auto inputs = transcribe_inputs(options.files, track_choice(options.channel, options.track),
@@ -167,7 +166,13 @@ int transcribe(const TranscribeOptions& options) {
                                           print_failure(error.what());
                                           listed = false;
                                         });
-  return transcribe_all(options, inputs) && listed ? kOk : kFailed;
+  return work(inputs, listed) && listed ? kOk : kFailed;
+}
+
+int transcribe(const TranscribeOptions& options) {
+  for (const std::string& plugin : options.plugins) load_plugin(plugin);
+  return with_inputs(options,
+                     [&](const auto& inputs, bool) { return transcribe_all(options, inputs); });
 }
 
 }  // namespace rtfx

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "harness/cli/transcribe_files.h"
 
 namespace rtfx {
 
@@ -27,6 +30,12 @@ struct SpeechOptions {
   double long_above = 600;         // seconds: longer files are cut (speech/long_audio)
   double chunk = 20, context = 1;  // seconds, of these
 };
+
+/// Calls `work` with the recordings of options.files, and with whether all could be listed. One
+/// that could not gives a line on stderr. Returns an ExitCode: kOk if all could, and `work` returns
+/// true. Throws UserError.
+int with_inputs(const SpeechOptions& options,
+                const std::function<bool(const std::vector<TranscribeInput>&, bool)>& work);
 
 struct TranscribeOptions : SpeechOptions {
   std::string decoder;                 // empty: what goes with model and device

@@ -275,6 +275,11 @@ def test_a_line_of_text_for_each_recording(align, tmp_path):
     result = align("--text", lines, *files)
     assert result.returncode == 2 and result.stdout == ""
     assert f"{lines}: 1 line of text for 2 recordings; write one line for each" in result.stderr
+    # The lines would belong to other recordings if one of them is not found.
+    lines.write_text(f"{TEXTS['qs01']}\n{TEXTS['qs06']}\n")
+    result = align("--text", lines, tmp_path / "gone*.flac", files[1])
+    assert result.returncode == 2 and result.stdout == ""
+    assert "--text: its lines belong to recordings of which some were not found" in result.stderr
     # The lines of a single recording are one text.
     half = len(TEXTS["qs01"].split()) // 2
     words = TEXTS["qs01"].split()
