@@ -169,7 +169,7 @@ void CaseGroupRunner::prepare() {
       if (pipeline_) call(arm, [&] { warm_up(*arm.decoder); });
       if (const auto& options = workspace_.config().confidence;
           options && arm.description.head != Head::none)
-        arm.confidence.emplace(with_blank_penalty(model_, blank_penalty_of(arm.decoder->options())),
+        arm.confidence.emplace(with_blank_penalty(model_, blank_penalty_of(*arm.decoder)),
                                arm.description.head, *options);
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
       arm.biases =

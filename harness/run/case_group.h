@@ -69,8 +69,8 @@ struct RoundResult {
   std::vector<double> pass_seconds;             // of each overlapped pass
   std::vector<std::vector<double>> latencies;   // likewise, seconds of each batch to its text
   RecordedEncoder::Counts encoder;              // of all overlapped passes
-  bool repeats = true;                          // all passes, also those that are not
-                                                // measured, have the same hypotheses
+  bool repeats = true;                          // all passes of these batches, also those that are
+                                                // not measured, have the same hypotheses
   int64_t order = 0;                            // position within the round
   std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
   std::vector<std::vector<std::string>> words;  // the same as the scorer writes them

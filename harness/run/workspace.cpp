@@ -56,13 +56,15 @@ Checkpoint load_model(const ModelSource& source) {
   return checkpoint;
 }
 
-/// Throws UserError for languages of utterances that the model does not know, and if it needs some
-/// that are not stated; once for each.
-void check_languages(const PromptConfig& prompt, const Dataset& dataset) {
+/// Adds an error for each language of utterances that the model does not know, and one if it needs
+/// some that are not stated.
+void check_languages(const PromptConfig& prompt, const Dataset& dataset, ErrorList& errors) {
   if (prompt.count == 0) return;
   std::set<std::optional<std::string>> seen;
-  for (const Utterance& utterance : dataset.utterances)
-    if (seen.insert(utterance.language).second) prompt.or_standard(prompt_of(prompt, utterance));
+  for (const Utterance& utterance : dataset.utterances) {
+    if (!seen.insert(utterance.language).second) continue;
+    errors.run([&] { prompt.or_standard(prompt_of(prompt, utterance), utterance.where); });
+  }
 }
 
 }  // namespace
@@ -94,7 +96,7 @@ Workspace::Workspace(const Config& config)
   }
   for (const Checkpoint& checkpoint : checkpoints_)
     for (const LoadedDataset& loaded : datasets_)
-      errors.run([&] { check_languages(checkpoint.config.prompt, loaded.dataset); });
+      check_languages(checkpoint.config.prompt, loaded.dataset, errors);
   errors.throw_any();
   for (DecoderSpec& spec : config_.decoders) {
     for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,

@@ -54,11 +54,12 @@ int64_t PromptConfig::of(const std::string& language, const std::string& where) 
   return found->second;
 }
 
-int64_t PromptConfig::or_standard(std::optional<int64_t> stated) const {
+int64_t PromptConfig::or_standard(std::optional<int64_t> stated, const std::string& where) const {
   if (stated) return *stated;
   if (standard < 0) {
-    throw UserError("language", "the model needs one for each utterance",
-                    fmt::format("give one of {}", fmt::join(names_of(languages), ", ")));
+    throw UserError(where, "the model needs a language for each utterance",
+                    fmt::format("state one (--language, or \"lang\" in a manifest): {}",
+                                fmt::join(names_of(languages), ", ")));
   }
   return standard;
 }

@@ -149,7 +149,7 @@ struct PromptConfig {
   int64_t of(const std::string& language, const std::string& where) const;
   /// The prompt that an utterance states, or else the standard one. Throws UserError where there is
   /// neither.
-  int64_t or_standard(std::optional<int64_t> stated) const;
+  int64_t or_standard(std::optional<int64_t> stated, const std::string& where = "language") const;
 };
 
 struct ModelConfig {

@@ -510,6 +510,9 @@ class Reader {
       const std::string key = fmt::format("{}.{}", path, language);
       p.languages[language] = source_.integer(key, -1, 0, p.count - 1);
     }
+    if (p.languages.empty())
+      source_.refuse("prompt_kernel, and no languages in " + path,
+                     "restore them in model_config.yaml");
     // NeMo's transcribe() asks for this one where it is given no language.
     if (const auto found = p.languages.find("auto"); found != p.languages.end())
       p.standard = found->second;

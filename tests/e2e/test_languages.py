@@ -138,11 +138,12 @@ def test_a_configuration_states_languages(rtfx, tmp_path, manifest):
 
 
 def test_languages_of_a_configuration_are_checked_before_the_run(rtfx, tmp_path, manifest):
-    path = manifest({"lang": "en-US"}, {"lang": "zz-ZZ"}, {"lang": "zz-ZZ"})
+    path = manifest({"lang": "en-US"}, {"lang": "zz-ZZ"}, {"lang": "yy-YY"})
     datasets = [{"id": "three", "manifest": str(path)}]
     result = run_config(rtfx, tmp_path, "validate", models=[str(MODEL)], datasets=datasets)
     assert result.returncode == 2
     assert f"{path}:2: unknown language 'zz-ZZ'" in result.stderr
+    assert f"{path}:3: unknown language 'yy-YY'" in result.stderr
     models = [{"id": "m", "path": str(MODEL), "language": "xx-XX"}]
     result = run_config(rtfx, tmp_path, "validate", models=models)
     assert result.returncode == 2 and "unknown language 'xx-XX'" in result.stderr

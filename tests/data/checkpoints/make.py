@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the tiny checkpoints of this folder, and their references, again.
 
-    pip install "nemo_toolkit[asr]==3.0.0" transformers==5.23.0 soundfile
+    pip install "nemo_toolkit[asr]==3.0.0" transformers==5.23.0 soundfile  # tiny_hf_prompt: transformers==5.24.0
     python tests/data/checkpoints/make.py [NAME...]
 
 All weights are random. Two things are done after the draw, so that no reference hangs on the last

@@ -118,7 +118,8 @@ TEST(Prompts, LanguagesAreNames) {
   EXPECT_EQ(config.prompt.or_standard(std::nullopt), 0);
   config.prompt.standard = -1;
   EXPECT_EQ(message_of([&] { config.prompt.or_standard(std::nullopt); }),
-            "language: the model needs one for each utterance; give one of auto, de-DE, en-US");
+            "language: the model needs a language for each utterance; state one (--language, or "
+            "\"lang\" in a manifest): auto, de-DE, en-US");
   EXPECT_EQ(message_of([&] { test::small_config().prompt.of("de-DE", "--language"); }),
             "--language: the model takes no language, here 'de-DE'; leave it out, or choose a "
             "prompt-conditioned model");
