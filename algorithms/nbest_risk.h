@@ -7,9 +7,10 @@
 // d is the edit distance of two texts in words. `rtfx lattice --mbr` does the same over all paths
 // of a lattice (shared/wfst/word_lattice.h).
 //
-// A decoder has it by the option "mbr", whatever its search is. The registry then wraps the
-// decoder. Its results have the list in the search's order until they come to the host, where
-// Hypotheses::to_host() sorts it. So decode() does not wait for the device.
+// A decoder of rtfx itself has it by the option "mbr", whatever its search is. The registry then
+// wraps the decoder, but not those of plug-ins. Its results have the list in the search's order
+// until they come to the host, where Hypotheses::to_host() sorts it. So decode() does not wait for
+// the device.
 #pragma once
 
 #include <cstdint>

@@ -70,9 +70,8 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///
 ///   audio_filepath  absolute, or relative to the manifest's folder
 ///   offset          seconds at which the utterance begins in the file; may be left out or null
-///   duration        seconds of the utterance, as NeMo cuts it (cut() in datasets/audio.h); left
-///   out
-///                   or null: up to the end of the file
+///   duration        seconds of the utterance, as NeMo cuts it (cut() in datasets/audio.h);
+///                   left out or null: up to the end of the file
 ///   id              or utterance_id: text or an integer; may be left out or null
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out

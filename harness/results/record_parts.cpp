@@ -7,7 +7,7 @@ const RecordTable<Model>& Model::table() {
   static const auto table =
       RecordTable<Model>("model", "")
           .add("id", &Model::id, "", "name of the model in the configuration")
-          .add("kind", &Model::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
+          .add("kind", &Model::kind, "", "`rnnt`, `multiblank`, `tdt`, `ctc` or a hybrid of them")
           .add("weights", &Model::weights, "",
                "`synthetic` in older journals for a model that was timed without its checkpoint: "
                "the region `encoder` then times random weights of the right size")

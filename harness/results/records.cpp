@@ -364,7 +364,8 @@ const RecordTable<ModelFile>& ModelFile::table() {
           .add("id", &ModelFile::id, "", "name in the configuration")
           .add("path", &ModelFile::path, "", "the checkpoint")
           .add("format", &ModelFile::format, "", "format of the checkpoint")
-          .add("kind", &ModelFile::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
+          .add("kind", &ModelFile::kind, "",
+               "`rnnt`, `multiblank`, `tdt`, `ctc` or a hybrid of them")
           .add("sha256", &ModelFile::sha256, "", "hash of the checkpoint")
           .add("weights", &ModelFile::weights, "",
                "`checkpoint`, or `synthetic` for random weights; only in older journals")

@@ -388,7 +388,7 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothes
   const int64_t over = (begin - context - stream.origin - off) % chunk_;
   const int64_t origin = begin - context - (over < 0 ? over + chunk_ : over);
 
-  // What was decided upon, and not what the search would find at an end of the utterance.
+  // It keeps what was decided upon, and not what the search would find at an end of the utterance.
   stream.before = best;
   stream.before.nbest.clear();
   search_->close(stream.search);

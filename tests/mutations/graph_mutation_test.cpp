@@ -91,13 +91,13 @@ std::string arpa() {
 TEST(LexiconMutation, IsReadOrRefused) {
   const MemoryFile lm(arpa());
   for (const bool drop_unspelled : {false, true}) {
-    const Counts counts = mutate(kLexicon, {}, 1'500, [&](const std::string& bytes) {
+    const Counts counts = mutate(kLexicon, {}, 2'500, [&](const std::string& bytes) {
       const MemoryFile lexicon(bytes);
       search(
           build_graph(tokenizer(), {lexicon.path(), lm.path(), Topology::compact, drop_unspelled})
               .graph);
     });
-    EXPECT_GT(counts.read, scaled(300));  // half of the mutants are not UTF-8
+    EXPECT_GT(counts.read, scaled(500));
     EXPECT_GT(counts.refused, drop_unspelled ? 0 : scaled(100));
   }
 }

@@ -11,7 +11,7 @@ namespace rtfx {
 struct Alignment {
   /// The tokens of the text, the frame at which each begins, TDT's durations, and the natural
   /// logarithm of the path's probability. `nan`: the path has no finite probability, since the
-  /// model's output holds a NaN, and the rest means nothing.
+  /// model's output holds a NaN or a band has no path, and the rest means nothing.
   Hypothesis hypothesis;
   /// Runs: for CTC, the frames of each token on the path. Confidence: the probability of the token
   /// itself, for CTC its mean over the run, as torchaudio's merge_tokens() has it.

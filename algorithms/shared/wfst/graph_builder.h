@@ -39,12 +39,11 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 /// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number there,
 /// with a point in it on some line. Probabilities are above 0 and at most 1. It keeps only words of
 /// the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown
-/// token spells
-/// `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has no wanted
-/// word, the result is empty. Throws UserError with file and line for a word without tokens, for a
-/// token that the tokenizer lacks, for a probability that is none, and for the symbols <eps>, #0,
-/// #1, ... in place of a word. With `drop_unspelled`, such lines are left out and counted in
-/// *dropped.
+/// token spells `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has
+/// no wanted word, the result is empty. Throws UserError with file and line for a word without
+/// tokens and for a token that the tokenizer lacks. With `drop_unspelled`, such lines are left out
+/// and counted in *dropped. Always throws it for a probability that is none, and for the symbols
+/// <eps>, #0, #1, ... in place of a word.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
 

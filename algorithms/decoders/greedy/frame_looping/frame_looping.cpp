@@ -202,8 +202,10 @@ void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const D
       list.push_back(static_cast<int32_t>(reads.integer(values[row])));
     };
     append(h.tokens, decision.labels);
-    transducer_->skips_frames() ? append(h.frames, frames)
-                                : h.frames.push_back(static_cast<int32_t>(rows.frame));
+    if (transducer_->skips_frames())
+      append(h.frames, frames);
+    else
+      h.frames.push_back(static_cast<int32_t>(rows.frame));
     if (transducer_->is_tdt()) append(h.durations, decision.durations);
     const at::Tensor score = reads.values(decision.scores[row].to(at::kFloat));
     h.score += *data_of<float>(score);
