@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ make ccache pkg-config python3-venv espeak-ng
   libarchive-dev libbenchmark-dev libboost-math-dev libcli11-dev libfmt-dev libfst-dev libfst-tools libgtest-dev libicu-dev libmpg123-dev
-  libogg-dev libsentencepiece-dev libsndfile1-dev libsoxr-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
+  libogg-dev libsentencepiece-dev libsimdjson-dev libsndfile1-dev libsoxr-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
 )
 
 if [[ ${1:-} == --browser ]] && grep -q '^ID=debian' /etc/os-release; then

@@ -423,22 +423,30 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
   return values.empty() ? metric_values(metric, summary.rounds) : values;
 }
 
-std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
-  const std::vector<double> values = metric_values(metric, result.rounds());
-  if (values.empty()) return std::nullopt;
-  const Summary summary = summarize(values);
+namespace {
+
+/// The interval of a metric with at least one value.
+Interval interval_of(const Metric& metric, const std::vector<double>& values,
+                     const Summary& summary) {
   if (std::string_view(metric.key) == "exact.grade")
-    return Interval{summary.min, summary.min, summary.min};
+    return {summary.min, summary.min, summary.min};
   if (summary.min == summary.max && metric.change == kDifference)
-    return Interval{summary.mean, summary.mean, summary.mean};
+    return {summary.mean, summary.mean, summary.mean};
   return mean_interval(values);
 }
 
+}  // namespace
+
+std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
+  const auto figure = figure_of(metric, result);
+  return figure ? std::optional(figure->interval) : std::nullopt;
+}
+
 std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result) {
-  const auto interval = metric_interval(metric, result);
-  if (!interval) return std::nullopt;
-  const auto values = metric_values(metric, result.rounds());
-  return Figure{*interval, summarize(values).sd, values.size()};
+  const std::vector<double> values = metric_values(metric, result.rounds());
+  if (values.empty()) return std::nullopt;
+  const Summary summary = summarize(values);
+  return Figure{interval_of(metric, values, summary), summary.sd, values.size()};
 }
 
 json to_json(const Interval& interval) {

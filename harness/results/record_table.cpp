@@ -1,6 +1,7 @@
 #include "harness/results/record_table.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <iterator>
@@ -234,7 +235,7 @@ class RecordReader {
     if (!std::in_range<int64_t>(value)) return put_number(to, static_cast<double>(value));
     return put_integer(to, static_cast<int64_t>(value));
   }
-  bool number_float(double value, const std::string& = {}) {
+  bool number_float(double value) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
     return put_number(to, value);
@@ -253,9 +254,7 @@ class RecordReader {
     return true;
   }
 
-  bool binary(json::binary_t&) { return false; }
-
-  bool start_object(size_t = 0) {
+  bool start_object() {
     if (frames_.size() > kMostLevels) return false;
     if (frames_.empty()) {
       frames_.push_back({.table = table_, .value = record_});
@@ -333,7 +332,7 @@ class RecordReader {
     return true;
   }
 
-  bool start_array(size_t = 0) {
+  bool start_array() {
     if (frames_.empty() || frames_.size() > kMostLevels) return false;
     const Target to = target();
     if (to.tree != nullptr) {
@@ -354,8 +353,6 @@ class RecordReader {
     if (frame.tree == nullptr) frame.type->finish(frame.value);
     return true;
   }
-
-  bool parse_error(size_t, const std::string&, const json::exception&) { return false; }
 
  private:
   /// The place of the next value.
@@ -473,6 +470,43 @@ bool tell(const json& value, RecordReader& reader) {
   }
 }
 
+bool tell(simdjson::dom::element value, RecordReader& reader) {
+  using Type = simdjson::dom::element_type;
+  switch (value.type()) {
+    case Type::OBJECT: {
+      if (!reader.start_object()) return false;
+      const simdjson::dom::object object = value.get_object();
+      for (const simdjson::dom::key_value_pair& member : object) {
+        if (!reader.key(member.key) || !tell(member.value, reader)) return false;
+      }
+      return reader.end_object();
+    }
+    case Type::ARRAY: {
+      if (!reader.start_array()) return false;
+      const simdjson::dom::array list = value.get_array();
+      for (const simdjson::dom::element element : list) {
+        if (!tell(element, reader)) return false;
+      }
+      return reader.end_array();
+    }
+    case Type::STRING:
+      return reader.string(static_cast<std::string_view>(value.get_string()));
+    case Type::BOOL:
+      return reader.boolean(static_cast<bool>(value.get_bool()));
+    case Type::INT64: {
+      const int64_t integer = value.get_int64();
+      return integer < 0 ? reader.number_integer(integer)
+                         : reader.number_unsigned(static_cast<uint64_t>(integer));
+    }
+    case Type::UINT64:
+      return reader.number_unsigned(static_cast<uint64_t>(value.get_uint64()));
+    case Type::DOUBLE:
+      return reader.number_float(static_cast<double>(value.get_double()));
+    default:
+      return reader.null();
+  }
+}
+
 }  // namespace
 
 void read_object(const json& object, const TableCore& table, void* record) {
@@ -481,8 +515,11 @@ void read_object(const json& object, const TableCore& table, void* record) {
 }
 
 bool read_object(std::string_view text, const TableCore& table, void* record, SharedTrees& trees) {
+  static thread_local simdjson::dom::parser parser;
+  simdjson::dom::element value;
+  if (parser.parse(text.data(), text.size()).get(value) != simdjson::SUCCESS) return false;
   RecordReader reader(table, record, &trees, /*strict=*/true);
-  return json::sax_parse(text.begin(), text.end(), &reader);
+  return tell(value, reader);
 }
 
 // Writing.
