@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -60,8 +61,13 @@ at::Device parse_device(const std::string& name, const std::string& where) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
 }
 
+static std::atomic<bool> scope_was_made = false;
+
+bool DeviceScope::was_made() { return scope_was_made; }
+
 DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::string& where)
     : device_(parse_device(device, where)), guard_(device_) {
+  scope_was_made = true;
   const bool given = std::getenv("OMP_NUM_THREADS") != nullptr;
   if (threads == 0 && !given)
     threads = std::min<int64_t>(at::get_num_threads(), fair_threads(/*processes=*/1));

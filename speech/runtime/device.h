@@ -29,6 +29,8 @@ class DeviceScope {
   /// may use (fair_threads()). `device`, `where`: parse_device().
   DeviceScope(int64_t threads, const std::string& device, const std::string& where);
   at::Device device() const { return device_; }
+  /// Whether this process has made one.
+  static bool was_made();
 
  private:
   c10::InferenceMode inference_;
