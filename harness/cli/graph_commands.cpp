@@ -18,6 +18,7 @@
 #include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
+#include "harness/run/compiled_biases.h"
 #include "harness/run/workspace.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
@@ -216,14 +217,16 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
   const auto model = workspace.model(0, scope.device(), config.dtypes.front());
   decoder->prepare(model, {});
+  const CompiledBiases biases =
+      compile_biases(*decoder, dataset.dataset.utterances, workspace.normalizer());
   RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
   std::vector<WordLattice> lattices(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
     const Clips clips = clips_of(model->config, dataset, batch);
     RegionTimes times;
-    auto found =
-        source->lattices(encode_batch(*model, encoder, clips, RegionClock(scope.device()), times));
+    auto found = source->lattices(biases.with_biases(
+        encode_batch(*model, encoder, clips, RegionClock(scope.device()), times), batch));
     for (size_t row = 0; row < batch.size(); ++row) lattices[batch[row]] = std::move(found[row]);
   }
   const LatticeScales scales{

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
+#include "algorithms/shared/wfst/added_words.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "tests/support/wfst_cases.h"
@@ -27,6 +28,15 @@ struct StreamCase {
     return at::tensor(lp).reshape({-1, graph.view().columns}).to(device);
   }
 };
+
+/// two_token_graph() with words and a phrase beside its own.
+inline WfstGraph graph_with_phrases() {
+  return with_phrases(two_token_graph(Topology::normal),
+                      {{"BA", {{"BA", {1, 0}}}, 0.25f},
+                       {"BB", {{"BB", {1, 1}}}, 0.5f},
+                       {"B A", {{"B", {1}}, {"A", {0}}}, 0.125f}},
+                      "test");
+}
 
 /// Pieces of many sizes; equal results before each of them and at the end.
 inline void pieces_of_any_size(const StreamCase& c) {

@@ -215,7 +215,15 @@ void WfstGraph::check(const std::string& where) {
   view_.longest_nonemitting = *std::max_element(longest.begin(), longest.end());
 }
 
+WfstGraph WfstGraph::showing(std::vector<int32_t> shown) const {
+  WfstGraph graph = *this;
+  graph.shown_ = std::make_shared<const std::vector<int32_t>>(std::move(shown));
+  graph.view_.shown_word = graph.shown_->data();
+  return graph;
+}
+
 void WfstGraph::write(const std::filesystem::path& path) const {
+  RTFX_CHECK(shown_ == nullptr, "a graph that shows other words");
   write_file(path, {image_.data(), image_.size()});
 }
 

@@ -35,6 +35,11 @@ struct GraphView {
   const int32_t* nonemitting_begin = nullptr;  // [states + 1], within [emitting_arcs, arc_count]
   const float* final_cost = nullptr;           // [states]; +infinity: not final
   int32_t longest_nonemitting = 0;             // length of the longest path of such arcs
+  const int32_t* shown_word = nullptr;         // [W + 1], see shown(); null: all are shown
+
+  /// Returns the word that results have in the place of an arc's word, usually the same. Words with
+  /// costs of their own may look alike: see with_phrases() in added_words.h.
+  int32_t shown(int32_t word) const { return shown_word == nullptr ? word : shown_word[word]; }
 };
 
 class WfstGraph {
@@ -52,6 +57,10 @@ class WfstGraph {
   /// Throws UserError if the file is not a graph, has another version or is damaged. The same holds
   /// for an index out of bounds, a NaN and a cycle of non-emitting arcs.
   static WfstGraph map(const std::filesystem::path& path);
+
+  /// Returns this graph with the words [W + 1] that results have in the place of its own. A file
+  /// cannot hold them.
+  WfstGraph showing(std::vector<int32_t> shown) const;
 
   /// Replaces the file in one step, in little endian. Throws UserError.
   void write(const std::filesystem::path& path) const;
@@ -73,6 +82,7 @@ class WfstGraph {
 
   std::shared_ptr<const void> owner_;  // owns the image: memory or a mapped file
   std::span<const char> image_;        // the whole file
+  std::shared_ptr<const std::vector<int32_t>> shown_;
   GraphView view_;
   std::span<const int64_t> word_begin_;  // [W + 1] in letters_
   const char* letters_ = nullptr;

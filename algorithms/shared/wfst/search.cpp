@@ -16,7 +16,7 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
     const bool emitting = arc.column >= 0;
     const int32_t frame = emitting || frames == 0 ? frames : frames - 1;
     if (arc.word != 0) {
-      path.words.push_back(arc.word);
+      path.words.push_back(graph.shown(arc.word));
       path.word_frames.push_back(frame);
     }
     if (emitting && arc.column != blank && arc.next != state) {
@@ -97,7 +97,7 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
     for (size_t i = lattice.first_link[token]; i < lattice.first_link[token + 1]; ++i) {
       const WfstLattice::Link& link = lattice.links[i];
       int32_t words = rest.words;
-      if (const int32_t word = graph.arcs[link.arc].word; word != 0) {
+      if (const int32_t word = graph.shown(graph.arcs[link.arc].word); word != 0) {
         const auto next = static_cast<int32_t>(sequences.size()) + 1;
         words = sequences.try_emplace({word, rest.words}, next).first->second;
       }

@@ -14,6 +14,8 @@ namespace {
 OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOptions>>& more) {
   OptionTable<WfstOptions> table{{
       option("graph", &WfstOptions::graph, "decoding graph, made by `rtfx graph build`"),
+      option("words", &WfstOptions::words, "words and phrases that the graph lacks",
+             added_word_options()),
       option("acoustic_scale", &WfstOptions::acoustic_scale,
              "factor of log-probabilities; the graph's costs stay as they are", 1e-3, 1e3),
       option("beam", &WfstOptions::beam, "costs above the best that are kept, in scaled units",
@@ -63,7 +65,13 @@ WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
     throw UserError(options.graph.string(), "was built for another tokenizer than the model's",
                     "build a graph with this model's tokenizer: `rtfx graph build`");
   }
-  return graph;
+  if (!options.words) return graph;
+  if (!model.tokenizer) {
+    throw UserError("words", "cannot be spelled without the model's tokenizer",
+                    "use a checkpoint that holds one");
+  }
+  return with_phrases(graph, spelled_phrases(*options.words, *model.tokenizer),
+                      options.graph.string());
 }
 
 }  // namespace rtfx

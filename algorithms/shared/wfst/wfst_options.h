@@ -7,6 +7,7 @@
 #include <string>
 
 #include "algorithms/nbest_risk.h"
+#include "algorithms/shared/wfst/added_words.h"
 #include "algorithms/shared/wfst/graph.h"
 #include "algorithms/shared/wfst/word_boosting.h"
 #include "base/options.h"
@@ -16,7 +17,8 @@ namespace rtfx {
 struct AcousticModel;
 
 struct WfstOptions {
-  std::filesystem::path graph;  // a file of `rtfx graph build`
+  std::filesystem::path graph;            // a file of `rtfx graph build`
+  std::optional<AddedWordOptions> words;  // beside those of the graph
   double acoustic_scale = 1 / 0.55;
   double beam = 17;  // in scaled units
   int64_t max_active = 10000;
@@ -35,7 +37,8 @@ struct WfstOptions {
 const OptionTable<WfstOptions>& gpu_wfst_options();
 const OptionTable<WfstOptions>& cpu_wfst_options();
 
-/// Maps options.graph. Throws UserError if it was built for another tokenizer than the model's.
+/// Maps options.graph, and adds options.words in memory. Throws UserError if it was built for
+/// another tokenizer than the model's, and for words that cannot be added.
 WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);
 
 }  // namespace rtfx

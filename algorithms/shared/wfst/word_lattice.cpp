@@ -56,7 +56,7 @@ class WordLatticeMaker {
  private:
   static size_t index(int64_t i) { return static_cast<size_t>(i); }
   const WfstLattice::Link& link(int64_t l) const { return lattice_.links[index(l)]; }
-  int32_t word_of(int64_t l) const { return graph_.arcs[link(l).arc].word; }
+  int32_t word_of(int64_t l) const { return graph_.shown(graph_.arcs[link(l).arc].word); }
 
   void find_links_out() {
     out_.resize(lattice_.tokens());
@@ -317,7 +317,8 @@ std::string openfst_text(const WordLattice& lattice, const WfstGraph& graph,
 std::string symbol_table(const WfstGraph& graph) {
   std::string text;
   for (int32_t word = 0; word <= graph.words(); ++word)
-    fmt::format_to(std::back_inserter(text), "{}\t{}\n", symbol(graph, word), word);
+    if (graph.view().shown(word) == word)
+      fmt::format_to(std::back_inserter(text), "{}\t{}\n", symbol(graph, word), word);
   return text;
 }
 

@@ -79,26 +79,28 @@ LexiconTree::LexiconTree(const Lexicon& lexicon, const WordLm& lm) : nodes_(1) {
   int32_t word_id = 0;
   for (const auto& [word, spellings] : lexicon) {
     ++word_id;
-    const auto step = lm.next(lm.empty(), word_id);
-    for (const auto& spelling : spellings) {
-      const float own = lexicon.cost(word, spelling);
-      const float cost = step ? step->cost + own : kInfinity;
-      size_t at = 0;
-      for (const int32_t token : spelling) {
-        auto& children = nodes_[at].children;
-        auto child = std::lower_bound(children.begin(), children.end(), std::pair(token, 0));
-        if (child == children.end() || child->first != token) {
-          child = children.insert(child, {token, static_cast<int32_t>(nodes_.size())});
-          at = nodes_.size();
-          nodes_.push_back({{}, {}, kInfinity});
-        } else {
-          at = static_cast<size_t>(child->second);
-        }
-        nodes_[at].look_ahead = std::min(nodes_[at].look_ahead, cost);
-      }
-      nodes_[at].words.emplace_back(word_id, own);
-    }
+    for (const auto& spelling : spellings) add(word_id, spelling, lexicon.cost(word, spelling), lm);
   }
+}
+
+void LexiconTree::add(int32_t word, const std::vector<int32_t>& spelling, float own,
+                      const WordLm& lm) {
+  const auto step = lm.next(lm.empty(), word);
+  const float cost = step ? step->cost + own : kInfinity;
+  size_t at = 0;
+  for (const int32_t token : spelling) {
+    auto& children = nodes_[at].children;
+    auto child = std::lower_bound(children.begin(), children.end(), std::pair(token, 0));
+    if (child == children.end() || child->first != token) {
+      child = children.insert(child, {token, static_cast<int32_t>(nodes_.size())});
+      at = nodes_.size();
+      nodes_.push_back({{}, {}, kInfinity});
+    } else {
+      at = static_cast<size_t>(child->second);
+    }
+    nodes_[at].look_ahead = std::min(nodes_[at].look_ahead, cost);
+  }
+  nodes_[at].words.emplace_back(word, own);
 }
 
 WfstPath PrefixSearch::run(const float* lp, int64_t frames, int32_t columns) {
@@ -222,6 +224,7 @@ const OptionTable<CtcLexiconCpuOptions>& CtcLexiconCpuOptions::table() {
   static const OptionTable<O> table{{
       option("lexicon", &O::lexicon, "lines of a word and its tokens; may be gzip"),
       option("lm", &O::lm, "ARPA language model over words; may be gzip"),
+      option("words", &O::words, "words and phrases that the lexicon lacks", added_word_options()),
       option("acoustic_scale", &O::acoustic_scale,
              "factor of log-probabilities; the language model's costs stay as they are", 1e-3, 1e3),
       option("beam", &O::beam, "costs above the best that are kept, in scaled units", 1e-3, 1e9),
@@ -251,18 +254,58 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
   const GraphSources sources{options_.lexicon, options_.lm};
   int64_t dropped = 0;
   const Lexicon lexicon = common_lexicon(*model->tokenizer, sources, &dropped);
-  const auto backoff = static_cast<int32_t>(lexicon.size()) + 1;
+  phrases_.clear();
+  if (options_.words) phrases_ = spelled_phrases(*options_.words, *model->tokenizer);
+  lexicon_words_ = static_cast<int32_t>(lexicon.size());
+  const int32_t backoff = lexicon_words_ + static_cast<int32_t>(phrases_.size()) + 1;
+  TransducerArcs grammar = grammar_transducer(options_.lm, word_labels(lexicon), backoff, &dropped);
+  // An added phrase is a word that the language model has only among its 1-grams.
+  const int32_t empty = WordLm(grammar, backoff).empty();
+  for (int32_t i = 0; i < std::ssize(phrases_); ++i) {
+    const int32_t word = lexicon_words_ + 1 + i;
+    grammar.add(empty, empty, word, word, phrases_[static_cast<size_t>(i)].cost);
+  }
+  searches_.clear();
+  lm_.emplace(grammar, backoff);
+  tree_.emplace(lexicon, *lm_);
   words_.clear();
   for (const auto& [word, spellings] : lexicon) words_.push_back(word);
-  searches_.clear();
-  lm_.emplace(grammar_transducer(options_.lm, word_labels(lexicon), backoff, &dropped), backoff);
-  tree_.emplace(lexicon, *lm_);
+  for (int32_t i = 0; i < std::ssize(phrases_); ++i) {
+    const SpelledPhrase& phrase = phrases_[static_cast<size_t>(i)];
+    tree_->add(lexicon_words_ + 1 + i, phrase.tokens(), 0, *lm_);
+    for (const SpelledPhrase::Word& word : phrase.words) words_.push_back(word.text);
+  }
   model_ = with_blank_penalty(std::move(model), options_.blank_penalty);
   const PrefixSearchLimits beam{static_cast<float>(options_.beam), options_.beam_size,
                                 options_.beam_tokens};
   const int64_t all = at::get_num_threads();
   const int64_t threads = options_.threads == 0 ? all : std::min(all, options_.threads);
   for (int64_t i = 0; i < threads; ++i) searches_.emplace_back(*tree_, *lm_, beam);
+}
+
+void CtcLexiconCpu::divide_phrases(WfstPath& path) const {
+  std::vector<int32_t> words, frames;
+  for (size_t i = 0; i < path.words.size(); ++i) {
+    const int32_t phrase = path.words[i] - lexicon_words_ - 1;
+    if (phrase < 0) {
+      words.push_back(path.words[i]);
+      frames.push_back(path.word_frames[i]);
+      continue;
+    }
+    int32_t first = lexicon_words_ + 1;  // the number of the phrase's first word
+    for (int32_t before = 0; before < phrase; ++before)
+      first += static_cast<int32_t>(phrases_[static_cast<size_t>(before)].words.size());
+    const SpelledPhrase& spelled = phrases_[static_cast<size_t>(phrase)];
+    const auto last = std::ranges::lower_bound(path.token_frames, path.word_frames[i]);
+    auto token = last - static_cast<ptrdiff_t>(spelled.tokens().size()) + 1;
+    for (const SpelledPhrase::Word& word : spelled.words) {
+      token += static_cast<ptrdiff_t>(word.tokens.size());
+      words.push_back(first++);
+      frames.push_back(*(token - 1));
+    }
+  }
+  path.words = std::move(words);
+  path.word_frames = std::move(frames);
 }
 
 Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
@@ -279,6 +322,7 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
   for_each_utterance(batch.lengths_host, searches_.size(), [&](size_t thread, size_t b) {
     paths[b] = searches_[thread].run(lp + static_cast<int64_t>(b) * row, batch.lengths_host[b],
                                      static_cast<int32_t>(columns));
+    divide_phrases(paths[b]);
   });
   const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan,

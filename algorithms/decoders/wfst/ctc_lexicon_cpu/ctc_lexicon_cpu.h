@@ -11,6 +11,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/wfst/added_words.h"
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/search.h"
@@ -66,6 +67,9 @@ class LexiconTree {
   };
 
   LexiconTree(const Lexicon& lexicon, const WordLm& lm);
+  /// Adds a spelling with its cost, -ln p(spelling | word), to a word that the language model may
+  /// have.
+  void add(int32_t word, const std::vector<int32_t>& spelling, float own, const WordLm& lm);
   const Node& node(int32_t i) const { return nodes_[static_cast<size_t>(i)]; }
 
  private:
@@ -117,6 +121,7 @@ class PrefixSearch {
 
 struct CtcLexiconCpuOptions {
   std::filesystem::path lexicon, lm;
+  std::optional<AddedWordOptions> words;  // beside those of the lexicon
   double acoustic_scale = 1 / 0.55;
   double beam = 17;
   int64_t beam_size = 500, beam_tokens = 32;
@@ -126,9 +131,9 @@ struct CtcLexiconCpuOptions {
   static const OptionTable<CtcLexiconCpuOptions>& table();
 };
 
-/// Results and their marks are those of the searches over graphs: words are those of the lexicon,
-/// and the score is minus the cost. For a model on a GPU, decode() waits once for the
-/// log-probabilities.
+/// Results and their marks are those of the searches over graphs: words are those of the lexicon
+/// and of the option "words", and the score is minus the cost. For a model on a GPU, decode() waits
+/// once for the log-probabilities.
 class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
  public:
   using DecoderBase::DecoderBase;
@@ -142,7 +147,12 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
 
  private:
   std::shared_ptr<const AcousticModel> model_;
-  std::vector<std::string> words_;  // word i + 1 is words_[i]
+  /// Divides the added phrases of a path into their words, each at the frame of its last token.
+  void divide_phrases(WfstPath& path) const;
+
+  std::vector<std::string> words_;      // word i + 1 is words_[i]
+  std::vector<SpelledPhrase> phrases_;  // phrase i is found as word lexicon_words_ + 1 + i
+  int32_t lexicon_words_ = 0;
   std::optional<WordLm> lm_;
   std::optional<LexiconTree> tree_;
   std::vector<PrefixSearch> searches_;  // one per thread

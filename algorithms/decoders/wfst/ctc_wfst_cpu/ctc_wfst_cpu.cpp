@@ -333,9 +333,11 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
   return wfst_hypotheses(paths, emissions.nan, word_text(*graph_), lists);
 }
 
-/// Calls search() for each row on the decoder's threads, and adds up the counts.
-void CtcWfstCpu::search_rows(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                             const RowBiases& biases, const RowSearch& search) {
+/// Calls search() for each row on the decoder's threads, and returns the counts of the rows.
+std::vector<ViterbiCounts> CtcWfstCpu::search_rows(const at::Tensor& lp,
+                                                   const std::vector<int64_t>& lengths,
+                                                   const RowBiases& biases,
+                                                   const RowSearch& search) {
   RTFX_CHECK(biases.empty() || biases.size() == lengths.size(), "biases of some rows alone");
   const auto* emissions = data_of<float>(lp);
   const int64_t row = lp.size(1) * lp.size(2);
@@ -346,8 +348,12 @@ void CtcWfstCpu::search_rows(const at::Tensor& lp, const std::vector<int64_t>& l
     search(searches_[thread], b, emissions + static_cast<int64_t>(b) * row, costs);
     counts[b] = searches_[thread].counts();
   });
+  return counts;
+}
+
+void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
   counters_.clear();
-  for (const ViterbiCounts& c : counts) {
+  for (const ViterbiCounts& c : rows) {
     counters_["expanded_tokens"] += c.expanded_tokens;
     counters_["scanned_arcs"] += c.scanned_arcs;
     counters_["kept_tokens"] += c.kept_tokens;
@@ -357,10 +363,10 @@ void CtcWfstCpu::search_rows(const at::Tensor& lp, const std::vector<int64_t>& l
 std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                          const RowBiases& biases) {
   std::vector<WfstPath> paths(lengths.size());
-  search_rows(lp, lengths, biases,
-              [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
-                paths[b] = search.run(row, lengths[b], lp.size(2), word_costs);
-              });
+  count(search_rows(lp, lengths, biases,
+                    [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
+                      paths[b] = search.run(row, lengths[b], lp.size(2), word_costs);
+                    }));
   return paths;
 }
 
@@ -368,11 +374,11 @@ std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
                                                            const std::vector<int64_t>& lengths,
                                                            const RowBiases& biases) {
   std::vector<std::vector<WfstPath>> lists(lengths.size());
-  search_rows(lp, lengths, biases,
-              [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
-                lists[b] = search.run_best(row, lengths[b], lp.size(2), word_costs, options_.nbest,
-                                           static_cast<float>(options_.lattice_beam));
-              });
+  count(search_rows(
+      lp, lengths, biases, [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
+        lists[b] = search.run_best(row, lengths[b], lp.size(2), word_costs, options_.nbest,
+                                   static_cast<float>(options_.lattice_beam));
+      }));
   return lists;
 }
 

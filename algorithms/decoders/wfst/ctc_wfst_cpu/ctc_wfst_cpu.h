@@ -201,8 +201,9 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
  private:
   using RowSearch = std::function<void(ViterbiSearch& search, size_t row, const float* lp,
                                        std::span<const float> word_costs)>;
-  void search_rows(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                   const RowBiases& biases, const RowSearch& search);
+  std::vector<ViterbiCounts> search_rows(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                         const RowBiases& biases, const RowSearch& search);
+  void count(const std::vector<ViterbiCounts>& rows);
 
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;
