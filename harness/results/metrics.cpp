@@ -378,7 +378,8 @@ const std::vector<Metric>& metrics() {
       {"streams.sustained",
        nullptr,
        "streams",
-       "the most simulated streams up to which no queue grew all the time",
+       "the most simulated streams that were confirmed by the rule, or up to which no queue grew all "
+       "the time",
        1,
        kDifference,
        {},

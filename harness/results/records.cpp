@@ -265,6 +265,19 @@ const RecordTable<Streamed>& Streamed::table() {
   return table;
 }
 
+const RecordTable<StreamedQuality>& StreamedQuality::table() {
+  static const auto table =
+      RecordTable<StreamedQuality>("quality of streams", "")
+          .add("streamed", &StreamedQuality::streamed, "", "word errors of the streamed utterances")
+          .add("whole", &StreamedQuality::whole, "",
+               "word errors of the same decoder on whole utterances, with their whole encoder")
+          .add("difference", &StreamedQuality::difference, "", "`streamed` minus `whole`, of `wer`")
+          .add("low", &StreamedQuality::low, "",
+               "lower end of its 95 % interval, by a bootstrap over utterances")
+          .add("high", &StreamedQuality::high, "", "upper end");
+  return table;
+}
+
 const RecordTable<StreamRun>& StreamRun::table() {
   static const auto table =
       with_case(RecordTable<StreamRun>("stream", "There is one per decoder and number of streams."))
@@ -275,11 +288,15 @@ const RecordTable<StreamRun>& StreamRun::table() {
           .add("stable", &StreamRun::stable, "",
                "whether the queue time grew by at most 0.01 seconds per second")
           .add("slo", &StreamRun::slo, "",
-               "whether the 99th percentile is within `slo_ms` and the queue stable; null without "
-               "a limit")
+               "whether the limit is kept, `slo_ms` with a stable queue or `rule`; null without one")
+          .add("confirms", &StreamRun::confirms, "",
+               "of a trial of `rule`: whether it is the long one, which confirms a number")
           .add("metrics", &StreamRun::metrics, "",
                "the [metrics](metrics.md) of the requests, with `.p50`, `.p95`, `.p99` and `.max`")
-          .add("streamed", &StreamRun::streamed, "", "the results, against whole utterances");
+          .add("streamed", &StreamRun::streamed, "",
+               "the results, against the same encoder and search on utterances in one piece")
+          .add("quality", &StreamRun::quality, "",
+               "word errors of the whole set, with `quality` and in trials that confirm");
   return table;
 }
 

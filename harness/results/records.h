@@ -313,13 +313,23 @@ struct Streamed {
   static const RecordTable<Streamed>& table();
 };
 
+/// Words of streamed utterances against those of whole ones, by the same decoder.
+struct StreamedQuality {
+  WordErrors streamed, whole;
+  Number difference, low, high;
+  nlohmann::json other;
+  static const RecordTable<StreamedQuality>& table();
+};
+
 struct StreamRun : Head, Case {
   OptionTree stream;
   Optional<int64_t> requests, batches;
   bool stable = false;
   Optional<Nullable<bool>> slo;
+  Optional<bool> confirms;
   Figures metrics;
   Streamed streamed;
+  Optional<StreamedQuality> quality;
   static const RecordTable<StreamRun>& table();
 };
 

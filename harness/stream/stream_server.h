@@ -1,6 +1,7 @@
 // A streaming server, which decodes the next frames of each stream's utterance as one batch.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -20,6 +21,16 @@ struct StreamedUtterance {
 struct FinishedUtterance {
   size_t utterance;
   Hypothesis result;
+  bool whole = true;  // from its beginning on
+};
+
+/// At which of its requests each stream starts with its first utterance, whose number is the
+/// stream's modulo that of the utterances: at the first one, or at random.
+struct StreamStarts {
+  std::optional<uint64_t> seed;  // random
+
+  /// `requests`: of each utterance, at least 1. Returns a number below that for each stream.
+  std::vector<size_t> of(int64_t streams, const std::vector<size_t>& requests) const;
 };
 
 /// Seconds of a server's stages, where they are told apart.
@@ -49,7 +60,7 @@ class StreamServer : public LoadServer {
   /// `partial`: with the best path so far after every request. Search and utterances must outlive
   /// the server.
   StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances, int64_t streams,
-               bool partial);
+               bool partial, const StreamStarts& starts = {});
   ~StreamServer() override;
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
@@ -60,6 +71,7 @@ class StreamServer : public LoadServer {
   struct Stream {
     size_t utterance = 0, request = 0;
     int64_t number = -1;  // in search_; -1: between two utterances
+    bool whole = true;
   };
 
   Streams& search_;
@@ -76,7 +88,7 @@ class SpeechServer : public LoadServer {
   /// A request brings `samples` of its utterance, the last one what is left. Speech, of which
   /// `streams` streams and those that are pending can be open, and audio must outlive the server.
   SpeechServer(SpeechStreams& speech, const Clips& audio, int64_t streams, int64_t samples,
-               bool partial);
+               bool partial, const StreamStarts& starts = {});
   ~SpeechServer() override;
   SpeechServer(const SpeechServer&) = delete;
   SpeechServer& operator=(const SpeechServer&) = delete;
@@ -90,13 +102,14 @@ class SpeechServer : public LoadServer {
   struct Stream {
     size_t utterance = 0, given = 0;
     int64_t number = -1;  // in speech_; -1: between two utterances
+    bool whole = true;
   };
 
   struct Outstanding {
     Request request;
     int64_t number;    // in speech_
     size_t utterance;  // that it ends
-    bool ends;
+    bool ends, whole;
   };
 
   SpeechStreams& speech_;
@@ -107,6 +120,11 @@ class SpeechServer : public LoadServer {
   bool partial_;
   StageSeconds before_;  // of what speech_ did before
 };
+
+/// Has the server decode every utterance from its beginning to its end, as fast as it can, and
+/// returns their results. At most `max_batch` streams have a request at a time.
+std::vector<Hypothesis> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
+                                  size_t utterances);
 
 /// The results of utterances that are complete from the start, decoded by `speech`. None of its
 /// streams is open, and `streams` of them can be.

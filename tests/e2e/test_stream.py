@@ -109,6 +109,60 @@ def test_the_most_streams_within_a_latency(stream, tmp_path):
     assert record["slo"] is False
 
 
+RULE = {"seconds": 2, "confirm_seconds": 3}
+
+
+def load_by_rule(**changes):
+    return {"streams": [1], "period_ms": 200, "rule": RULE | changes, "stagger_seconds": 0.5}
+
+
+def test_a_rule_is_searched_by_trials(stream, tmp_path):
+    result = stream(decoders=["ctc_greedy"], stream=load_by_rule(final_ms=0.001))
+    assert result.returncode == 0, result.stderr
+    assert "ctc_greedy: 0 streams keep the rule" in result.stdout and "BROKEN" in result.stdout
+    (trial,) = streams_of(tmp_path / "run")
+    assert trial["slo"] is False and trial["confirms"] is False
+    used = trial["stream"]
+    assert used["arrivals"] == "staggered" and used["start"] == "random"
+    assert used["discard"] == 0 and used["seconds"] == 2 and used["rule"]["of_finals"] == "p95"
+
+
+def test_a_number_is_confirmed_with_its_words(stream, tmp_path):
+    manifest = tmp_path / "two.jsonl"
+    lines = [
+        {"audio_filepath": str(AUDIO / f"1737-146161-000{i}.flac"), "text": "one two"}
+        for i in (7, 9)
+    ]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # The rule breaks at 100 streams, as no utterance of theirs can end so soon.
+    rule = load_by_rule(late=1, final_ms=1000, growth=100, wer=0) | {"max_batch": 1}
+    result = stream(
+        decoders=["ctc_greedy"],
+        datasets=[{"id": "two", "manifest": str(manifest)}],
+        stream=rule,
+    )
+    assert result.returncode == 0, result.stderr
+    records = streams_of(tmp_path / "run")
+    confirmed = [r for r in records if r["confirms"]]
+    assert confirmed and confirmed[-1]["slo"] is True, result.stdout
+    assert confirmed[-1]["stream"]["seconds"] == 3
+    quality = confirmed[-1]["quality"]
+    assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 4
+    # The search alone has the frames of whole utterances, so no word differs.
+    assert quality["difference"] == quality["low"] == quality["high"] == 0
+    assert "confirmed" in result.stdout and "WER +0.00" in result.stdout
+    assert len({r["case"] for r in records}) == len(records)
+
+
+def test_a_trial_without_an_end_is_recorded(stream, tmp_path):
+    trial = {"group": 0, "decoder": "ctc_greedy", "streams": 3, "confirms": False, "failure": "killed"}
+    result = stream("--child", json.dumps(trial), decoders=["ctc_greedy"], stream=load_by_rule())
+    assert result.returncode == 0, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    (failure,) = (r for r in records if r["kind"] == "failure")
+    assert failure["message"] == "killed" and "/streams3/" in failure["case"]
+
+
 def test_resume_runs_nothing_twice(stream, tmp_path):
     assert stream().returncode == 0
     before = (tmp_path / "run/journal.jsonl").read_text()
@@ -131,6 +185,9 @@ def test_resume_runs_nothing_twice(stream, tmp_path):
         ({"stream": {"scope": "sound"}}, "speech"),
         ({"stream": {"scope": "speech", "buffer": [2, 10]}}, "give three"),
         ({"stream": {"slo_ms": -1}}, "slo_ms"),
+        ({"stream": {"rule": "c12"}}, "c120"),
+        ({"stream": {"rule": {"late": 2}}}, "late"),
+        ({"stream": {"rule": "c120", "slo_ms": 5}}, "give one limit"),
     ],
 )
 def test_bad_configurations(stream, changes, complaint):
