@@ -40,13 +40,13 @@ struct TuneSpec {
 /// A rule by which the most streams that a server sustains are looked for. A trial is kept where
 /// requests begin in time and utterances end in time. The defaults are those of "c120".
 struct StreamRule {
-  double late = 0.001;          // share of the requests that may begin a period or more too late
-  double final_ms = 1000;       // latency of the request that ends an utterance,
+  double late = 0.001;            // share of the requests that may begin a period or more too late
+  double final_ms = 1000;         // latency of the request that ends an utterance,
   std::string of_finals = "p95";  // this percentile of it
-  double seconds = 60;          // of a trial
-  double confirm_seconds = 120;  // of the trial that confirms the number
-  double growth = 1.25;         // from a number that is kept to the next one
-  double wer = 0.02;            // by which the word error rate of the streams may be higher, relative
+  double seconds = 60;            // of a trial
+  double confirm_seconds = 120;   // of the trial that confirms the number
+  double growth = 1.25;           // from a number that is kept to the next one
+  double wer = 0.02;  // by which the word error rate of the streams may be higher, relative
 
   static const OptionTable<StreamRule>& table();
 };

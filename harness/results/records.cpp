@@ -287,8 +287,9 @@ const RecordTable<StreamRun>& StreamRun::table() {
           .add("batches", &StreamRun::batches, "", "batches that served them")
           .add("stable", &StreamRun::stable, "",
                "whether the queue time grew by at most 0.01 seconds per second")
-          .add("slo", &StreamRun::slo, "",
-               "whether the limit is kept, `slo_ms` with a stable queue or `rule`; null without one")
+          .add(
+              "slo", &StreamRun::slo, "",
+              "whether the limit is kept, `slo_ms` with a stable queue or `rule`; null without one")
           .add("confirms", &StreamRun::confirms, "",
                "of a trial of `rule`: whether it is the long one, which confirms a number")
           .add("metrics", &StreamRun::metrics, "",

@@ -43,8 +43,8 @@ struct ChildTask {
 /// where the child refuses `config`, and Interrupted.
 std::string run_child(const Config& config, std::vector<std::string> arguments);
 
-/// The arguments of a child that reads the same configuration: "rtfx", the command, the file and the
-/// overrides.
+/// The arguments of a child that reads the same configuration: "rtfx", the command, the file and
+/// the overrides.
 std::vector<std::string> child_arguments(const Config& config, const std::string& command);
 
 /// The parent: runs the plan in children that read the same configuration, prints the table of all

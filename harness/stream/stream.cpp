@@ -103,11 +103,10 @@ class StreamRunner {
 
  private:
   std::string case_name(const CaseGroup& group, const Arm& arm, int64_t streams) const {
-    return case_name_of_streams(workspace_.config(), group, arm.spec->id, streams,
-                                trial_.confirms);
+    return case_name_of_streams(workspace_.config(), group, arm.spec->id, streams, trial_.confirms);
   }
 
-  /// Of a trial whose process came to no end.
+  /// Records that the process of a trial came to no end.
   void record_failure(const CaseGroup& group) {
     for (const PlannedDecoder& planned : group.decoders) {
       Arm arm;
@@ -310,7 +309,9 @@ class StreamRunner {
     const Arrivals arrivals{options_.arrivals, period, options_.stagger_seconds};
     StreamStarts starts;
     if (options_.start == "random") starts.seed = seed;
-    const auto load_of = [&](double seconds) { return make_load(streams, arrivals, seconds, seed); };
+    const auto load_of = [&](double seconds) {
+      return make_load(streams, arrivals, seconds, seed);
+    };
     const auto run_load = [&](double seconds, double wait, LoadClock& clock, LoadServer& server) {
       const DynamicBatcher batcher(options_.max_batch, wait);
       return serve(load_of(seconds), batcher, clock, [&](const std::vector<Request>& requests) {

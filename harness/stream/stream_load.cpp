@@ -128,8 +128,8 @@ int64_t most_within(int64_t first, double growth, const std::function<bool(int64
     if (broken == 0 && most == 0) {
       next = first;
     } else if (broken == 0) {
-      next = std::max(most + 1,
-                      static_cast<int64_t>(std::ceil(growth * static_cast<double>(most))));
+      next =
+          std::max(most + 1, static_cast<int64_t>(std::ceil(growth * static_cast<double>(most))));
     }
     if (within(next)) {
       kept.insert(next);

@@ -74,9 +74,9 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
       return false;
     }
     const CaseGroup& group = plan[static_cast<size_t>(trial.group)];
-    return was_kept(read_journal(journal.path()),
-                    case_name_of_streams(config, group, trial.decoder, trial.streams,
-                                         trial.confirms));
+    return was_kept(
+        read_journal(journal.path()),
+        case_name_of_streams(config, group, trial.decoder, trial.streams, trial.confirms));
   };
   bool whole = true;
   try {

@@ -14,14 +14,14 @@ namespace rtfx {
 
 /// A trial of `stream.rule`, in a process of its own.
 struct StreamTrial {
-  int64_t group = -1;      // number in the plan; -1: no trial
-  std::string decoder;     // its id
-  int64_t streams = 0;     // at a time
-  bool confirms = false;   // the long one
-  std::string failure;     // why an earlier process did not come to its end, which is recorded
+  int64_t group = -1;     // number in the plan; -1: no trial
+  std::string decoder;    // its id
+  int64_t streams = 0;    // at a time
+  bool confirms = false;  // the long one
+  std::string failure;    // why an earlier process did not come to its end, which is recorded
 
   bool is_one() const { return group >= 0; }
-  /// What follows --child on the command line, and back.
+  /// Converts the trial to what follows --child on the command line, and back.
   std::string argument() const;
   static StreamTrial of(const std::string& argument);
 };
@@ -30,7 +30,7 @@ struct StreamTrial {
 std::string case_name_of_streams(const Config& config, const CaseGroup& group,
                                  const std::string& decoder, int64_t streams, bool confirms);
 
-/// For each decoder and group of `config`, runs trials with more and more streams and then halves
+/// Runs trials of each decoder and group of `config`, with more and more streams, and then halves
 /// what is between, as most_within() does. The journal holds every trial. Prints their table and
 /// returns an ExitCode, as stream() does. Throws UserError.
 int stream_by_rule(const Config& config, Journal::Mode mode);
