@@ -407,7 +407,7 @@ StreamSettings read_stream_settings(const JsonView& view) {
       throw UserError(view.where() + "/rule", "stands beside slo_ms",
                       "give one limit: the rule, or slo_ms");
     }
-    // What the rule says of a trial, unless the file says something else.
+    // A rule also says how a trial is made. The file may say something else.
     if (!view.find("arrivals")) o.arrivals = "staggered";
     if (!view.find("start")) o.start = "random";
     if (!view.find("discard")) o.discard = 0;

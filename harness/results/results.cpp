@@ -25,7 +25,7 @@ std::string name_of_all_streams(const CaseResult& result) {
 
 using BySize = std::multimap<double, const CaseResult*>;
 
-/// By a rule the largest number that was confirmed, else that up to which all were stable.
+/// Returns the largest number that a rule has confirmed, or that up to which all were stable.
 double most_sustained(const BySize& by_size) {
   double stable = 0, confirmed = 0;
   bool by_rule = false, all_stable = true;
