@@ -274,7 +274,15 @@ const RecordTable<StreamedQuality>& StreamedQuality::table() {
           .add("difference", &StreamedQuality::difference, "", "`streamed` minus `whole`, of `wer`")
           .add("low", &StreamedQuality::low, "",
                "lower end of its 95 % interval, by a bootstrap over utterances")
-          .add("high", &StreamedQuality::high, "", "upper end");
+          .add("high", &StreamedQuality::high, "", "upper end")
+          .add("first_delay_seconds", &StreamedQuality::first_delay_seconds, "s",
+               "audio from the end of an utterance's first token until it is shown, mean; null "
+               "where nothing was shown")
+          .add("lag_seconds", &StreamedQuality::lag_seconds, "s",
+               "audio from the end of the last token that is shown until now, mean over updates")
+          .add("lag_p95_seconds", &StreamedQuality::lag_p95_seconds, "s", "95th percentile of it")
+          .add("changed_share", &StreamedQuality::changed_share, "",
+               "share of the tokens that were shown and that a later text lacks");
   return table;
 }
 

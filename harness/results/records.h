@@ -317,6 +317,7 @@ struct Streamed {
 struct StreamedQuality {
   WordErrors streamed, whole;
   Number difference, low, high;
+  Optional<Nullable<Number>> first_delay_seconds, lag_seconds, lag_p95_seconds, changed_share;
   nlohmann::json other;
   static const RecordTable<StreamedQuality>& table();
 };

@@ -206,7 +206,7 @@ class StreamRunner {
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
       if (options_.quality || trial_.confirms)
-        add_quality(run, group, arm, subject, streams, batches, encoded);
+        add_quality(run, group, arm, subject, streams, batches, encoded, model);
       session_.append(run);
       return keeps_limit(run);
     };
@@ -372,15 +372,17 @@ class StreamRunner {
   /// of whole utterances.
   void add_quality(record::StreamRun& run, const CaseGroup& group, Arm& arm, const Subject& subject,
                    int64_t streams, const std::vector<std::vector<size_t>>& batches,
-                   const std::vector<EncodedBatch>& encoded) {
+                   const std::vector<EncodedBatch>& encoded, const AcousticModel& model) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto is_there = [](const auto& reference) { return reference && !reference->empty(); };
     if (std::ranges::none_of(dataset.references, is_there)) return;
     const size_t count = dataset.seconds.size();
     const int64_t used = std::min(streams, static_cast<int64_t>(count));
     std::vector<Hypothesis> streamed, whole(count);
+    ShownText shown(model.config.frame_seconds(), model.config.features.sample_rate);
     {
       const auto server = subject.server(used, {});
+      server->show_to(shown);
       streamed = serve_all(*server, used, options_.max_batch, count);
     }
     for (size_t b = 0; b < batches.size(); ++b) {
@@ -412,6 +414,16 @@ class StreamRunner {
     quality.difference = difference.estimate;
     quality.low = difference.low;
     quality.high = difference.high;
+    if (options_.scope == "speech" && options_.partial) {
+      const auto of = [&](const std::vector<double>& values, double Percentiles::*figure) {
+        return values.empty() ? std::nullopt : Nullable<Number>(percentiles(values).*figure);
+      };
+      quality.first_delay_seconds = of(shown.first_delays(), &Percentiles::mean);
+      quality.lag_seconds = of(shown.lags(), &Percentiles::mean);
+      quality.lag_p95_seconds = of(shown.lags(), &Percentiles::p95);
+      quality.changed_share =
+          shown.lags().empty() ? std::nullopt : Nullable<Number>(shown.changed());
+    }
     if (options_.rule && run.slo)
       run.slo = Nullable<bool>(keeps_limit(run) && keeps_words(*options_.rule, quality));
     run.quality = std::move(quality);

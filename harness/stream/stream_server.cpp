@@ -71,6 +71,26 @@ Work StreamServer::work(const std::vector<Request>& requests) {
   return work;
 }
 
+void ShownText::show(int64_t stream, size_t samples, const Hypothesis& result) {
+  const double audio_seconds = static_cast<double>(samples) / sample_rate_;
+  std::vector<int32_t>& before = tokens_[stream];
+  const auto [gone, fresh] = std::ranges::mismatch(before, result.tokens);
+  changed_ += before.end() - gone;
+  shown_ += result.tokens.end() - fresh;
+  if (!result.tokens.empty()) {
+    if (before.empty()) {
+      const int64_t first = result.frames.front() + 1;
+      first_delays_.push_back(audio_seconds - static_cast<double>(first) * frame_seconds_);
+    }
+    lags_.push_back(audio_seconds - static_cast<double>(end_of(result)) * frame_seconds_);
+  }
+  before = result.tokens;
+}
+
+double ShownText::changed() const {
+  return shown_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(shown_);
+}
+
 SpeechServer::SpeechServer(SpeechStreams& speech, const Clips& audio, int64_t streams,
                            int64_t samples, bool partial, const StreamStarts& starts)
     : speech_(speech),
@@ -105,7 +125,7 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     if (stream.number < 0) stream.number = speech_.open(prompt);
     const size_t end = std::min(audio.size(), stream.given + samples_);
     speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
-    stream.given = end;
+    stream.given = given_[stream.number] = end;
     const bool ends = end == audio.size();
     outstanding_.push_back({request, stream.number, stream.utterance, ends, stream.whole});
     if (!ends) continue;
@@ -113,8 +133,13 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1, true};
   }
   std::map<int64_t, Hypothesis> closed;
-  for (SpeechUpdate& update : speech_.step(partial_))
-    if (update.closed) closed.emplace(update.stream, std::move(update.result.best));
+  for (SpeechUpdate& update : speech_.step(partial_)) {
+    if (shown_ != nullptr)
+      shown_->show(update.stream, given_.at(update.stream), update.result.best);
+    if (!update.closed) continue;
+    given_.erase(update.stream);
+    closed.emplace(update.stream, std::move(update.result.best));
+  }
   Work work;
   std::erase_if(outstanding_, [&](const Outstanding& one) {
     const auto found = closed.find(one.number);

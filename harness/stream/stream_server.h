@@ -1,6 +1,7 @@
 // A streaming server, which decodes the next frames of each stream's utterance as one batch.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -38,6 +39,30 @@ struct StageSeconds {
   double encoder = 0, search = 0;
 };
 
+/// The text so far of streams, as a reader sees it while the audio arrives.
+class ShownText {
+ public:
+  ShownText(double frame_seconds, int64_t sample_rate)
+      : frame_seconds_(frame_seconds), sample_rate_(static_cast<double>(sample_rate)) {}
+
+  /// Takes the result so far of a stream, which has one utterance and of which so many samples have
+  /// arrived.
+  void show(int64_t stream, size_t samples, const Hypothesis& result);
+
+  /// Seconds of audio from the end of an utterance's first token until it was shown.
+  const std::vector<double>& first_delays() const { return first_delays_; }
+  /// Seconds of audio from the end of the last token that is shown until now, at each update.
+  const std::vector<double>& lags() const { return lags_; }
+  /// The share of the tokens that were shown, and that a later text of the utterance lacks.
+  double changed() const;
+
+ private:
+  double frame_seconds_, sample_rate_;
+  std::map<int64_t, std::vector<int32_t>> tokens_;  // of the streams that have some
+  std::vector<double> first_delays_, lags_;
+  int64_t shown_ = 0, changed_ = 0;
+};
+
 /// Serves batches of requests of streams without end, which bring one utterance after the other.
 class LoadServer {
  public:
@@ -48,6 +73,8 @@ class LoadServer {
   const std::vector<FinishedUtterance>& finished() const { return finished_; }
   /// Since it was made.
   virtual StageSeconds stage_seconds() const { return {}; }
+  /// Has `text`, which outlives the server, see every result so far; a server of frames shows none.
+  virtual void show_to(ShownText&) {}
 
  protected:
   std::vector<FinishedUtterance> finished_;
@@ -97,6 +124,7 @@ class SpeechServer : public LoadServer {
   /// then is pending, for a step that it shares with other streams' requests.
   Work work(const std::vector<Request>& requests) override;
   StageSeconds stage_seconds() const override;
+  void show_to(ShownText& text) override { shown_ = &text; }
 
  private:
   struct Stream {
@@ -118,7 +146,9 @@ class SpeechServer : public LoadServer {
   std::vector<Outstanding> outstanding_;
   size_t samples_;
   bool partial_;
-  StageSeconds before_;  // of what speech_ did before
+  ShownText* shown_ = nullptr;
+  std::map<int64_t, size_t> given_;  // samples of the streams in speech_
+  StageSeconds before_;              // of what speech_ did before
 };
 
 /// Has the server decode every utterance from its beginning to its end, as fast as it can, and

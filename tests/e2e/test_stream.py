@@ -89,6 +89,30 @@ def test_streams_from_samples_on(stream, tmp_path):
         assert record["slo"] is None
 
 
+def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream, tmp_path):
+    names = [f"1737-146161-000{i}.flac" for i in (7, 9)]
+    whole = ["no said the doctor", "it was a night of stars"]
+    manifest = tmp_path / "two.jsonl"
+    lines = [{"audio_filepath": str(AUDIO / n), "text": t} for n, t in zip(names, whole, strict=True)]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    load = {"streams": [2], "seconds": 1, "period_ms": 200, "scope": "speech", "buffer": [0.4, 1, 0.4], "quality": True}
+    result = stream(
+        decoders=["label_looping"], datasets=[{"id": "two", "manifest": str(manifest)}], stream=load
+    )
+    assert result.returncode == 0, result.stderr
+    (record,) = streams_of(tmp_path / "run")
+    quality = record["quality"]
+    assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 10
+    errors = {part: quality[part]["wer"] for part in ("streamed", "whole")}
+    assert quality["difference"] == pytest.approx(errors["streamed"] - errors["whole"])
+    assert quality["low"] <= quality["difference"] <= quality["high"]
+    # A token is shown when its chunk and the right context are there, and until the next chunk comes.
+    assert 0.3 < quality["first_delay_seconds"] < 1.3
+    assert 0 < quality["lag_seconds"] <= quality["lag_p95_seconds"]
+    assert 0 <= quality["changed_share"] < 0.5
+    assert "confirms" not in record
+
+
 def test_equality_of_nothing_is_marked(stream, tmp_path):
     soundfile.write(tmp_path / "silence.wav", np.zeros(8000, "float32"), 16000)
     load = {"streams": [1], "seconds": 1, "period_ms": 250, "scope": "speech", "buffer": [0.4, 0.4, 0.4]}

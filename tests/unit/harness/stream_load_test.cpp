@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "harness/config/config.h"
+#include "harness/stream/stream_server.h"
 
 namespace rtfx {
 namespace {
@@ -209,6 +210,27 @@ TEST(StreamLoad, StreamsBeginTogetherOrOverTheStagger) {
     sum += time;
   }
   EXPECT_NEAR(sum / 1000, 5, 0.4);
+}
+
+TEST(ShownText, CountsDelaysAndChanges) {
+  ShownText shown(/*frame_seconds=*/0.1, /*sample_rate=*/1000);
+  const auto show = [&](int64_t stream, size_t samples, std::vector<int32_t> tokens) {
+    Hypothesis result;
+    for (size_t i = 0; i < tokens.size(); ++i) result.frames.push_back(static_cast<int32_t>(i));
+    result.tokens = std::move(tokens);
+    shown.show(stream, samples, result);
+  };
+  show(1, 200, {});
+  show(1, 400, {5, 6});     // the first token ends at 0.1 s, the second at 0.2 s
+  show(2, 500, {5});        // another stream has its own
+  show(1, 900, {5, 7, 8});  // token 6 is gone
+  ASSERT_EQ(shown.first_delays().size(), 2U);
+  EXPECT_NEAR(shown.first_delays()[0], 0.3, 1e-12);
+  EXPECT_NEAR(shown.first_delays()[1], 0.4, 1e-12);
+  ASSERT_EQ(shown.lags().size(), 3U);
+  EXPECT_NEAR(shown.lags()[0], 0.2, 1e-12);
+  EXPECT_NEAR(shown.lags()[2], 0.6, 1e-12);
+  EXPECT_NEAR(shown.changed(), 1.0 / 5, 1e-12);  // 5 6, 5, 7 8
 }
 
 TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
