@@ -19,8 +19,8 @@ using Value = std::optional<double>;
 Value number(const Nullable<Number>& value) { return value ? Value(*value) : std::nullopt; }
 
 template <class T>
-Value number(const Optional<std::optional<T>>& value) {
-  const T* there = known(value);
+Value number(const Optional<T>& value) {
+  const auto* there = known(value);
   return there == nullptr ? std::nullopt : Value(*there);
 }
 

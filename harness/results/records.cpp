@@ -158,10 +158,9 @@ bool read_usual(std::string_view line, Any& record, SharedTrees& trees) {
   const Head& its = head(record);
   if (its.kind != kind->name) return false;
   // Members of other kinds have rules in a record of any kind.
-  return its.other.is_null() ||
-         std::ranges::none_of(Unknown::table().info().fields, [&](const FieldInfo& field) {
-           return its.other.contains(field.name);
-         });
+  return !its.other || std::ranges::none_of(
+                           Unknown::table().info().fields,
+                           [&](const FieldInfo& field) { return its.other->contains(field.name); });
 }
 
 }  // namespace

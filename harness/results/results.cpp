@@ -200,7 +200,7 @@ struct HypothesisLine {
   std::string id, text;
   Nullable<std::string> reference;
   Optional<Number> seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<HypothesisLine>& table() {
     static const auto table =
         RecordTable<HypothesisLine>("hypothesis", "")
