@@ -59,7 +59,10 @@ struct WfstOptions {
 const OptionTable<WfstOptions>& gpu_wfst_options();
 const OptionTable<WfstOptions>& cpu_wfst_options();
 
-/// Maps options.graph. Throws UserError if it was built for another tokenizer than the model's.
+/// Maps a graph. Throws UserError if it was built for another tokenizer than the model's.
+WfstGraph load_graph(const std::filesystem::path& path, const AcousticModel& model);
+
+/// Maps options.graph. Throws UserError, also if the graph has no topology of CTC.
 WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);
 
 /// The value of the option "boost" for a graph. Both are empty without the option.
