@@ -218,8 +218,11 @@ TEST_F(CtcWfstGpu, RowsHaveWordCostsOfTheirOwn) {
   const auto decoder = prepared(graph, 20, 1 << 20);
   const auto lp = test::random_emissions(3 * 12, 3, 5);
   const std::vector<std::vector<float>> costs = {{0, 9, -1.5f}, {}, {0, -1.5f, 9}};
+  const RowBiases biases = {decoder->compile_bias({{{"one", -9, "a"}, {"two", 1.5, "b"}}, {}, ""}),
+                            nullptr,
+                            decoder->compile_bias({{{"one", 1.5, "c"}, {"two", -9, "d"}}, {}, ""})};
   const auto found =
-      decoder->search(at::tensor(lp).reshape({3, 12, 3}).to(device_), {12, 12, 12}, costs);
+      decoder->search(at::tensor(lp).reshape({3, 12, 3}).to(device_), {12, 12, 12}, biases);
   ViterbiSearch plain(graph.view(), 20, 1 << 20);
   for (size_t b = 0; b < 3; ++b)
     test::expect_same_path(found[b], plain.run(lp.data() + 36 * b, 12, 3, costs[b]),

@@ -37,6 +37,8 @@ TEST_F(WfstStreamsGpu, SlotsAndTracesGrow) {
   test::many_streams(on_gpu(20000, 1e6f, 1 << 20), 12, 30);
 }
 
+TEST_F(WfstStreamsGpu, TakeOtherWordCosts) { test::changing_word_costs(on_gpu(100, 3, 40)); }
+
 TEST_F(WfstStreamsGpu, ComplainOfWrongPieces) { test::wrong_pieces(on_gpu(20, 3, 40)); }
 
 }  // namespace

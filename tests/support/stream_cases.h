@@ -113,6 +113,38 @@ inline void many_streams(const StreamCase& c, int count, int64_t frames) {
   }
 }
 
+/// Word costs that change: before the first frame as if the stream began with them, and later from
+/// the next frame on.
+inline void changing_word_costs(const StreamCase& c) {
+  constexpr int64_t kFrames = 14, kChange = 6;
+  const std::vector<float> first = {0, -0.75f, 1.5f}, second = {0, 2.0f, -1.5f};
+  const auto search = c.make(c);
+  ViterbiSearch plain = c.plain();
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    const auto values = random_emissions(kFrames, 3, seed);
+    const at::Tensor lp = c.tensor(values);
+    const int64_t stream = search->open(second);
+    search->advance(std::array{WfstPiece{stream, lp.narrow(0, 0, 0)}});
+    search->partial(stream);
+    search->set_word_costs(stream, first);
+    search->advance(std::array{WfstPiece{stream, lp.narrow(0, 0, kChange)}});
+    ViterbiState state = plain.start(first);
+    plain.advance(state, values.data(), kChange, 3);
+    expect_same_path(search->partial(stream), plain.partial(state), fmt::format("first {}", seed));
+    search->set_word_costs(stream, second);
+    state.word_costs = second;
+    search->advance(std::array{WfstPiece{stream, lp.narrow(0, kChange, 4)}});
+    plain.advance(state, values.data() + 3 * kChange, 4, 3);
+    search->set_word_costs(stream, std::nullopt);  // the search's own: none
+    state.word_costs = {};
+    search->advance(
+        std::array{WfstPiece{stream, lp.narrow(0, kChange + 4, kFrames - kChange - 4)}});
+    plain.advance(state, values.data() + 3 * (kChange + 4), kFrames - kChange - 4, 3);
+    expect_same_path(search->finish(stream), plain.finish(state), fmt::format("end {}", seed));
+    search->close(stream);
+  }
+}
+
 inline void wrong_pieces(const StreamCase& c) {
   const auto search = c.make(c);
   const int64_t stream = search->open();

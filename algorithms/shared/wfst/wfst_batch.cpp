@@ -180,6 +180,13 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
   return h;
 }
 
+void WfstStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
+  if (bias == nullptr) return search_->set_word_costs(stream, std::nullopt);
+  std::vector<float> own;
+  const std::span<const float> costs = boosting_.of_row(bias.get(), own);
+  search_->set_word_costs(stream, std::vector(costs.begin(), costs.end()));
+}
+
 void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pieces) {
   std::vector<WfstPiece> rows;
   for (size_t row = 0; row < streams.size(); ++row) {

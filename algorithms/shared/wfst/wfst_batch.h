@@ -15,6 +15,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/wfst/graph.h"
 #include "algorithms/shared/wfst/search.h"
+#include "algorithms/shared/wfst/word_boosting.h"
 #include "algorithms/shared/wfst/word_lattice.h"
 
 namespace rtfx {
@@ -35,10 +36,14 @@ class StreamSearch {
   virtual ~StreamSearch() = default;
 
   /// Opens a stream and returns its number, which no later stream gets. `word_costs` [W + 1] come
-  /// from word_costs() (wfst_options.h), and are empty for a stream without boosting. Without them,
-  /// the decoder's option "boost" applies. Does not wait for the device: the search begins with the
-  /// first advance(), partial() or finish().
+  /// from WordBoosting (word_boosting.h), and are empty for a stream without boosting. Without
+  /// them, the decoder's option "boost" applies. Does not wait for the device: the search begins
+  /// with the first advance(), partial() or finish().
   virtual int64_t open(std::optional<std::vector<float>> word_costs = std::nullopt) = 0;
+
+  /// Replaces the word costs of a stream from its next frame on. Before its first frame, the stream
+  /// is then as if opened with them. Does not wait for the device.
+  virtual void set_word_costs(int64_t stream, std::optional<std::vector<float>> word_costs) = 0;
 
   /// Searches the pieces together, and returns when the host has the results. If it throws, the
   /// streams of the call can only be closed.
@@ -107,11 +112,17 @@ class WfstStreams : public Streams {
  public:
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
 
-  WfstStreams(std::unique_ptr<StreamSearch> search, Project project, WordText text)
-      : search_(std::move(search)), project_(std::move(project)), text_(std::move(text)) {}
+  /// `boosting` must outlive the streams.
+  WfstStreams(std::unique_ptr<StreamSearch> search, Project project, WordText text,
+              const WordBoosting& boosting)
+      : search_(std::move(search)),
+        project_(std::move(project)),
+        text_(std::move(text)),
+        boosting_(boosting) {}
 
   at::Tensor project(const at::Tensor& frames) override { return project_(frames); }
   int64_t open() override { return search_->open(); }
+  void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) override;
   void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override;
   PartialResult partial(int64_t stream) override;
   Hypothesis finish(int64_t stream) override;
@@ -121,6 +132,7 @@ class WfstStreams : public Streams {
   std::unique_ptr<StreamSearch> search_;
   Project project_;
   WordText text_;
+  const WordBoosting& boosting_;
 };
 
 /// A decoder that can return lattices of words.

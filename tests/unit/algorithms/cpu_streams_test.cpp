@@ -18,6 +18,8 @@ TEST(CpuStreams, EqualThePlainSearchWhateverThePieces) { test::pieces_of_any_siz
 
 TEST(CpuStreams, ManyStreamsComeAndGo) { test::many_streams(on_cpu(60), 40, 9); }
 
+TEST(CpuStreams, TakeOtherWordCosts) { test::changing_word_costs(on_cpu(100)); }
+
 TEST(CpuStreams, ComplainOfWrongPieces) { test::wrong_pieces(on_cpu(20)); }
 
 TEST(CpuStreams, TakeTheDecodersWordCostsUnlessGivenOthers) {

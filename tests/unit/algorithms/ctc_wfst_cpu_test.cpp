@@ -95,8 +95,8 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
                       .repeat({2, 1, 1});
   CtcWfstCpu plain(o);
   plain.prepare(test::identity_model(2), {});
-  const std::vector<std::vector<float>> costs = {{}, word_costs(graph, {{"A", 2.0f}})};
-  const auto paths = plain.search(lp, {4, 4}, costs);
+  const auto paths =
+      plain.search(lp, {4, 4}, {nullptr, plain.compile_bias({{{"A", 2, "test"}}, {}, ""})});
   EXPECT_EQ(paths[0].words, Words({2}));
   EXPECT_EQ(paths[1].words, Words({1, 1}));
   EXPECT_NEAR(paths[1].cost, 1.9809, 1e-4);
@@ -107,6 +107,127 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
   EXPECT_TRUE(plain.boosted_words().empty());
   for (const WfstPath& path : boosted.search(lp, {4, 4}))
     test::expect_same_path(path, paths[1], "option");
+}
+
+/// Rows of random emissions, and a decoder whose option boosts the word "two" by 1.
+class CtcWfstCpuBiases : public CtcWfstCpuTest {
+ protected:
+  static constexpr int64_t kFrames = 12;
+
+  CtcWfstCpu& prepared(int64_t nbest = 1, double scale = 1) {
+    std::ofstream(file(".boost")) << "two\t1\n";
+    WfstOptions o = options(graph_);
+    o.beam = 6;
+    o.nbest = nbest;
+    o.boost = BoostOptions{file(".boost"), scale};
+    decoder_.emplace(o);
+    decoder_->prepare(test::identity_model(2), {});
+    return *decoder_;
+  }
+
+  RowBiases biases() const {
+    return {decoder_->compile_bias({{{"one", 2, "a"}}, {}, ""}), nullptr,
+            decoder_->compile_bias({{{"one", -9, "b"}, {"two", 3, "c"}, {"two", 1, "d"}}, {}, ""})};
+  }
+
+  WfstGraph graph_ = test::random_graph(60, 5);
+  std::vector<float> lp_ = test::random_emissions(3 * kFrames, 3, 6);
+  std::optional<CtcWfstCpu> decoder_;
+};
+
+TEST_F(CtcWfstCpuBiases, HoldForTheirRowsAlone) {
+  const std::vector<std::vector<float>> expected = {{0, -4, -2}, {0, 0, -2}, {0, 18, -6}};
+  CtcWfstCpu& decoder = prepared(1, 2);
+  EncodedBatch rows = batch(lp_, kFrames, {12, 12, 7});
+  const auto without = decoder.decode(rows).to_host();
+  rows.biases = biases();
+  const auto with = decoder.decode(rows).to_host();
+  EXPECT_EQ(with[1], without[1]);
+  const at::Tensor emissions = rows.frames.log_softmax(2);
+  const auto paths = decoder.search(emissions, rows.lengths_host, rows.biases);
+  ViterbiSearch plain(graph_.view(), 6, 10000);
+  for (size_t b = 0; b < 3; ++b) {
+    const auto* lp = emissions.const_data_ptr<float>() + 3 * kFrames * static_cast<int64_t>(b);
+    test::expect_same_path(paths[b], plain.run(lp, rows.lengths_host[b], 3, expected[b]),
+                           std::to_string(b));
+    EXPECT_EQ(with[b].score, static_cast<float>(-paths[b].cost));
+  }
+  EXPECT_NE(with[0].words, without[0].words);
+  EXPECT_NE(with[2].words, without[2].words);
+}
+
+TEST_F(CtcWfstCpuBiases, HoldInListsAndLattices) {
+  CtcWfstCpu& decoder = prepared(3);
+  EncodedBatch rows = batch(lp_, kFrames, {12, 12, 7});
+  rows.biases = biases();
+  const auto lists = decoder.decode(rows).to_host();
+  const auto lattices = decoder.lattices(rows);
+  for (size_t b = 0; b < 3; ++b) {
+    ASSERT_EQ(lists[b].nbest.size(), 3U);
+    double cost = 0;
+    for (const size_t i : best_arcs(lattices[b], {1, 1}))
+      cost += lattices[b].arcs[i].graph_cost + lattices[b].arcs[i].acoustic_cost;
+    EXPECT_NEAR(-lists[b].score, cost, 1e-4) << b;
+  }
+}
+
+TEST_F(CtcWfstCpuBiases, HoldForStreams) {
+  CtcWfstCpu& decoder = prepared();
+  EncodedBatch rows = batch(lp_, kFrames, {12, 12, 12});
+  rows.biases = biases();
+  const auto whole = decoder.decode(rows).to_host();
+  const auto streams = decoder.streams({});
+  std::vector<int64_t> numbers;
+  for (const auto& bias : rows.biases) {
+    numbers.push_back(streams->open());
+    streams->set_bias(numbers.back(), rows.biases[0]);  // which the next call replaces
+    streams->set_bias(numbers.back(), bias);
+  }
+  const at::Tensor projected = streams->project(rows.frames);
+  for (int64_t frame = 0; frame < kFrames; frame += 5) {
+    const int64_t count = std::min<int64_t>(5, kFrames - frame);
+    streams->push(numbers, {projected.narrow(1, frame, count), {}, {count, count, count}});
+  }
+  for (size_t b = 0; b < 3; ++b) {
+    Hypothesis found = streams->finish(numbers[b]);
+    EXPECT_EQ(found.words, whole[b].words) << b;
+    EXPECT_EQ(found.tokens, whole[b].tokens) << b;
+    EXPECT_EQ(found.score, whole[b].score) << b;
+  }
+}
+
+TEST_F(CtcWfstCpuBiases, AreRefusedWithTheirPlace) {
+  const CtcWfstCpu& decoder = prepared();
+  const auto refused = [&](const BiasRequest& request) -> std::string {
+    try {
+      decoder.compile_bias(request);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refused({{{"three", 2, "set.jsonl:3"}}, {}, ""}).find("set.jsonl:3: the graph has no"),
+            std::string::npos);
+  EXPECT_NE(refused({{{"one two", 2, "x"}}, {}, ""}).find("boost its words one by one"),
+            std::string::npos);
+  EXPECT_NE(refused({{{"one", std::nan(""), "x"}}, {}, ""}).find("finite"), std::string::npos);
+  EXPECT_NE(refused({{}, {"latin"}, "set.jsonl:4"}).find("set.jsonl:4"), std::string::npos);
+  EXPECT_EQ(refused({}), "");
+}
+
+TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
+  const WfstGraph graph = test::two_token_graph(Topology::compact);
+  std::ofstream(file(".boost")) << "A 2\nB 1\n";
+  WfstOptions o = options(graph);
+  o.boost = BoostOptions{file(".boost"), 2, 8, {{"B", 3, "x"}, {"AB", 0, "y"}}};
+  CtcWfstCpu decoder(o);
+  decoder.prepare(test::identity_model(2), {});
+  EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "B", "B", "AB"}));
+  const WordBoosting boosting(o.boost, graph);
+  EXPECT_EQ(boosting.costs(), (std::vector<float>{0, -4, -16, -6}));
+  o.boost->phrases = {{"unheard", 1, "list/0"}};
+  CtcWfstCpu unknown(o);
+  EXPECT_THROW(unknown.prepare(test::identity_model(2), {}), UserError);
 }
 
 TEST_F(CtcWfstCpuTest, WordsAreThoseThatTheFileRaisesWhateverTheScale) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
@@ -171,8 +172,12 @@ namespace {
 
 constexpr int64_t kFirstLinks = int64_t{1} << 20;
 
-int64_t bytes_of(const std::vector<float>& values) {
-  return static_cast<int64_t>(sizeof(float) * values.size());
+/// Returns a copy on the GPU, undefined if there are no values. Does not wait.
+template <class T>
+at::Tensor uploaded(const PassingMemory& memory, const std::vector<T>& values) {
+  if (values.empty()) return {};
+  return memory.upload(values.data(), static_cast<int64_t>(sizeof(T) * values.size()))
+      .view(c10::CppTypeToScalarType<T>::value);
 }
 
 constexpr int64_t kFirstEntries = 16, kFirstTokens = 4096;
@@ -200,11 +205,8 @@ void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
                                                  options_.nbest > 1});
     phased_->prepare();
   }
-  word_costs_.reset();
-  const WordBoosting boosting = load_boosting(options_, graph);
-  boosted_words_ = boosting.words;
-  if (!boosting.costs.empty())
-    word_costs_ = memory_->upload(boosting.costs.data(), bytes_of(boosting.costs)).view(at::kFloat);
+  boosting_ = WordBoosting(options_.boost, graph);
+  word_costs_ = uploaded(*memory_, boosting_.costs());
 }
 
 Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
@@ -219,7 +221,8 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   }
   const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   std::vector<std::vector<WfstPath>> lists;
-  const auto paths = search(lp, batch.lengths_host, {}, options_.nbest > 1 ? &lists : nullptr);
+  const auto paths =
+      search(lp, batch.lengths_host, batch.biases, options_.nbest > 1 ? &lists : nullptr);
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
   const ScopedRange trace_back(RangeName::decode_trace_back);
@@ -233,24 +236,41 @@ std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale);
       },
-      word_text(memory_->graph()));
+      word_text(memory_->graph()), boosting_);
+}
+
+/// Returns the numbers of a row with this bias, [W + 1] float32, undefined if no word is boosted.
+/// Does not wait.
+at::Tensor CtcWfst::row_word_costs(const CompiledBias& bias) const {
+  std::vector<int64_t> words;
+  std::vector<float> costs;
+  for (const auto& [word, cost] : word_costs_of(bias)) {
+    words.push_back(word);
+    costs.push_back(cost);
+  }
+  if (words.empty()) return word_costs_;
+  const at::Tensor table = word_costs_.defined()
+                               ? word_costs_.clone()
+                               : at::zeros({memory_->graph().words() + 1},
+                                           at::TensorOptions(at::kFloat).device(memory_->device()));
+  return table.index_copy_(0, uploaded(*memory_, words), uploaded(*memory_, costs));
 }
 
 std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                                      std::span<const std::vector<float>> word_costs,
+                                      const RowBiases& biases,
                                       std::vector<std::vector<WfstPath>>* lists) {
+  RTFX_CHECK(biases.empty() || biases.size() == lengths.size(), "biases of some rows alone");
   const GraphView& graph = memory_->graph().view();
   const int64_t count = lp.size(0), frames = lp.size(1);
   memory_->make_workspaces(count);
-  std::vector<at::Tensor> tables;  // one for each row, or one for all
-  for (const std::vector<float>& costs : word_costs)
-    tables.push_back(costs.empty() ? at::Tensor() : memory_->upload(costs.data(), bytes_of(costs)));
-  if (tables.empty()) tables.push_back(word_costs_);
+  std::map<const CompiledBias*, at::Tensor> tables = {{nullptr, word_costs_}};
+  for (const auto& bias : biases)
+    if (!tables.contains(bias.get())) tables.emplace(bias.get(), row_word_costs(*bias));
 
   const std::vector<size_t> order = longest_first(lengths);
   std::vector<PassingRow> rows;
   for (const size_t b : order) {
-    const at::Tensor& table = tables[tables.size() == 1 ? 0 : b];
+    const at::Tensor& table = tables.at(biases.empty() ? nullptr : biases[b].get());
     PassingRow row;
     row.lp = data_of<float>(lp) + static_cast<int64_t>(b) * frames * graph.columns;
     row.word_costs = table.defined() ? static_cast<const float*>(table.const_data_ptr()) : nullptr;
@@ -359,16 +379,21 @@ void GpuStreams::make_entries(int64_t entries, int64_t capacity) {
 int64_t GpuStreams::open(std::optional<std::vector<float>> word_costs) {
   const c10::cuda::CUDAGuard guard(memory_->device());
   if (free_entries_.empty()) make_entries(2 * store_state_.size(0), store_state_.size(1));
-  at::Tensor costs = word_costs_;
-  if (word_costs) {
-    costs = word_costs->empty()
-                ? at::Tensor()
-                : memory_->upload(word_costs->data(),
-                                  static_cast<int64_t>(sizeof(float) * word_costs->size()));
-  }
+  at::Tensor costs = on_device(word_costs);
   const int32_t entry = free_entries_.back();
   free_entries_.pop_back();
   return streams_.add({entry, std::move(costs), {}});
+}
+
+at::Tensor GpuStreams::on_device(const std::optional<std::vector<float>>& word_costs) const {
+  return word_costs ? uploaded(*memory_, *word_costs) : word_costs_;
+}
+
+void GpuStreams::set_word_costs(int64_t number, std::optional<std::vector<float>> word_costs) {
+  const c10::cuda::CUDAGuard guard(memory_->device());
+  Stream& stream = streams_.at(number);
+  stream.word_costs = on_device(word_costs);
+  if (!stream.has_frames) stream.history = {};  // The search begins anew.
 }
 
 void GpuStreams::close(int64_t stream) { free_entries_.push_back(streams_.remove(stream).entry); }
@@ -378,6 +403,7 @@ void GpuStreams::advance(std::span<const WfstPiece> pieces) {
   const std::vector<Stream*> streams = streams_.find_all(piece_streams(pieces));
   const auto frames = piece_frames(pieces, memory_->graph().view().columns, memory_->device());
   memory_->make_workspaces(static_cast<int64_t>(pieces.size()));
+  for (size_t i = 0; i < pieces.size(); ++i) streams[i]->has_frames |= frames[i] > 0;
   for (std::vector<size_t> open = longest_first(frames); !open.empty();)
     search(pieces, streams, open);
 }

@@ -121,6 +121,7 @@ class GpuStreams : public StreamSearch {
              at::Tensor word_costs);
 
   int64_t open(std::optional<std::vector<float>> word_costs) override;
+  void set_word_costs(int64_t stream, std::optional<std::vector<float>> word_costs) override;
   void advance(std::span<const WfstPiece> pieces) override;
   WfstPath partial(int64_t stream) override;
   WfstPath finish(int64_t stream) override;
@@ -131,7 +132,10 @@ class GpuStreams : public StreamSearch {
     int32_t entry;
     at::Tensor word_costs;
     PieceHistory history;
+    bool has_frames = false;
   };
+
+  at::Tensor on_device(const std::optional<std::vector<float>>& word_costs) const;
 
   void make_entries(int64_t entries, int64_t capacity);
   /// Returns the stream's history, which holds at least the start of the search.
@@ -168,16 +172,18 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
   /// kept_tokens is the sum over all frames, and workspaces is the number of utterances that were
   /// searched at once. Others: host_reads; with "replay" graph_captures.
   Counters counters() const override { return counters_; }
-  std::vector<std::string> boosted_words() const override { return boosted_words_; }
+  std::vector<std::string> boosted_words() const override { return boosting_.words(); }
+  std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
+    return boosting_.compile(request);
+  }
 
   /// Returns the best path of each row. lp [B, T', V+1] float32 holds scaled log-probabilities,
-  /// contiguous, on the GPU. `lengths` has the frames of each row. `word_costs` has the result of
-  /// word_costs() (wfst_options.h) for each row, which is empty if no word is boosted; without any,
-  /// the option "boost" applies to all rows. Unless `lists` is null, it gets the best paths of up
-  /// to options().nbest word sequences of each row, from a lattice that the host searches; this
-  /// waits once more for the GPU.
+  /// contiguous, on the GPU. `lengths` has the frames of each row, and `biases` is as in
+  /// EncodedBatch. Unless `lists` is null, it gets the best paths of up to options().nbest word
+  /// sequences of each row, from a lattice that the host searches; this waits once more for the
+  /// GPU.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                               std::span<const std::vector<float>> word_costs = {},
+                               const RowBiases& biases = {},
                                std::vector<std::vector<WfstPath>>* lists = nullptr);
 
   /// The streams share the graph and the memory of searches with the decoder, so that only one of
@@ -185,6 +191,7 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
+  at::Tensor row_word_costs(const CompiledBias& bias) const;
   PassingRun run(const PassingBatch& batch, const std::vector<PassingRow>& rows);
   std::vector<WfstPath> read_paths(const PassingRun& run, const std::vector<size_t>& order,
                                    const at::Tensor& arcs);
@@ -194,8 +201,8 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<PassingMemory> memory_;
   std::optional<PhasedSearch> phased_;  // unless one kernel drives the loop
-  at::Tensor word_costs_;               // [W + 1] float32, undefined without the option "boost"
-  std::vector<std::string> boosted_words_;
+  WordBoosting boosting_;
+  at::Tensor word_costs_;  // [W + 1] float32 of boosting_, undefined if no word is boosted
   HostReads reads_;
   Counters counters_;
 };

@@ -10,6 +10,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
+#include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/tensor_data.h"
@@ -297,7 +298,7 @@ Description CtcWfstCpu::describe() const {
 void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   graph_ = load_graph(options_, *model);
-  boosting_ = load_boosting(options_, *graph_);
+  boosting_ = WordBoosting(options_.boost, *graph_);
   model_ = with_blank_penalty(std::move(model), options_.blank_penalty);
   searches_.clear();
   for (int64_t i = 0; i < threads(); ++i)
@@ -320,84 +321,85 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
   std::vector<std::vector<WfstPath>> lists;
   std::vector<WfstPath> paths;
   if (options_.nbest > 1) {
-    lists = search_best(emissions.lp, batch.lengths_host);
+    lists = search_best(emissions.lp, batch.lengths_host, batch.biases);
     WfstPath none;
     none.alive = false;
     for (const auto& list : lists) paths.push_back(list.empty() ? none : list.front());
   } else {
-    paths = search(emissions.lp, batch.lengths_host);
+    paths = search(emissions.lp, batch.lengths_host, batch.biases);
   }
   counters_["host_reads"] = reads_.count();
   const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan, word_text(*graph_), lists);
 }
 
-std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                                         std::span<const std::vector<float>> word_costs) {
-  const float* emissions = data_of<float>(lp);
-  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
-  std::vector<WfstPath> paths(lengths.size());
+/// Calls search() for each row on the decoder's threads, and adds up the counts.
+void CtcWfstCpu::search_rows(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                             const RowBiases& biases, const RowSearch& search) {
+  RTFX_CHECK(biases.empty() || biases.size() == lengths.size(), "biases of some rows alone");
+  const auto* emissions = data_of<float>(lp);
+  const int64_t row = lp.size(1) * lp.size(2);
   std::vector<ViterbiCounts> counts(lengths.size());
   for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
-    ViterbiSearch& search = searches_[thread];
-    paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
-                          word_costs.empty() ? boosting_.costs : word_costs[b]);
-    counts[b] = search.counts();
+    std::vector<float> own;
+    const auto costs = boosting_.of_row(biases.empty() ? nullptr : biases[b].get(), own);
+    search(searches_[thread], b, emissions + static_cast<int64_t>(b) * row, costs);
+    counts[b] = searches_[thread].counts();
   });
-  count(counts);
-  return paths;
-}
-
-std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
-                                                           const std::vector<int64_t>& lengths) {
-  const float* emissions = data_of<float>(lp);
-  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
-  std::vector<std::vector<WfstPath>> lists(lengths.size());
-  std::vector<ViterbiCounts> counts(lengths.size());
-  for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
-    ViterbiSearch& search = searches_[thread];
-    lists[b] =
-        search.run_best(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
-                        boosting_.costs, options_.nbest, static_cast<float>(options_.lattice_beam));
-    counts[b] = search.counts();
-  });
-  count(counts);
-  return lists;
-}
-
-std::vector<WordLattice> CtcWfstCpu::lattices(const EncodedBatch& batch) {
-  reads_.reset();
-  const auto [lp, nan] = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
-  const float* emissions = data_of<float>(lp);
-  const bool* damaged = data_of<bool>(nan);
-  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
-  std::vector<WordLattice> found(batch.lengths_host.size());
-  for_each_utterance(batch.lengths_host, searches_.size(), [&](size_t thread, size_t b) {
-    if (damaged[b]) return;
-    found[b] = searches_[thread].run_lattice(
-        emissions + static_cast<int64_t>(b) * row, batch.lengths_host[b], columns, boosting_.costs,
-        static_cast<float>(options_.lattice_beam), options_.acoustic_scale);
-  });
-  return found;
-}
-
-void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
   counters_.clear();
-  for (const ViterbiCounts& c : rows) {
+  for (const ViterbiCounts& c : counts) {
     counters_["expanded_tokens"] += c.expanded_tokens;
     counters_["scanned_arcs"] += c.scanned_arcs;
     counters_["kept_tokens"] += c.kept_tokens;
   }
 }
 
+std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                         const RowBiases& biases) {
+  std::vector<WfstPath> paths(lengths.size());
+  search_rows(lp, lengths, biases,
+              [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
+                paths[b] = search.run(row, lengths[b], lp.size(2), word_costs);
+              });
+  return paths;
+}
+
+std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
+                                                           const std::vector<int64_t>& lengths,
+                                                           const RowBiases& biases) {
+  std::vector<std::vector<WfstPath>> lists(lengths.size());
+  search_rows(lp, lengths, biases,
+              [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
+                lists[b] = search.run_best(row, lengths[b], lp.size(2), word_costs, options_.nbest,
+                                           static_cast<float>(options_.lattice_beam));
+              });
+  return lists;
+}
+
+std::vector<WordLattice> CtcWfstCpu::lattices(const EncodedBatch& batch) {
+  reads_.reset();
+  const auto [lp, nan] = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
+  const bool* damaged = data_of<bool>(nan);
+  const int64_t columns = lp.size(2);
+  std::vector<WordLattice> found(batch.lengths_host.size());
+  search_rows(lp, batch.lengths_host, batch.biases,
+              [&](ViterbiSearch& search, size_t b, const float* row, auto word_costs) {
+                if (damaged[b]) return;
+                found[b] = search.run_lattice(row, batch.lengths_host[b], columns, word_costs,
+                                              static_cast<float>(options_.lattice_beam),
+                                              options_.acoustic_scale);
+              });
+  return found;
+}
+
 std::unique_ptr<Streams> CtcWfstCpu::streams(const StreamLimits&) {
   return std::make_unique<WfstStreams>(
       std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam), options_.max_active,
-                                   boosting_.costs, threads()),
+                                   boosting_.costs(), threads()),
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale).cpu();
       },
-      word_text(*graph_));
+      word_text(*graph_), boosting_);
 }
 
 CpuStreams::CpuStreams(WfstGraph graph, float beam, int64_t max_active,
@@ -413,11 +415,22 @@ int64_t CpuStreams::open(std::optional<std::vector<float>> word_costs) {
   return streams_.add(std::move(stream));
 }
 
+void CpuStreams::set_word_costs(int64_t number, std::optional<std::vector<float>> word_costs) {
+  Stream& stream = streams_.at(number);
+  stream.word_costs = word_costs ? std::move(*word_costs) : word_costs_;
+  if (stream.has_frames) {
+    stream.state.word_costs = stream.word_costs;
+  } else {
+    stream.state = searches_.front().start(stream.word_costs);
+  }
+}
+
 void CpuStreams::advance(std::span<const WfstPiece> pieces) {
   const std::vector<Stream*> streams = streams_.find_all(piece_streams(pieces));
   for_each_utterance(piece_frames(pieces, graph_.view().columns, at::kCPU), searches_.size(),
                      [&](size_t thread, size_t i) {
                        const at::Tensor& lp = pieces[i].lp;
+                       streams[i]->has_frames |= lp.size(0) > 0;
                        searches_[thread].advance(streams[i]->state, data_of<float>(lp), lp.size(0),
                                                  lp.size(1));
                      });

@@ -7,6 +7,8 @@
 //                                       + final cost of the end of pi
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -141,6 +143,7 @@ class CpuStreams : public StreamSearch {
              int64_t threads);
 
   int64_t open(std::optional<std::vector<float>> word_costs) override;
+  void set_word_costs(int64_t stream, std::optional<std::vector<float>> word_costs) override;
   void advance(std::span<const WfstPiece> pieces) override;
   WfstPath partial(int64_t stream) override;
   WfstPath finish(int64_t stream) override;
@@ -150,6 +153,7 @@ class CpuStreams : public StreamSearch {
   struct Stream {
     std::vector<float> word_costs;
     ViterbiState state;
+    bool has_frames = false;
   };
 
   WfstGraph graph_;
@@ -173,18 +177,21 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
   Hypotheses decode(const EncodedBatch& batch) override;
   /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. Others: host_reads.
   Counters counters() const override { return counters_; }
-  std::vector<std::string> boosted_words() const override { return boosting_.words; }
+  std::vector<std::string> boosted_words() const override { return boosting_.words(); }
+  std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
+    return boosting_.compile(request);
+  }
 
   /// Returns the best path of each row. lp [B, T', V+1] float32 holds scaled log-probabilities,
-  /// contiguous, on the CPU. `lengths` has the frames of each row. `word_costs` has the result of
-  /// word_costs() (wfst_options.h) for each row, which is empty if no word is boosted; without any,
-  /// the option "boost" applies to all rows.
+  /// contiguous, on the CPU. `lengths` has the frames of each row, and `biases` is as in
+  /// EncodedBatch.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
-                               std::span<const std::vector<float>> word_costs = {});
+                               const RowBiases& biases = {});
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
   /// Returns the best path of up to options().nbest word sequences of each row, search()'s first.
   std::vector<std::vector<WfstPath>> search_best(const at::Tensor& lp,
-                                                 const std::vector<int64_t>& lengths);
+                                                 const std::vector<int64_t>& lengths,
+                                                 const RowBiases& biases = {});
   std::vector<WordLattice> lattices(const EncodedBatch& batch) override;
   const WfstGraph& graph() const override { return *graph_; }
   /// Returns the value of the option "threads", or the number of LibTorch's threads if that is
@@ -192,7 +199,10 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
   int64_t threads() const;
 
  private:
-  void count(const std::vector<ViterbiCounts>& rows);
+  using RowSearch = std::function<void(ViterbiSearch& search, size_t row, const float* lp,
+                                       std::span<const float> word_costs)>;
+  void search_rows(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                   const RowBiases& biases, const RowSearch& search);
 
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;

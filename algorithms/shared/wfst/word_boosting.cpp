@@ -1,0 +1,194 @@
+#include "algorithms/shared/wfst/word_boosting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/printable.h"
+
+namespace rtfx {
+
+namespace {
+
+/// Unlike other files, the one of the boosts may be left out.
+OptionField<BoostOptions> file_option() {
+  auto field = option("path", &BoostOptions::path, "lines of a word and how much less it costs");
+  field.is_required = false;
+  field.default_text = "none";
+  field.get = [](const BoostOptions& o) {
+    return o.path.empty() ? nlohmann::json() : nlohmann::json(o.path.string());
+  };
+  return field;
+}
+
+OptionField<BoostOptions> phrases_option() {
+  return {"phrases",
+          "words beside those of the file; {\"phrase\": ..., \"weight\": 6} costs so much less",
+          "[a phrase, ...]",
+          [](BoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
+          [](const BoostOptions& o) { return to_json(o.phrases); }};
+}
+
+}  // namespace
+
+const OptionTable<BoostOptions>& boost_options() {
+  static const OptionTable<BoostOptions> table{{
+      file_option(),
+      phrases_option(),
+      option("scale", &BoostOptions::scale, "factor of all boosts; a list of values makes a sweep",
+             -1e6, 1e6),
+      option("weight", &BoostOptions::weight, "boost of a word of the list without a weight", 0,
+             1000),
+      option("utterances", &BoostOptions::utterances,
+             "phrases of single utterances (`boost` in a manifest) count too"),
+  }};
+  return table;
+}
+
+WordBoosts read_word_boosts(const std::filesystem::path& path) {
+  WordBoosts boosts;
+  TextLines lines(path);
+  std::string_view line;
+  while (lines.next(line)) {
+    constexpr std::string_view kSpace = " \t\r";
+    const size_t word = line.find_first_not_of(kSpace);
+    if (word == line.npos) continue;
+    line = line.substr(word, line.find_last_not_of(kSpace) + 1 - word);
+    // A tab ends the words; without one, the first space does.
+    const size_t tab = line.find_last_of('\t');
+    const size_t word_end = tab != line.npos ? line.find_last_not_of(kSpace, tab) + 1
+                                             : std::min(line.find_first_of(kSpace), line.size());
+    const size_t number = std::min(line.find_first_not_of(kSpace, word_end), line.size());
+    float boost = 0;
+    const auto [end, error] =
+        std::from_chars(line.data() + number, line.data() + line.size(), boost);
+    if (error != std::errc() || end != line.data() + line.size() || !std::isfinite(boost)) {
+      throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
+                      fmt::format("'{}' is no word and a number", line),
+                      "write a line such as `word 4.5` for each word");
+    }
+    boosts[std::string(line.substr(0, word_end))] = boost;
+  }
+  return boosts;
+}
+
+std::vector<float> word_costs(const WfstGraph& graph, const WordBoosts& boosts, int64_t* unknown) {
+  std::vector<float> costs(static_cast<size_t>(graph.words()) + 1);
+  int64_t known = 0;
+  for (int32_t id = 1; id <= graph.words(); ++id) {
+    const auto found = boosts.find(graph.word(id));
+    if (found == boosts.end()) continue;
+    costs[static_cast<size_t>(id)] = -found->second;
+    ++known;
+  }
+  if (unknown != nullptr) *unknown = static_cast<int64_t>(boosts.size()) - known;
+  return costs;
+}
+
+WordIndex::WordIndex(WfstGraph graph) : graph_(std::move(graph)) {
+  by_text_.resize(static_cast<size_t>(graph_->words()));
+  std::iota(by_text_.begin(), by_text_.end(), 1);
+  std::ranges::stable_sort(by_text_, {}, [this](int32_t id) { return graph_->word(id); });
+}
+
+std::span<const int32_t> WordIndex::find(std::string_view text) const {
+  if (!graph_) return {};
+  const auto found =
+      std::ranges::equal_range(by_text_, text, {}, [this](int32_t id) { return graph_->word(id); });
+  return {found.begin(), found.end()};
+}
+
+namespace {
+
+/// The bias of a row for a search over a graph.
+struct WordBias : CompiledBias {
+  std::vector<std::pair<int32_t, float>> word_costs;
+};
+
+}  // namespace
+
+const std::vector<std::pair<int32_t, float>>& word_costs_of(const CompiledBias& bias) {
+  return static_cast<const WordBias&>(bias).word_costs;
+}
+
+WordBoosting::WordBoosting(const std::optional<BoostOptions>& boost, const WfstGraph& graph)
+    : index_(graph), graph_words_(graph.words()) {
+  if (!boost) return;
+  options_ = *boost;
+  if (!boost->path.empty()) {
+    WordBoosts boosts = read_word_boosts(boost->path);
+    for (auto& [word, number] : boosts) {
+      if (number > 0) words_.push_back(word);
+      number *= static_cast<float>(boost->scale);
+    }
+    int64_t unknown = 0;
+    costs_ = word_costs(graph, boosts, &unknown);
+    if (unknown > 0) {
+      fmt::print(stderr, "rtfx: notice: {}: {} of {} words are not in the graph\n",
+                 printable(boost->path.string()), unknown, boosts.size());
+    }
+  }
+  std::map<int32_t, float> costs;
+  for (const Phrase& phrase : boost->phrases) {
+    add(phrase, costs);
+    words_.push_back(phrase.text);
+  }
+  if (costs.empty()) return;
+  costs_.resize(static_cast<size_t>(graph_words_) + 1);
+  for (const auto& [id, cost] : costs) costs_[static_cast<size_t>(id)] = cost;
+}
+
+/// Adds the words with the phrase's text. Of two boosts of a word, the larger one counts.
+void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& costs) const {
+  const double weight = phrase.weight != 0 ? phrase.weight : options_.weight;
+  const float cost = -(static_cast<float>(weight) * static_cast<float>(options_.scale));
+  if (!std::isfinite(cost)) {
+    throw UserError(phrase.where,
+                    fmt::format("the boost of '{}' is {} times {}", printable(phrase.text), weight,
+                                options_.scale),
+                    "give finite numbers");
+  }
+  const std::span<const int32_t> ids = index_.find(phrase.text);
+  if (ids.empty()) {
+    throw UserError(
+        phrase.where, fmt::format("the graph has no word '{}'", printable(phrase.text)),
+        phrase.text.find(' ') == phrase.text.npos
+            ? "add it to the decoder's option \"words\", or write it as the graph's lexicon does"
+            : "add the phrase to the decoder's option \"words\", or boost its words one by one");
+  }
+  for (const int32_t id : ids) {
+    const auto [entry, is_new] = costs.try_emplace(id, cost);
+    if (!is_new) entry->second = std::min(entry->second, cost);
+  }
+}
+
+std::shared_ptr<const CompiledBias> WordBoosting::compile(const BiasRequest& request) const {
+  if (!request.allowed.empty()) {
+    throw UserError(request.where, "a search with a word graph has no allowed characters",
+                    "leave out \"allowed\", or choose a decoder that has the option \"allowed\"");
+  }
+  auto bias = std::make_shared<WordBias>();
+  std::map<int32_t, float> costs;
+  for (const Phrase& phrase : request.phrases) {
+    add(phrase, costs);
+    bias->phrases.push_back(phrase.text);
+  }
+  bias->word_costs.assign(costs.begin(), costs.end());
+  return bias;
+}
+
+std::span<const float> WordBoosting::of_row(const CompiledBias* bias,
+                                            std::vector<float>& own) const {
+  if (bias == nullptr || word_costs_of(*bias).empty()) return costs_;
+  own = costs_;
+  own.resize(static_cast<size_t>(graph_words_) + 1);
+  for (const auto& [id, cost] : word_costs_of(*bias)) own[static_cast<size_t>(id)] = cost;
+  return own;
+}
+
+}  // namespace rtfx
