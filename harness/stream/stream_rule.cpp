@@ -8,8 +8,8 @@
 #include "harness/config/plan.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/workspace.h"
-#include "harness/stream/stream.h"
 #include "harness/stream/stream_load.h"
+#include "harness/stream/stream_results.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {

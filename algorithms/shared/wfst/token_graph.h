@@ -47,8 +47,8 @@ struct GraphStates {
 class TokenGraph {
  public:
   /// `where` names the graph in errors. Throws UserError if no arc reads a token or nothing follows
-  /// the start. Throws it, too, if a state has more than 64 arcs of one token or more than 256 states that follow it without a token, as a
-  /// graph that was not determinised has.
+  /// the start. Throws it, too, if a state has more than 64 arcs of one token or more than 256
+  /// states that follow it without a token, as a graph that was not determinised has.
   TokenGraph(WfstGraph graph, int64_t max_states, at::Device device, const std::string& where);
 
   /// Returns the sets of `rows` texts at their start.
