@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_wrapper.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 
@@ -136,35 +136,27 @@ class StreamsByRisk : public Streams {
   std::shared_ptr<const MinimumBayesRisk> risk_;
 };
 
-class DecoderByRisk : public Decoder {
+class DecoderByRisk : public DecoderWrapper {
  public:
   DecoderByRisk(std::unique_ptr<Decoder> decoder, MbrOptions options)
-      : decoder_(std::move(decoder)), options_(std::move(options)) {}
+      : DecoderWrapper(std::move(decoder)), options_(std::move(options)) {}
 
-  Description describe() const override { return decoder_->describe(); }
-  nlohmann::json options() const override { return decoder_->options(); }
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     risk_ = std::make_shared<const MinimumBayesRisk>(options_, model->tokenizer);
-    decoder_->prepare(std::move(model), limits);
+    DecoderWrapper::prepare(std::move(model), limits);
   }
   Hypotheses decode(const EncodedBatch& batch) override {
-    Hypotheses result = decoder_->decode(batch);
+    Hypotheses result = DecoderWrapper::decode(batch);
     result.risk = risk_;
     return result;
   }
-  Counters counters() const override { return decoder_->counters(); }
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override {
-    auto streams = decoder_->streams(limits);
+    auto streams = DecoderWrapper::streams(limits);
     return streams == nullptr ? nullptr
                               : std::make_unique<StreamsByRisk>(std::move(streams), risk_);
   }
-  std::vector<std::string> boosted_words() const override { return decoder_->boosted_words(); }
-  std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
-    return decoder_->compile_bias(request);
-  }
 
  private:
-  std::unique_ptr<Decoder> decoder_;
   MbrOptions options_;
   std::shared_ptr<const MinimumBayesRisk> risk_;
 };

@@ -57,7 +57,7 @@ class Row:
     seconds: dict = field(default_factory=dict)  # mean of the rounds, by batch size
     rounds: dict = field(default_factory=dict)  # seconds of each round, by batch size
     core: dict = field(default_factory=dict)  # the algorithm alone
-    wers: list = field(default_factory=list)
+    wers: dict = field(default_factory=dict)  # in percent, by batch size
     marks: dict = field(default_factory=dict)  # by batch size
     id: str = ""  # the decoder's id, for a rival's decoder in a journal of rtfx
     audio: dict = field(default_factory=dict)  # seconds of decoded audio, by batch size
@@ -79,7 +79,7 @@ class Row:
         speed = {b: self.audio[b] / s if rtfx else 1e3 * s for b, s in self.seconds.items()}
         digits = 0 if rtfx else 1
         times = [f"{speed[b]:.{digits}f}" if b in speed else "–" for b in batches]
-        return [markdown(self.name), *times, span(self.wers), self.remark(), markdown(self.how)]
+        return [markdown(self.name), *times, span(self.wers.values()), self.remark(), markdown(self.how)]
 
     def remark(self):
         if not self.ours and not self.id:
@@ -187,7 +187,7 @@ def rows_of(journals, wanted, rtfx=False):
                 raise SystemExit(f"{case.name}: another set has the same decoder and batch size; leave --rtfx out")
             add_times(row, case, batch)
             row.audio[batch] = case.last["dataset"]["audio_seconds"]
-            row.wers.append(100 * case.rounds[0]["wer"]["wer"])
+            row.wers[batch] = 100 * case.rounds[0]["wer"]["wer"]
             row.marks[batch] = [*([case.grade] if row.id and case.grade else []), *marks_of(case, cv_max)]
     return tables
 
@@ -204,7 +204,7 @@ def add_rival(tables, records, rival):
         row.seconds[record["batch"]] = record["decode_s"]
         if record.get("core_s"):
             row.core[record["batch"]] = record["core_s"]
-        row.wers.append(record["wer"])
+        row.wers[record["batch"]] = record["wer"]
 
 
 def best(rows, batch, times):

@@ -1,19 +1,23 @@
-"""Writes the tables of the journals in reports/h200/rivals: rival_reports.py [FOLDER [PAGE...]]
+"""Writes the tables of the journals in reports/h200/rivals and reports/h100/searches: rival_reports.py [FOLDER [PAGE...]]
 
-Each journal has a table NAME.md beside it. A page holds tables that compare pairs of decoders, between
-`<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs with these
-decoders. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. Missing journals are left out.
+Each journal of FOLDER that compares with a rival has a table NAME.md beside it. A page holds tables that compare pairs of
+decoders, between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs
+with these decoders. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. `<!-- searches -->`
+holds speeds and ratios of rnnt_1 and rnnt_32_128, and `<!-- beams -->` speeds of several journals. Tables of missing
+journals stay as they are.
 """
 
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import mean, stdev
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from intervals import paired_ratio  # noqa: E402
+from intervals import paired_ratio, student_t95  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import core, is_rival, rows_of, seconds, span  # noqa: E402
@@ -56,7 +60,7 @@ JOURNALS = {
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The first
 factor compares whole calls, from encoder frames to hypotheses on the host. The factor in round brackets leaves out the making of
 Python objects, where its time is known. Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
-search from the rival's. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+search from the rival's. WER spans all batch sizes. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
 
 
 def whole_calls(ours, theirs, batch):
@@ -67,8 +71,9 @@ def whole_calls(ours, theirs, batch):
     return ratio, f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else ""
 
 
-def marks(ours, theirs, batch):
-    shown = [m for row in (ours, theirs) for m in row.marks[batch] if m in ("NOISY", "NONDETERMINISTIC") or m.startswith("suspect")]
+def warnings(batch, *rows):
+    """Returns the marks of these rows that make a time doubtful, each once."""
+    shown = [m for row in rows for m in row.marks[batch] if m in ("NOISY", "NONDETERMINISTIC") or m.startswith("suspect")]
     return list(dict.fromkeys(shown))
 
 
@@ -79,7 +84,14 @@ def cell(ours, theirs, batch):
     text = "".join(whole_calls(ours, theirs, batch))
     if batch in core(theirs):
         text += f" ({core(theirs)[batch] / core(ours)[batch]:.3g}x)"
-    return ", ".join([text, *marks(ours, theirs, batch)])
+    return ", ".join([text, *warnings(batch, ours, theirs)])
+
+
+def rival_versions(journal):
+    versions = {f"{name} {version}" for case in journal.cases if is_rival(case)
+                for name, version in case.last["decoder"]["options"]["versions"].items()
+                if name not in ("python", "torch", "graph_mode")}  # fmt: skip
+    return ", ".join(sorted(versions))
 
 
 def brief(journal, title, pairs):
@@ -89,16 +101,13 @@ def brief(journal, title, pairs):
     audio = {batch: round(seconds) for row in rows for batch, seconds in row.audio.items()}
     batches = sorted(audio)
     about = journal.provenance
-    versions = {f"{name} {version}" for case in journal.cases if is_rival(case)
-                for name, version in case.last["decoder"]["options"]["versions"].items()
-                if name not in ("python", "torch", "graph_mode")}  # fmt: skip
     sets = {s: [str(b) for b in batches if audio[b] == s] for s in audio.values()}
     yield CAPTION.format(
         title=title,
         rounds=about["config"]["protocol"]["measured_rounds"],
         audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()),
         device=markdown(about["device"]["name"]),
-        versions=", ".join(sorted(versions)),
+        versions=rival_versions(journal),
         revision=about["rtfx"]["revision"][:12],
         date=about["started"][:10],
     )
@@ -110,7 +119,7 @@ def brief(journal, title, pairs):
         for label, ours, theirs in pairs:
             if ours in by_id and theirs in by_id:
                 cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
-                words = f"{span(by_id[ours].wers)} : {span(by_id[theirs].wers)}"
+                words = f"{span(by_id[ours].wers.values())} : {span(by_id[theirs].wers.values())}"
                 yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |"
 
 
@@ -127,7 +136,7 @@ HEADLINE = [
     ("greedy search", "fused_persistent", "nemo_label_looping_graphs"),
     ("beam search, beam 4", "alsd_pp4_fused", "nemo_malsd_batch4_graphs"),
 ]
-HEADLINE_MODEL, HEADLINE_BATCHES = "standin-rnnt", (1, 32, 128)
+HEADLINE_MODEL, HEADLINE_BATCHES, HEADLINE_WER = "standin-rnnt", (1, 32, 128), 32
 
 
 def headline(journal):
@@ -135,15 +144,16 @@ def headline(journal):
     tables = rows_of([journal], lambda case: case.model == HEADLINE_MODEL, rtfx=True)
     ((_, dtype, _), model_rows), = tables.items()
     by_id = {row.id or row.name: row for row in model_rows.values()}
-    yield f"| | {' | '.join(f'batch {batch}' for batch in HEADLINE_BATCHES)} |"
-    yield "|---|" + "--:|" * len(HEADLINE_BATCHES)
+    yield f"| | {' | '.join(f'batch {batch}' for batch in HEADLINE_BATCHES)} | WER %, rtfx : NeMo, batch {HEADLINE_WER} |"
+    yield "|---|" + "--:|" * (len(HEADLINE_BATCHES) + 1)
     for label, ours, theirs in HEADLINE:
         cells = []
         for batch in HEADLINE_BATCHES:
             pair = by_id[ours], by_id[theirs], batch
             ratio, interval = whole_calls(*pair)
-            cells.append(" ".join([f"**{ratio}**{interval}", *marks(*pair)]))
-        yield f"| {label} | {' | '.join(cells)} |"
+            cells.append(" ".join([f"**{ratio}**{interval}", *warnings(batch, *pair[:2])]))
+        words = " : ".join(f"{by_id[decoder].wers[HEADLINE_WER]:.2f}" for decoder in (ours, theirs))
+        yield f"| {label} | {' | '.join(cells)} | {words} |"
     about = journal.provenance
     yield ""
     yield (
@@ -152,6 +162,114 @@ def headline(journal):
         f"{audio_of(by_id['fused_persistent'])}\nSquare brackets: 95 % interval over "
         f"{about['config']['protocol']['measured_rounds']} rounds. NOISY: rounds differ by more than 5 %."
     )
+
+
+LM2, LM1 = "language model of weight 0.2", "language model of weight 0.1"
+SEARCHES = [
+    ("`fused_looping`", "fused_looping"),
+    ("`fused_looping`, `blank_penalty` 1", "fused_penalty1"),
+    (f"`fused_looping`, {LM2}", "fused_lm"),
+    ("`label_looping`, one graph", "label_looping_graph"),
+    (f"`label_looping`, one graph, {LM2}", "label_looping_graph_lm"),
+    ("NeMo's greedy search, graphs", "nemo_greedy"),
+    (f"NeMo's greedy search, graphs, {LM2}", "nemo_greedy_lm"),
+    ("`modified_beam_search`, beam 4", "mbs4"),
+    (f"`modified_beam_search`, beam 4, {LM1}", "mbs4_lm"),
+    ("`alsd_pp`, beam 4", "alsd_pp4"),
+    ("`alsd_pp`, beam 4, `mbr` over 4 texts", "alsd_pp4_mbr"),
+    (f"`alsd_pp`, beam 4, {LM1}", "alsd_pp4_lm"),
+    ("NeMo's `malsd_batch`, beam 4", "nemo_malsd4"),
+    (f"NeMo's `malsd_batch`, beam 4, {LM1}", "nemo_malsd4_lm"),
+]
+SEARCH_RATIOS = [
+    ("`fused_looping` : NeMo's greedy search", "fused_looping", "nemo_greedy"),
+    ("`fused_looping` : NeMo's greedy search, both with the language model", "fused_lm", "nemo_greedy_lm"),
+    ("`alsd_pp` : NeMo's `malsd_batch`", "alsd_pp4", "nemo_malsd4"),
+    ("`alsd_pp` : NeMo's `malsd_batch`, both with the language model", "alsd_pp4_lm", "nemo_malsd4_lm"),
+    ("`modified_beam_search` : `alsd_pp`", "mbs4", "alsd_pp4"),
+    ("`fused_looping` with the language model : without", "fused_lm", "fused_looping"),
+    ("`label_looping` with the language model : without", "label_looping_graph_lm", "label_looping_graph"),
+    ("`modified_beam_search` with the language model : without", "mbs4_lm", "mbs4"),
+    ("`alsd_pp` with the language model : without", "alsd_pp4_lm", "alsd_pp4"),
+    ("`fused_looping` with `blank_penalty` 1 : without", "fused_penalty1", "fused_looping"),
+    ("`alsd_pp` with `mbr` : without", "alsd_pp4_mbr", "alsd_pp4"),
+]
+SEARCH_JOURNALS = ("rnnt_1", "rnnt_32_128")
+WHOLE_CALLS = """Each cell has seconds of audio per second of whole calls, from encoder frames to hypotheses on the host. ± is half of
+the 95 % interval over the rounds."""
+BEAMS = [
+    ("RNN-T greedy, fused", "nemo3_beam", "standin-rnnt", "fused_persistent"),
+    ("RNN-T ALSD++, beam 4, fused", "nemo3_beam", "standin-rnnt", "alsd_pp4_fused"),
+    ("RNN-T AES++, beam 8, fused", "nemo3_beam", "standin-rnnt", "aes_pp8_fused"),
+    ("TDT greedy, fused", "nemo3_beam", "standin-tdt", "fused_persistent"),
+    ("TDT ALSD++, beam 4, fused", "nemo3_beam", "standin-tdt", "alsd_pp4_fused"),
+    ("TDT AES++, beam 8, fused", "nemo3_beam", "standin-tdt", "aes_pp8_fused"),
+    ("CTC greedy", "nemo3_beam", "standin-rnnt", "ctc_greedy"),
+    ("CTC greedy", "riva_online", "standin-rnnt", "ctc_greedy"),
+    ("CTC over a graph with a word 3-gram, beam 17", "riva_online", "standin-rnnt", "ctc_wfst17"),
+    ("RNN-T greedy, one CUDA graph", "nemo3_lm", "standin-rnnt", "label_looping_graph"),
+    ("RNN-T greedy, one CUDA graph, with a token n-gram", "nemo3_lm", "standin-rnnt", "label_looping_graph_lm"),
+    ("RNN-T ALSD++, beam 4, fused, with the n-gram", "nemo3_lm", "standin-rnnt", "alsd_pp4_fused_lm"),
+    ("CTC greedy", "nemo3_lm", "standin-rnnt", "ctc_greedy"),
+    ("CTC beam 8, fused, with the n-gram", "nemo3_lm", "standin-rnnt", "ctc_beam8_fused_lm"),
+]
+BEAM_JOURNALS, BEAM_BATCH = ("nemo3_beam", "nemo3_lm", "riva_online"), 32
+
+
+def speed(row, batch):
+    """Returns audio over the mean time of a whole call, half of its 95 % interval, and warning marks."""
+    times = row.rounds[batch]
+    figure = row.audio[batch] / mean(times)
+    half = figure * student_t95(len(times) - 1) * stdev(times) / mean(times) / math.sqrt(len(times))
+    return " ".join([f"{figure:,.0f} ± {half:,.0f}", *warnings(batch, row)])
+
+
+def searches(*journals):
+    """Yields the speeds of one model's searches at each batch size, and ratios of pairs of them."""
+    (((model, dtype, _), rows),) = rows_of(journals, lambda case: True, rtfx=True).items()
+    by_id = {row.id or row.name: row for row in rows.values()}
+    batches = sorted(by_id["fused_looping"].seconds)
+    yield f"{WHOLE_CALLS} {markdown(model)} has 1,024 tokens and runs in {dtype}, beside {rival_versions(journals[0])}."
+    for journal in journals:
+        about = journal.provenance
+        (data,), (checkpoint,), device = about["datasets"], about["models"], about["device"]
+        held = " and ".join(str(batch) for batch in about["config"]["batch_sizes"])
+        yield (f"Batch {held}: {data['utterances']:,} utterances ({data['audio_seconds']:,.0f} s), "
+               f"{about['config']['protocol']['measured_rounds']} rounds, {markdown(device['name'])} ({device['uuid'][:12]}), "
+               f"rtfx {about['rtfx']['revision'][:12]}, checkpoint {checkpoint['sha256'][:8]}, {about['started'][:10]}.")  # fmt: skip
+    columns = " | ".join(f"batch {batch}" for batch in batches)
+    yield f"\n| search | {columns} | {' | '.join(f'WER %, batch {batch}' for batch in batches)} |"
+    yield "|---|" + "--:|" * 2 * len(batches)
+    for label, decoder in SEARCHES:
+        row = by_id[decoder]
+        words = [f"{row.wers[batch]:.2f}" for batch in batches]
+        yield f"| {label} | {' | '.join([*(speed(row, batch) for batch in batches), *words])} |"
+    yield """
+Each factor says how many times as fast the search before the colon is, in whole calls. Square brackets hold the 95 % interval.
+The factor in round brackets leaves out rtfx's copies to the host, and the making of NeMo's Python objects.
+"""
+    yield f"| | {columns} |"
+    yield "|---|" + "--:|" * len(batches)
+    for label, ours, theirs in SEARCH_RATIOS:
+        yield f"| {label} | {' | '.join(cell(by_id[ours], by_id[theirs], batch) for batch in batches)} |"
+
+
+def beams(*journals):
+    """Yields word errors and speeds of searches from several journals, at one batch size."""
+    held = dict(zip(BEAM_JOURNALS, journals, strict=True))
+    sets = {}
+    rows = []
+    for label, name, model, decoder in BEAMS:
+        (case,) = [c for c in held[name].cases if (c.model, c.decoder, c.batch) == (model, decoder, str(BEAM_BATCH))]
+        ((row,),) = [found.values() for found in rows_of([held[name]], lambda c: c is case, rtfx=True).values()]
+        sets[case.dataset] = case.last
+        rows.append(f"| {label} | {name} | {markdown(case.dataset)} | {row.wers[BEAM_BATCH]:.2f} | {speed(row, BEAM_BATCH)} |")
+    sizes = [f"`{name}` has {last['dataset']['utterances']} utterances ({last['dataset']['audio_seconds']:,.0f} s, "
+             f"{last['wer']['reference_words']:,} words)" for name, last in sets.items()]  # fmt: skip
+    yield f"{WHOLE_CALLS} {', and '.join(sizes)}."
+    yield f"\n| search, batch {BEAM_BATCH}, bf16 | journal | set | WER % | RTFx of whole calls |"
+    yield "|---|---|---|--:|--:|"
+    yield from rows
 
 
 def full(path):
@@ -203,26 +321,35 @@ def verdicts(journal):
     return "\n".join(["", *lines, ""])
 
 
+def rewrite(pages, mark, lines):
+    """Writes the lines that lines(options of the mark) yields between `<!-- MARK -->` and its end, on each page."""
+    block = re.compile(rf"(<!-- {mark} -->).*?(<!-- /{mark.split(':')[0]} -->)", re.DOTALL)
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        filled = block.sub(lambda found: "\n".join([found[1], *lines(*found.groups()[1:-1]), found[found.re.groups]]), text)
+        page.write_text(filled, encoding="utf-8")
+
+
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
+    folders = [Path(sys.argv[1])] if len(sys.argv) > 1 else [ROOT / "reports/h200/rivals", ROOT / "reports/h100/searches"]
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / page for page in ("README.md", "reports/notes/rivals.md", "reports/README.md")]
+    names = dict.fromkeys([*JOURNALS, *BEAM_JOURNALS, *SEARCH_JOURNALS])
+    paths = [plain_or_gzip(folder / f"{name}.jsonl") for folder in folders for name in names]
+    journals = {journal_name(path): read_journal(path) for path in paths if path.exists()}
     for name, (title, pairs) in JOURNALS.items():
-        path = plain_or_gzip(folder / f"{name}.jsonl")
-        if not path.exists():
+        if name not in journals:
             continue
-        journal = read_journal(path)
-        path.with_name(f"{journal_name(path)}.md").write_text(full(path) + verdicts(journal), encoding="utf-8")
-        block = re.compile(rf"(<!-- rivals:{name}(?: ours=([\w,]+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
+        journal = journals[name]
+        journal.path.with_name(f"{name}.md").write_text(full(journal.path) + verdicts(journal), encoding="utf-8")
 
-        def filled(found):
-            wanted = [pair for pair in pairs if found[2] is None or pair[1] in found[2].split(",")]
-            return "\n".join([found[1], *brief(journal, title, wanted), found[3]])
+        def compared(ours):
+            return brief(journal, title, [pair for pair in pairs if ours is None or pair[1] in ours.split(",")])
 
-        small = re.compile(rf"(<!-- headline:{name} -->).*?(<!-- /headline -->)", re.DOTALL)
-        for page in pages:
-            text = block.sub(filled, page.read_text(encoding="utf-8"))
-            text = small.sub(lambda found: "\n".join([found[1], *headline(journal), found[2]]), text)
-            page.write_text(text, encoding="utf-8")
+        rewrite(pages, rf"rivals:{name}(?: ours=([\w,]+))?", compared)
+        rewrite(pages, f"headline:{name}", lambda: headline(journal))
+    for mark, table, needed in (("searches", searches, SEARCH_JOURNALS), ("beams", beams, BEAM_JOURNALS)):
+        if all(name in journals for name in needed):
+            rewrite(pages, mark, lambda: table(*(journals[name] for name in needed)))
 
 
 if __name__ == "__main__":

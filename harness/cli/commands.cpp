@@ -103,7 +103,8 @@ struct Program {
   }
 
   void add_graph() {
-    auto* group = app.add_subcommand("graph", "decoding graphs for the decoders ctc_wfst*");
+    auto* group = app.add_subcommand(
+        "graph", "decoding graphs for the decoders ctc_wfst* and transducer_wfst");
     group->require_subcommand(1);
     auto* build = group->add_subcommand(
         "build", "from a tokenizer, a lexicon and a language model over words");
@@ -113,12 +114,13 @@ struct Program {
     build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")
         ->required()
         ->type_name("FILE");
-    build->add_option("--topology", graph.topology, "compact or normal");
+    build->add_option("--topology", graph.topology,
+                      "of CTC: compact or normal; for transducers: tokens");
     build->add_flag("--drop-unspelled", graph.drop_unspelled,
                     "leave out words with pieces that the tokenizer lacks");
     build->callback([this] { code = build_graph_file(graph); });
 
-    auto* imported = group->add_subcommand("import", "a TLG of OpenFst, Kaldi or k2");
+    auto* imported = group->add_subcommand("import", "a TLG or LG of OpenFst, Kaldi or k2");
     imported->add_option("--openfst", graph.openfst, "the graph, binary or text; may be gzip")
         ->required();
     imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
@@ -126,9 +128,9 @@ struct Program {
     imported
         ->add_option(
             "--blank", graph.blank,
-            "its input label of blank: last (tokens + 1) or first (1, as EESEN and k2 have "
-            "it); without, the graph must show that it is the last")
-        ->check(CLI::IsMember({"last", "first"}));
+            "its input label of blank: last (tokens + 1), first (1, as EESEN and k2 have it), "
+            "or none in an LG; without, the graph must show that it is the last")
+        ->check(CLI::IsMember({"last", "first", "none"}));
     imported->callback([this] { code = import_graph_file(graph); });
 
     for (CLI::App* command : {build, imported}) {

@@ -81,8 +81,11 @@ int build_graph_file(const GraphOptions& options) {
 
 int import_graph_file(const GraphOptions& options) {
   std::optional<BlankLabel> blank;
-  if (!options.blank.empty())
-    blank = options.blank == "first" ? BlankLabel::first : BlankLabel::last;
+  if (!options.blank.empty()) {
+    blank = options.blank == "first"  ? BlankLabel::first
+            : options.blank == "none" ? BlankLabel::none
+                                      : BlankLabel::last;
+  }
   const WfstGraph graph =
       import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words, blank);
   graph.write(options.output);

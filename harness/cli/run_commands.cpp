@@ -175,6 +175,7 @@ void add_stream(CLI::App& app, int& code) {
     JournalMode mode;
     ListenOptions live;
     std::vector<double> buffer;
+    std::string trial;
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
@@ -215,7 +216,13 @@ void add_stream(CLI::App& app, int& code) {
       "seconds of speech without a word after which the stream starts over; 0: never")
       ->check(between(0.0, kMostWordlessSeconds));
   command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
+  // Hidden: a run with `stream.rule` gives it to its child processes.
+  command->add_option("--child", args->trial)->group("");
   command->callback([args, &code] {
+    if (!args->trial.empty()) {
+      code = rtfx::stream(args->config.load(), Journal::Mode::child, StreamTrial::of(args->trial));
+      return;
+    }
     if (args->live.model.empty()) {
       if (args->config.file.empty())
         throw UserError("rtfx stream", "wants a configuration, or --model and audio",

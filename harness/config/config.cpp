@@ -315,9 +315,45 @@ void require_sizes(const Config& config, const std::string& command) {
                   "give a number, as --set batch_sizes=16");
 }
 
+const OptionTable<StreamRule>& StreamRule::table() {
+  constexpr double kLongest = 1e6;
+  static const OptionTable<StreamRule> keys{
+      {option("late", &StreamRule::late,
+              "share of the requests that may begin a period or more after they arrived", 0, 1),
+       option("final_ms", &StreamRule::final_ms,
+              "from the arrival of an utterance's last audio to its last result", 0, kLongest),
+       option("of_finals", &StreamRule::of_finals, "the percentile of these times",
+              {"p50", "p95", "p99"}),
+       option("seconds", &StreamRule::seconds, "of a trial", 0.1, kLongest),
+       option("confirm_seconds", &StreamRule::confirm_seconds,
+              "of the trial that confirms a number", 0.1, kLongest),
+       option("growth", &StreamRule::growth, "from a number that is kept to the next one", 1.01,
+              100),
+       option("wer", &StreamRule::wer,
+              "by how much the word error rate of the streams may be higher than that of whole "
+              "utterances, as a share of it",
+              0, 100)},
+      "key"};
+  return keys;
+}
+
 const OptionTable<StreamSettings>& stream_keys() {
   constexpr int64_t kMost = 1 << 20;
   constexpr double kLongest = 1e6;
+  static auto rule = option(
+      "rule", &StreamSettings::rule,
+      "the most streams are looked for, from the first of `streams` on, that keep this rule; each "
+      "trial has a process of its own",
+      StreamRule::table());
+  rule.allowed = "null | \"c120\" | an object";
+  rule.set = [](StreamSettings& s, const JsonView& v) {
+    if (v.value().is_string()) {
+      v.choice({"c120"});
+      s.rule.emplace();
+    } else {
+      s.rule = StreamRule::table().fill(v);
+    }
+  };
   static const OptionTable<StreamSettings> keys{
       {list_option("streams", &StreamSettings::streams, "numbers of streams at a time, a case each",
                    JsonView::range_text(int64_t{1}, kMost),
@@ -329,8 +365,14 @@ const OptionTable<StreamSettings>& stream_keys() {
               kLongest)
            .by_default("the period"),
        option("arrivals", &StreamSettings::arrivals,
-              "how requests come; `poisson`: at random, once in a period on the average",
-              {"constant", "poisson"}),
+              "when requests come; `constant`: each stream begins within the first period; "
+              "`staggered`: within stagger_seconds; `lockstep`: all at the same times; `poisson`: "
+              "at random, once in a period on the average",
+              {"constant", "staggered", "lockstep", "poisson"}),
+       option("stagger_seconds", &StreamSettings::stagger_seconds,
+              "in which `staggered` streams begin", 0, kLongest),
+       option("start", &StreamSettings::start, "of each stream within its first utterance",
+              {"beginning", "random"}),
        option("max_batch", &StreamSettings::max_batch, "a batch begins with so many requests,", 1,
               kMost),
        option("max_wait_ms", &StreamSettings::max_wait_ms,
@@ -339,6 +381,9 @@ const OptionTable<StreamSettings>& stream_keys() {
        option("discard", &StreamSettings::discard,
               "share of these seconds, from the start, that is not measured", 0, 0.9),
        option("partial", &StreamSettings::partial, "with the text so far after every request"),
+       option("quality", &StreamSettings::quality,
+              "streams the whole dataset too, and compares its word errors with those of whole "
+              "utterances"),
        option("scope", &StreamSettings::scope,
               "what a request costs: the search of frames that are there, or all from samples on",
               {"search", "speech"}),
@@ -349,13 +394,25 @@ const OptionTable<StreamSettings>& stream_keys() {
            "slo_ms", &StreamSettings::slo_ms,
            "not 0: the most streams are looked for, from the first of `streams` on, of which the "
            "99th percentile of latencies is within it",
-           0, kLongest)},
+           0, kLongest),
+       rule},
       "key"};
   return keys;
 }
 
 StreamSettings read_stream_settings(const JsonView& view) {
   StreamSettings o = stream_keys().fill(view);
+  if (o.rule) {
+    if (o.slo_ms > 0) {
+      throw UserError(view.where() + "/rule", "stands beside slo_ms",
+                      "give one limit: the rule, or slo_ms");
+    }
+    // A rule also says how a trial is made. The file may say something else.
+    if (!view.find("arrivals")) o.arrivals = "staggered";
+    if (!view.find("start")) o.start = "random";
+    if (!view.find("discard")) o.discard = 0;
+    o.seconds = o.rule->seconds;
+  }
   std::set<int64_t> seen;
   for (const int64_t count : o.streams) {
     if (!seen.insert(count).second) {

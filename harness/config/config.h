@@ -37,19 +37,37 @@ struct TuneSpec {
 
 // The key "stream" of a configuration: what `rtfx stream` simulates.
 
+/// A rule by which the most streams that a server sustains are looked for. A trial is kept where
+/// requests begin in time and utterances end in time. The defaults are those of "c120".
+struct StreamRule {
+  double late = 0.001;            // share of the requests that may begin a period or more too late
+  double final_ms = 1000;         // latency of the request that ends an utterance,
+  std::string of_finals = "p95";  // this percentile of it
+  double seconds = 60;            // of a trial
+  double confirm_seconds = 120;   // of the trial that confirms the number
+  double growth = 1.25;           // from a number that is kept to the next one
+  double wer = 0.02;  // by which the word error rate of the streams may be higher, relative
+
+  static const OptionTable<StreamRule>& table();
+};
+
 struct StreamSettings {
   std::vector<int64_t> streams = {1, 16, 64, 256};  // at a time; a case each
   double period_ms = 400;             // between the requests of a stream, so much new audio each
   double chunk_ms = 400;              // audio in a request; beyond the period: right context
-  std::string arrivals = "constant";  // or "poisson"
+  std::string arrivals = "constant";  // make_load()
+  double stagger_seconds = 10;        // in which staggered streams begin
+  std::string start = "beginning";    // of the first utterance of each stream, or "random"
   int64_t max_batch = 256;            // requests
   double max_wait_ms = 2;             // how long the oldest request waits for others
   double seconds = 30;                // how long requests arrive
   double discard = 0.1;          // share of these seconds, from the start, that is not measured
   bool partial = true;           // with the text so far after every request
+  bool quality = false;          // compares the words with those of whole utterances
   std::string scope = "search";  // or "speech": from samples to tokens
   std::vector<double> buffer = {2, 10, 2};  // seconds, as BufferSeconds: models without caches
   double slo_ms = 0;  // 99th percentile of latency that a number of streams must keep; 0: none
+  std::optional<StreamRule> rule;
 };
 
 const OptionTable<StreamSettings>& stream_keys();

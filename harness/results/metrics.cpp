@@ -19,8 +19,8 @@ using Value = std::optional<double>;
 Value number(const Nullable<Number>& value) { return value ? Value(*value) : std::nullopt; }
 
 template <class T>
-Value number(const Optional<std::optional<T>>& value) {
-  const T* there = known(value);
+Value number(const Optional<T>& value) {
+  const auto* there = known(value);
   return there == nullptr ? std::nullopt : Value(*there);
 }
 
@@ -378,7 +378,9 @@ const std::vector<Metric>& metrics() {
       {"streams.sustained",
        nullptr,
        "streams",
-       "the most simulated streams up to which no queue grew all the time",
+       "the most simulated streams that were confirmed by the rule, or up to which no queue grew "
+       "all "
+       "the time",
        1,
        kDifference,
        {},
@@ -428,8 +430,7 @@ namespace {
 /// The interval of a metric with at least one value.
 Interval interval_of(const Metric& metric, const std::vector<double>& values,
                      const Summary& summary) {
-  if (std::string_view(metric.key) == "exact.grade")
-    return {summary.min, summary.min, summary.min};
+  if (std::string_view(metric.key) == "exact.grade") return {summary.min, summary.min, summary.min};
   if (summary.min == summary.max && metric.change == kDifference)
     return {summary.mean, summary.mean, summary.mean};
   return mean_interval(values);

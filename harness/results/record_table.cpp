@@ -137,12 +137,12 @@ size_t TableCore::find(std::string_view name, size_t& hint) const {
   return found == sorted_.end() || of_row(*found) != name ? none() : *found;
 }
 
-json& TableCore::other(void* record) const {
-  return *reinterpret_cast<json*>(static_cast<char*>(record) + other_);
+Box<json>& TableCore::other(void* record) const {
+  return *reinterpret_cast<Box<json>*>(static_cast<char*>(record) + other_);
 }
 
-const json& TableCore::other(const void* record) const {
-  return *reinterpret_cast<const json*>(static_cast<const char*>(record) + other_);
+const Box<json>& TableCore::other(const void* record) const {
+  return *reinterpret_cast<const Box<json>*>(static_cast<const char*>(record) + other_);
 }
 
 FieldInfo detail::field_of(const SlotType& type) {
@@ -299,7 +299,10 @@ class RecordReader {
       return true;
     }
     const size_t index = frame.table->find(name, frame.hint);
-    if (index == TableCore::none()) return add_to(frame.table->other(frame.value), name);
+    if (index == TableCore::none()) {
+      Box<json>& other = frame.table->other(frame.value);
+      return add_to(other ? *other : other.emplace(json::object()), name);
+    }
     const uint64_t bit = uint64_t{1} << index;
     if ((frame.seen & bit) != 0) return false;
     frame.seen |= bit;
@@ -412,7 +415,6 @@ class RecordReader {
   }
 
   bool add_to(json& object, std::string_view name) {
-    if (object.is_null()) object = json::object();
     const auto [place, fresh] = object.emplace(std::string(name), nullptr);
     frames_.back().next = {.tree = &*place};
     return fresh;
@@ -638,8 +640,8 @@ json detail::write_slot(const void* slot, const SlotType& type) {
 }
 
 json write_object(const void* record, const TableCore& table) {
-  const json& other = table.other(record);
-  json object = other.is_null() ? json::object() : other;
+  const Box<json>& other = table.other(record);
+  json object = other ? *other : json::object();
   for (size_t i = 0; i < table.info().fields.size(); ++i) {
     const TableCore::Row& row = table.row(i);
     const void* value = nullptr;
@@ -650,10 +652,11 @@ json write_object(const void* record, const TableCore& table) {
 }
 
 void write_object(const void* record, const TableCore& table, std::string& text) {
-  const json& other = table.other(record);
   static const json kNone = json::object();
-  auto unlisted = other.is_null() ? kNone.begin() : other.begin();
-  const auto last = other.is_null() ? kNone.end() : other.end();
+  const Box<json>& its = table.other(record);
+  const json& other = its ? *its : kNone;
+  auto unlisted = other.begin();
+  const auto last = other.end();
   char separator = '{';
   const auto name = [&](const std::string& text_of_name) {
     text += separator;

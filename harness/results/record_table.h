@@ -4,7 +4,7 @@
 //   struct Energy {
 //     Number watts;
 //     Optional<Nullable<Number>> seconds;
-//     nlohmann::json other;
+//     Box<nlohmann::json> other;
 //     static const RecordTable<Energy>& table();
 //   };
 //   const RecordTable<Energy>& Energy::table() {
@@ -18,8 +18,8 @@
 // without knowing the record's type.
 //
 // The type of a member says whether the journal may leave it out (Optional) and whether it may be
-// null (Nullable). Members that the table does not list are kept in `other`, so that a journal of
-// another release is written as it was read.
+// null (Nullable). Members that the table does not list are kept in `other`, a JSON object, so that
+// a journal of another release is written as it was read.
 #pragma once
 
 #include <boost/container/flat_map.hpp>
@@ -127,9 +127,16 @@ inline constexpr bool kIsPart<std::optional<T>> = false;
 template <class T>
 inline constexpr bool kIsPart<Box<T>> = false;
 
+/// A number that may be null, in the room of a number. It is used as std::optional is.
+class NullableNumber;
+template <>
+inline constexpr bool kIsPart<NullableNumber> = false;
+
 /// A value that may be null in the journal.
 template <class T>
-using Nullable = std::conditional_t<kIsPart<T>, Box<T>, std::optional<T>>;
+using Nullable = std::conditional_t<
+    kIsPart<T>, Box<T>,
+    std::conditional_t<std::is_same_v<T, Number>, NullableNumber, std::optional<T>>>;
 
 /// A member that a record may lack.
 template <class T>
@@ -155,6 +162,7 @@ template <class T>
 const T* known(const Optional<Box<T>>& member) {
   return member && *member ? &**member : nullptr;
 }
+const Number* known(const Optional<NullableNumber>& member);
 
 /// A number that is written as it was read: 16 stays 16, and 16.0 stays 16.0.
 class Number {
@@ -172,12 +180,43 @@ class Number {
   }
 
  private:
-  bool is_integer_ = false;
+  friend class NullableNumber;
+
+  bool is_integer_ = false, is_null_ = false;
   union {
     double real_;
     int64_t integer_;
   };
 };
+
+class NullableNumber {
+ public:
+  NullableNumber() { number_.is_null_ = true; }
+  NullableNumber(std::nullopt_t) : NullableNumber() {}
+  template <std::convertible_to<Number> T>
+  NullableNumber(T value) : number_(value) {}
+
+  explicit operator bool() const { return has_value(); }
+  bool has_value() const { return !number_.is_null_; }
+  Number& operator*() { return number_; }
+  const Number& operator*() const { return number_; }
+  Number* operator->() { return &number_; }
+  const Number* operator->() const { return &number_; }
+  Number value_or(Number other) const { return has_value() ? number_ : other; }
+  Number& emplace(Number value = {}) { return number_ = value; }
+  void reset() { *this = {}; }
+
+  friend bool operator==(const NullableNumber& a, const NullableNumber& b) {
+    return a.has_value() == b.has_value() && (!a || *a == *b);
+  }
+
+ private:
+  Number number_;
+};
+
+inline const Number* known(const Optional<NullableNumber>& member) {
+  return member && *member ? &**member : nullptr;
+}
 
 /// A tree of options or of a configuration, which stays JSON. Copies share it.
 class OptionTree {
@@ -278,8 +317,8 @@ class TableCore {
   const std::vector<size_t>& sorted() const { return sorted_; }
   /// Rows that a record must have, as a set of bits.
   uint64_t required() const { return required_; }
-  nlohmann::json& other(void* record) const;
-  const nlohmann::json& other(const void* record) const;
+  Box<nlohmann::json>& other(void* record) const;
+  const Box<nlohmann::json>& other(const void* record) const;
 
  private:
   ObjectInfo info_;
@@ -344,6 +383,8 @@ template <class T>
 struct Slot<std::optional<T>> : NullableSlot<T, std::optional<T>> {};
 template <class T>
 struct Slot<Box<T>> : NullableSlot<T, Box<T>> {};
+template <>
+struct Slot<NullableNumber> : NullableSlot<Number, NullableNumber> {};
 
 template <class T>
 struct Slot<Optional<T>> {
@@ -469,7 +510,7 @@ nlohmann::json to_json(const Optional<T>& member) {
   return member ? detail::write_slot(&member, detail::kSlotType<Optional<T>>) : nlohmann::json();
 }
 
-/// `Record` has a member `nlohmann::json other`.
+/// `Record` has a member `Box<nlohmann::json> other`.
 template <class Record>
 class RecordTable {
  public:

@@ -158,10 +158,9 @@ bool read_usual(std::string_view line, Any& record, SharedTrees& trees) {
   const Head& its = head(record);
   if (its.kind != kind->name) return false;
   // Members of other kinds have rules in a record of any kind.
-  return its.other.is_null() ||
-         std::ranges::none_of(Unknown::table().info().fields, [&](const FieldInfo& field) {
-           return its.other.contains(field.name);
-         });
+  return !its.other || std::ranges::none_of(
+                           Unknown::table().info().fields,
+                           [&](const FieldInfo& field) { return its.other->contains(field.name); });
 }
 
 }  // namespace
@@ -265,6 +264,27 @@ const RecordTable<Streamed>& Streamed::table() {
   return table;
 }
 
+const RecordTable<StreamedQuality>& StreamedQuality::table() {
+  static const auto table =
+      RecordTable<StreamedQuality>("quality of streams", "")
+          .add("streamed", &StreamedQuality::streamed, "", "word errors of the streamed utterances")
+          .add("whole", &StreamedQuality::whole, "",
+               "word errors of the same decoder on whole utterances, with their whole encoder")
+          .add("difference", &StreamedQuality::difference, "", "`streamed` minus `whole`, of `wer`")
+          .add("low", &StreamedQuality::low, "",
+               "lower end of its 95 % interval, by a bootstrap over utterances")
+          .add("high", &StreamedQuality::high, "", "upper end")
+          .add("first_delay_seconds", &StreamedQuality::first_delay_seconds, "s",
+               "audio from the end of an utterance's first token until it is shown, mean; null "
+               "where nothing was shown")
+          .add("lag_seconds", &StreamedQuality::lag_seconds, "s",
+               "audio from the end of the last token that is shown until now, mean over updates")
+          .add("lag_p95_seconds", &StreamedQuality::lag_p95_seconds, "s", "95th percentile of it")
+          .add("changed_share", &StreamedQuality::changed_share, "",
+               "share of the tokens that were shown and that a later text lacks");
+  return table;
+}
+
 const RecordTable<StreamRun>& StreamRun::table() {
   static const auto table =
       with_case(RecordTable<StreamRun>("stream", "There is one per decoder and number of streams."))
@@ -274,12 +294,17 @@ const RecordTable<StreamRun>& StreamRun::table() {
           .add("batches", &StreamRun::batches, "", "batches that served them")
           .add("stable", &StreamRun::stable, "",
                "whether the queue time grew by at most 0.01 seconds per second")
-          .add("slo", &StreamRun::slo, "",
-               "whether the 99th percentile is within `slo_ms` and the queue stable; null without "
-               "a limit")
+          .add(
+              "slo", &StreamRun::slo, "",
+              "whether the limit is kept, `slo_ms` with a stable queue or `rule`; null without one")
+          .add("confirms", &StreamRun::confirms, "",
+               "of a trial of `rule`: whether it is the long one, which confirms a number")
           .add("metrics", &StreamRun::metrics, "",
                "the [metrics](metrics.md) of the requests, with `.p50`, `.p95`, `.p99` and `.max`")
-          .add("streamed", &StreamRun::streamed, "", "the results, against whole utterances");
+          .add("streamed", &StreamRun::streamed, "",
+               "the results, against the same encoder and search on utterances in one piece")
+          .add("quality", &StreamRun::quality, "",
+               "word errors of the whole set, with `quality` and in trials that confirm");
   return table;
 }
 

@@ -26,14 +26,14 @@ struct Head {
   Optional<SharedText> kind, provenance_id, started;
   Optional<int64_t> schema;
   Optional<bool> profiled;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
 };
 
 struct Model {
   SharedText id;
   Optional<SharedText> kind, weights;
   Optional<Nullable<SharedText>> stand_in;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Model>& table();
 };
 
@@ -44,7 +44,7 @@ struct Dataset {
   Presence<int64_t> utterances = {};
   Presence<Number> audio_seconds = {};
   Optional<Nullable<SharedText>> stand_in;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Dataset>& table();
 };
 
@@ -54,7 +54,7 @@ struct Decoder {
   Optional<OptionTree> options;
   Presence<SharedText> head, exactness;
   Optional<SharedText> score_kind, control_of;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Decoder>& table();
 };
 
@@ -62,7 +62,7 @@ struct Batch {
   SharedText by;
   Number size;
   Optional<bool> largest;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Batch>& table();
 };
 
@@ -81,7 +81,7 @@ using Case = CaseFields<Always>;
 struct RegionTimes {
   Number host_seconds;
   Optional<Nullable<Number>> device_seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<RegionTimes>& table();
 };
 
@@ -93,7 +93,7 @@ struct WordErrors {
   Optional<int64_t> reference_words;
   Optional<Nullable<Number>> cer;
   Optional<int64_t> character_errors, reference_characters;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<WordErrors>& table();
 };
 
@@ -102,14 +102,14 @@ struct OracleErrors {
   Optional<int64_t> version;
   Optional<Nullable<Number>> wer;
   Optional<int64_t> substitutions, insertions, deletions, reference_words, entries;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<OracleErrors>& table();
 };
 
 struct BoostedPhrases {
   Optional<int64_t> occurrences, recalled, false_alarms, count;
   Optional<Nullable<Number>> recall, precision;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<BoostedPhrases>& table();
 };
 
@@ -117,14 +117,14 @@ struct Boosted {
   Optional<int64_t> occurrences, recalled, false_alarms, words, left_out;
   Optional<Nullable<Number>> recall, precision, f_score;
   Optional<BoostedPhrases> phrases;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Boosted>& table();
 };
 
 struct WordlessSpeech {
   int64_t utterances = 0, parts = 0;
   Number seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<WordlessSpeech>& table();
 };
 
@@ -133,7 +133,7 @@ struct FirstDifference {
   int64_t frame = 0;
   Number seconds;
   std::string baseline_words, words;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<FirstDifference>& table();
 };
 
@@ -143,7 +143,7 @@ struct BeyondDecision {
   Number seconds;
   int64_t chosen = 0, best = 0;
   Nullable<Number> gap, bound;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<BeyondDecision>& table();
 };
 
@@ -151,7 +151,7 @@ struct Replay {
   int64_t decisions = 0, beyond = 0;
   Nullable<Number> worst_gap_over_bound;
   Nullable<BeyondDecision> first;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Replay>& table();
 };
 
@@ -161,27 +161,27 @@ struct Exactness {
   Nullable<FirstDifference> first_difference;
   Optional<Nullable<Replay>> replay;
   Optional<std::string> replay_left_out;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Exactness>& table();
 };
 
 struct Batches {
   std::vector<Number> audio_seconds, total_seconds, decode_seconds;
   Optional<std::vector<Number>> latency_seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Batches>& table();
 };
 
 struct EncoderRuns {
   int64_t launched = 0, recorded = 0, replayed = 0;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<EncoderRuns>& table();
 };
 
 struct FirstPass {
   Number seconds, first_text_seconds;
   EncoderRuns encoder;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<FirstPass>& table();
 };
 
@@ -189,7 +189,7 @@ struct IsolatedComparison {
   std::string grade;
   Named<int64_t> grades;
   Nullable<FirstDifference> first_difference;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<IsolatedComparison>& table();
 };
 
@@ -197,7 +197,7 @@ struct LengthLatency {
   Number seconds;
   int64_t requests = 0;
   Nullable<Number> p50_ms, p99_ms;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<LengthLatency>& table();
 };
 
@@ -206,13 +206,13 @@ struct Pipeline {
   std::string audio;
   Optional<std::vector<Number>> pass_seconds;
   Optional<EncoderRuns> encoder;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Pipeline>& table();
 };
 
 struct DeviceMemory {
   Optional<Nullable<int64_t>> kept_bytes, decode_bytes, peak_bytes;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<DeviceMemory>& table();
 };
 
@@ -222,13 +222,13 @@ struct Energy {
   Number seconds;
   int64_t passes = 0;
   Number audio_seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Energy>& table();
 };
 
 struct ClockRate {
   Number mean, min, device_max;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<ClockRate>& table();
 };
 
@@ -239,14 +239,14 @@ struct MachineConditions {
   Optional<ClockRate> sm_clock_mhz;
   Optional<Number> memory_clock_mhz, temperature_c, power_w;
   Optional<std::vector<std::string>> throttle;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<MachineConditions>& table();
 };
 
 struct ShardTimes {
   std::vector<Number> total_seconds, decode_seconds;
   Number skew;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<ShardTimes>& table();
 };
 
@@ -289,7 +289,7 @@ struct Run : Head, Case {
 
 struct Spread {
   Number mean, sd, min, max;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Spread>& table();
 };
 
@@ -309,8 +309,17 @@ struct Streamed {
   Optional<int64_t> utterances, tokens;
   int64_t different = 0;
   Nullable<std::string> first_difference;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Streamed>& table();
+};
+
+/// Words of streamed utterances against those of whole ones, by the same decoder.
+struct StreamedQuality {
+  WordErrors streamed, whole;
+  Number difference, low, high;
+  Optional<Nullable<Number>> first_delay_seconds, lag_seconds, lag_p95_seconds, changed_share;
+  Box<nlohmann::json> other;
+  static const RecordTable<StreamedQuality>& table();
 };
 
 struct StreamRun : Head, Case {
@@ -318,8 +327,10 @@ struct StreamRun : Head, Case {
   Optional<int64_t> requests, batches;
   bool stable = false;
   Optional<Nullable<bool>> slo;
+  Optional<bool> confirms;
   Figures metrics;
   Streamed streamed;
+  Optional<StreamedQuality> quality;
   static const RecordTable<StreamRun>& table();
 };
 
@@ -331,28 +342,28 @@ struct Failure : Head, Case {
 struct Build {
   Optional<std::string> version, revision, build_type, compiler;
   Optional<bool> dirty, sanitizer;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Build>& table();
 };
 
 struct Device {
   Optional<std::string> type, name, uuid, capability;
   Optional<int64_t> memory_bytes, multiprocessors;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Device>& table();
 };
 
 struct Affinity {
   int64_t cpus = 0;
   std::string list;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Affinity>& table();
 };
 
 struct GroupLimits {
   Nullable<Number> cpus;
   Nullable<int64_t> memory_bytes;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<GroupLimits>& table();
 };
 
@@ -364,7 +375,7 @@ struct Cpu {
   Optional<Affinity> affinity;
   Optional<Nullable<Number>> load_average;
   Optional<GroupLimits> group_limits;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Cpu>& table();
 };
 
@@ -374,7 +385,7 @@ struct ModelFile {
   Optional<int64_t> parameters;
   Optional<Nullable<std::string>> encoder, stand_in;
   Optional<std::vector<std::string>> notices;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<ModelFile>& table();
 };
 
@@ -385,14 +396,14 @@ struct DatasetFile {
   Optional<int64_t> utterances;
   Optional<Number> audio_seconds, load_seconds;
   Optional<std::vector<std::string>> notices;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<DatasetFile>& table();
 };
 
 struct ShardDevices {
   Optional<int64_t> count;
   Optional<std::vector<Device>> devices;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<ShardDevices>& table();
 };
 
@@ -418,14 +429,14 @@ struct KernelRuns {
   int64_t count = 0;
   Number total_seconds, mean_seconds, min_seconds, max_seconds;
   Optional<Number> share;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<KernelRuns>& table();
 };
 
 struct BusyShare {
   Number share;
   Nullable<Number> low, high;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<BusyShare>& table();
 };
 
@@ -441,7 +452,7 @@ struct ProfiledRegion {
   Optional<Nullable<Number>> kernel_seconds, kernel_mean_seconds, synchronization_seconds,
       longest_gap_seconds;
   Optional<Nullable<std::vector<KernelRuns>>> top_kernels, top_calls;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<ProfiledRegion>& table();
 };
 
@@ -459,7 +470,7 @@ struct Profile : Head, CaseFields<Optional> {
 struct Limits {
   Number bytes_per_second, vector_flop_per_second;
   Nullable<Number> matrix_flop_per_second;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<Limits>& table();
 };
 
@@ -470,7 +481,7 @@ struct CountedKernel {
   Named<Number> shares;
   Number share;
   std::string bound;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<CountedKernel>& table();
 };
 
@@ -479,7 +490,7 @@ struct OperatorCost {
   int64_t count = 0;
   Number bytes, flop;
   Nullable<Number> least_seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<OperatorCost>& table();
 };
 

@@ -23,18 +23,30 @@ std::string name_of_all_streams(const CaseResult& result) {
                      about.dtype);
 }
 
-/// Adds a case for each decoder with the largest number of streams up to which all were stable.
+using BySize = std::multimap<double, const CaseResult*>;
+
+/// Returns the largest number that a rule has confirmed, or that up to which all were stable.
+double most_sustained(const BySize& by_size) {
+  double stable = 0, confirmed = 0;
+  bool by_rule = false, all_stable = true;
+  for (const auto& [size, result] : by_size) {
+    const auto& run = std::get<record::StreamRun>(result->summary.last);
+    by_rule = by_rule || run.confirms;
+    if (run.confirms == true && known(run.slo) != nullptr && *known(run.slo)) confirmed = size;
+    all_stable = all_stable && run.stable;
+    if (all_stable) stable = size;
+  }
+  return by_rule ? confirmed : stable;
+}
+
+/// Adds a case for each decoder with the largest number of streams that was sustained.
 void add_sustained(std::vector<CaseResult>& streams) {
-  std::map<std::string, std::map<double, const CaseResult*>> groups;
+  std::map<std::string, BySize> groups;
   for (const CaseResult& result : streams)
-    groups[name_of_all_streams(result)][result.about().batch.size] = &result;
+    groups[name_of_all_streams(result)].emplace(result.about().batch.size, &result);
   std::vector<CaseResult> more;
   for (const auto& [name, by_size] : groups) {
-    double most = 0;
-    for (const auto& [size, result] : by_size) {
-      if (!std::get<record::StreamRun>(result->summary.last).stable) break;
-      most = size;
-    }
+    const double most = most_sustained(by_size);
     CaseResult& all = more.emplace_back(*by_size.begin()->second);
     all.sustained = true;
     auto& last = std::get<record::StreamRun>(all.summary.last);
@@ -188,7 +200,7 @@ struct HypothesisLine {
   std::string id, text;
   Nullable<std::string> reference;
   Optional<Number> seconds;
-  nlohmann::json other;
+  Box<nlohmann::json> other;
   static const RecordTable<HypothesisLine>& table() {
     static const auto table =
         RecordTable<HypothesisLine>("hypothesis", "")

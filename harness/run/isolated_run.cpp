@@ -135,21 +135,27 @@ std::string reason(const ChildEnd& end, double limit) {
   return fmt::format("its process was ended from within (exit code {})", WEXITSTATUS(end.status));
 }
 
+/// Runs a child to its end. Throws UserError where it refuses `config`, and Interrupted.
+ChildEnd end_of_child(const Config& config, std::vector<std::string> arguments) {
+  const auto [child, stages] = start(std::move(arguments));
+  ChildEnd end = wait_for(child, stages);
+  if (end.interrupted || end.code == kInterrupted) throw Interrupted();
+  if (end.code == kUsage)
+    throw UserError(config.origins.file().string(), "cannot be run", "see above");
+  return end;
+}
+
 class Parent {
  public:
   explicit Parent(const Config& config) : config_(config) {}
 
-  /// False after an interrupt.
-  bool run_group(int64_t number, const CaseGroup& group) {
+  /// Throws Interrupted.
+  void run_group(int64_t number, const CaseGroup& group) {
     ChildTask task{.group = number, .ended = {}};
     for (;;) {
-      const auto [child, stages] = start(arguments(task));
-      const ChildEnd end = wait_for(child, stages);
-      if (end.interrupted || end.code == kInterrupted) return false;
-      if (end.code == kUsage)
-        throw UserError(config_.origins.file().string(), "cannot be run", "see above");
+      const ChildEnd end = end_of_child(config_, arguments(task));
       const std::string why = reason(end, config_.protocol.case_limit_seconds);
-      if (why.empty()) return true;
+      if (why.empty()) return;
       for (auto& [id, ended] : task.ended) ended.recorded = true;
       const size_t before = task.ended.size();
       for (const PlannedDecoder& decoder : group.decoders) {
@@ -165,9 +171,7 @@ class Parent {
 
  private:
   std::vector<std::string> arguments(const ChildTask& task) const {
-    std::vector<std::string> all = {"rtfx", "run", config_.origins.file().string()};
-    for (const std::string& text : config_.origins.overrides())
-      all.insert(all.end(), {"--set", text});
+    std::vector<std::string> all = child_arguments(config_, "run");
     all.emplace_back("--resume");
     for (std::string& argument : task.arguments()) all.push_back(std::move(argument));
     return all;
@@ -177,6 +181,17 @@ class Parent {
 };
 
 }  // namespace
+
+std::string run_child(const Config& config, std::vector<std::string> arguments) {
+  const ChildEnd end = end_of_child(config, std::move(arguments));
+  return reason(end, config.protocol.case_limit_seconds);
+}
+
+std::vector<std::string> child_arguments(const Config& config, const std::string& command) {
+  std::vector<std::string> all = {"rtfx", command, config.origins.file().string()};
+  for (const std::string& text : config.origins.overrides()) all.insert(all.end(), {"--set", text});
+  return all;
+}
 
 std::vector<std::string> ChildTask::arguments() const {
   std::vector<std::string> all = {"--child", std::to_string(group)};
@@ -199,8 +214,11 @@ int run_isolated(const Config& config, Journal::Mode mode) {
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   Parent parent(config);
   bool whole = true;
-  for (size_t i = 0; i < plan.size() && whole; ++i)
-    whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
+  try {
+    for (size_t i = 0; i < plan.size(); ++i) parent.run_group(static_cast<int64_t>(i), plan[i]);
+  } catch (const Interrupted&) {
+    whole = false;
+  }
   const std::vector<CaseSummary> cases = summarize_cases(read_journal(journal.path()));
   print_table(all_of(cases));
   return whole ? outcome(cases, config) : kInterrupted;

@@ -38,6 +38,15 @@ struct ChildTask {
   void add_ended(const std::string& value);
 };
 
+/// Runs this program itself with these arguments, of which one is --child, and passes an interrupt
+/// on to it. Returns why the child did not come to its end; empty where it did. Throws UserError
+/// where the child refuses `config`, and Interrupted.
+std::string run_child(const Config& config, std::vector<std::string> arguments);
+
+/// The arguments of a child that reads the same configuration: "rtfx", the command, the file and
+/// the overrides.
+std::vector<std::string> child_arguments(const Config& config, const std::string& command);
+
 /// The parent: runs the plan in children that read the same configuration, prints the table of all
 /// records and returns an ExitCode.
 int run_isolated(const Config& config, Journal::Mode mode);

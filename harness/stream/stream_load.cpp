@@ -40,16 +40,20 @@ double slope(const std::vector<double>& x, const std::vector<double>& y) {
 
 }  // namespace
 
-std::vector<Request> make_load(int64_t streams, const std::string& arrivals, double period,
-                               double seconds, uint64_t seed) {
+std::vector<Request> make_load(int64_t streams, const Arrivals& arrivals, double seconds,
+                               uint64_t seed) {
   std::mt19937_64 random(seed);
+  const double period = arrivals.period;
   const auto gap = [&] { return -std::log1p(-uniform(random)) * period; };
+  const double spread = arrivals.kind == "lockstep"    ? 0
+                        : arrivals.kind == "staggered" ? arrivals.stagger
+                                                       : period;
   std::vector<Request> load;
   for (int64_t stream = 0; stream < streams; ++stream) {
-    if (arrivals == "poisson") {
+    if (arrivals.kind == "poisson") {
       for (double time = gap(); time < seconds; time += gap()) load.push_back({time, stream});
     } else {
-      const double phase = uniform(random) * period;
+      const double phase = uniform(random) * spread;
       for (int64_t i = 0; phase + static_cast<double>(i) * period < seconds; ++i)
         load.push_back({phase + static_cast<double>(i) * period, stream});
     }
@@ -108,19 +112,31 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
   return served;
 }
 
-int64_t most_within(int64_t first, const std::function<bool(int64_t)>& within) {
-  int64_t good = 0, bad = 0;  // 0: none so far
-  for (int64_t n = first; n > 0;) {
-    within(n) ? good = n : bad = n;
-    if (bad == 0) {
-      n = 2 * good;
-    } else if (bad - good <= std::max<int64_t>(1, good / 20)) {
-      break;
+int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
+                    const std::function<bool(int64_t)>& confirm) {
+  std::set<int64_t> kept = {0};
+  int64_t broken = 0;  // the least; 0: none so far
+  for (;;) {
+    const int64_t most = *kept.rbegin();
+    if (broken > 0 && broken - most <= std::max<int64_t>(1, most / 20)) {
+      if (most == 0 || !confirm || confirm(most)) return most;
+      kept.erase(most);
+      broken = most;
+      continue;
+    }
+    int64_t next = most + (broken - most) / 2;
+    if (broken == 0 && most == 0) {
+      next = first;
+    } else if (broken == 0) {
+      next =
+          std::max(most + 1, static_cast<int64_t>(std::ceil(growth * static_cast<double>(most))));
+    }
+    if (within(next)) {
+      kept.insert(next);
     } else {
-      n = good + (bad - good) / 2;
+      broken = next;
     }
   }
-  return good;
 }
 
 Percentiles percentiles(const std::vector<double>& values) {
@@ -145,6 +161,7 @@ LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, d
       queue.push_back(batch.begin - request.arrival);
       total.push_back(batch.end - request.arrival);
       if (total.back() > period) ++figures.late;
+      if (queue.back() > period) ++figures.late_starts;
       if (ends) ended.push_back(total.back());
     }
     const bool within = batch.served.empty() && batch.begin >= from && batch.begin < to;

@@ -28,11 +28,22 @@ struct Request {
   int64_t stream = 0;
 };
 
-/// Requests of `streams` streams before `seconds`, in the order of arrival. "constant": each stream
-/// has one per `period`, from a random time on within the first; "poisson": at random, one per
-/// `period` on the average. The same seed gives the same load.
-std::vector<Request> make_load(int64_t streams, const std::string& arrivals, double period,
-                               double seconds, uint64_t seed);
+/// When the requests of streams arrive.
+struct Arrivals {
+  std::string kind = "constant";
+  double period = 1;   // seconds between the requests of a stream
+  double stagger = 0;  // seconds, of "staggered"
+};
+
+/// Requests of `streams` streams before `seconds`, in the order of arrival. The same seed gives the
+/// same load.
+///
+///   constant   each stream has one per period, from a random time within the first period on
+///   staggered  likewise, from a random time within `stagger` on
+///   lockstep   likewise, all from 0 on
+///   poisson    at random, one per period on the average
+std::vector<Request> make_load(int64_t streams, const Arrivals& arrivals, double seconds,
+                               uint64_t seed);
 
 /// Dynamic batching: a batch may begin as soon as `max_batch` streams have a request, or the oldest
 /// request has waited for `max_wait` seconds. It takes the oldest requests, one of a stream.
@@ -87,9 +98,12 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
                                LoadClock& clock,
                                const std::function<Work(const std::vector<Request>&)>& work);
 
-/// The largest number, up to 5 %, for which `within` holds, or 0: by doubling from `first` on, then
-/// by halving what is between. A number is asked about once at most.
-int64_t most_within(int64_t first, const std::function<bool(int64_t)>& within);
+/// The largest number, up to 5 %, for which `within` holds, and `confirm` where it is given; or 0.
+/// From `first` on it grows by the factor `growth`, and then halves what is between. Where the
+/// number that is found is not confirmed, the search goes on below it. Each function is asked about
+/// a number once at most.
+int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
+                    const std::function<bool(int64_t)>& confirm = nullptr);
 
 struct Percentiles {
   double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
@@ -105,6 +119,7 @@ struct LoadFigures {
   Percentiles last;                   // `total` of requests that ended an utterance; or nothing
   int64_t utterances = 0;             // that they ended
   int64_t late = 0;                   // requests whose `total` was longer than `period`
+  int64_t late_starts = 0;            // requests whose `queue` was
   double busy = 0;                    // share of the time that batches were worked on
   double mean_batch = 0;              // requests
   double batch_seconds = 0;           // mean work of a batch

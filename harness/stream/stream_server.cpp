@@ -4,16 +4,31 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
+
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 
+std::vector<size_t> StreamStarts::of(int64_t streams, const std::vector<size_t>& requests) const {
+  std::vector<size_t> starts(static_cast<size_t>(streams), 0);
+  if (!seed) return starts;
+  std::mt19937_64 random(*seed);
+  for (size_t i = 0; i < starts.size(); ++i) starts[i] = random() % requests[i % requests.size()];
+  return starts;
+}
+
 StreamServer::StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances,
-                           int64_t streams, bool partial)
+                           int64_t streams, bool partial, const StreamStarts& starts)
     : search_(search),
       utterances_(utterances),
       streams_(static_cast<size_t>(streams)),
       partial_(partial) {
-  for (size_t i = 0; i < streams_.size(); ++i) streams_[i].utterance = i % utterances_.size();
+  std::vector<size_t> requests;
+  for (const StreamedUtterance& one : utterances_) requests.push_back(one.ends.size());
+  const std::vector<size_t> first = starts.of(streams, requests);
+  for (size_t i = 0; i < streams_.size(); ++i)
+    streams_[i] = {i % utterances_.size(), first[i], -1, first[i] == 0};
 }
 
 StreamServer::~StreamServer() {
@@ -50,21 +65,46 @@ Work StreamServer::work(const std::vector<Request>& requests) {
       continue;
     }
     work.served.push_back({request, true});
-    finished_.push_back({stream.utterance, search_.finish(stream.number)});
-    stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1};
+    finished_.push_back({stream.utterance, search_.finish(stream.number), stream.whole});
+    stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1, true};
   }
   return work;
 }
 
+void ShownText::show(int64_t stream, size_t samples, const Hypothesis& result) {
+  const double audio_seconds = static_cast<double>(samples) / sample_rate_;
+  std::vector<int32_t>& before = tokens_[stream];
+  const auto [gone, fresh] = std::ranges::mismatch(before, result.tokens);
+  changed_ += before.end() - gone;
+  shown_ += result.tokens.end() - fresh;
+  if (!result.tokens.empty()) {
+    if (before.empty()) {
+      const int64_t first = result.frames.front() + 1;
+      first_delays_.push_back(audio_seconds - static_cast<double>(first) * frame_seconds_);
+    }
+    lags_.push_back(audio_seconds - static_cast<double>(end_of(result)) * frame_seconds_);
+  }
+  before = result.tokens;
+}
+
+double ShownText::changed() const {
+  return shown_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(shown_);
+}
+
 SpeechServer::SpeechServer(SpeechStreams& speech, const Clips& audio, int64_t streams,
-                           int64_t samples, bool partial)
+                           int64_t samples, bool partial, const StreamStarts& starts)
     : speech_(speech),
       audio_(audio),
       streams_(static_cast<size_t>(streams)),
       samples_(static_cast<size_t>(samples)),
       partial_(partial),
       before_{speech.encoder_seconds(), speech.search_seconds()} {
-  for (size_t i = 0; i < streams_.size(); ++i) streams_[i].utterance = i % audio_.size();
+  std::vector<size_t> requests;
+  for (const ClipOfBatch& one : audio_)
+    requests.push_back(std::max<size_t>(1, (one.samples.size() + samples_ - 1) / samples_));
+  const std::vector<size_t> first = starts.of(streams, requests);
+  for (size_t i = 0; i < streams_.size(); ++i)
+    streams_[i] = {i % audio_.size(), first[i] * samples_, -1, first[i] == 0};
 }
 
 SpeechServer::~SpeechServer() {
@@ -85,27 +125,58 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     if (stream.number < 0) stream.number = speech_.open(prompt);
     const size_t end = std::min(audio.size(), stream.given + samples_);
     speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
-    stream.given = end;
+    stream.given = given_[stream.number] = end;
     const bool ends = end == audio.size();
-    outstanding_.push_back({request, stream.number, stream.utterance, ends});
+    outstanding_.push_back({request, stream.number, stream.utterance, ends, stream.whole});
     if (!ends) continue;
     speech_.finish(stream.number);
-    stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1};
+    stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1, true};
   }
   std::map<int64_t, Hypothesis> closed;
-  for (SpeechUpdate& update : speech_.step(partial_))
-    if (update.closed) closed.emplace(update.stream, std::move(update.result.best));
+  for (SpeechUpdate& update : speech_.step(partial_)) {
+    if (shown_ != nullptr)
+      shown_->show(update.stream, given_.at(update.stream), update.result.best);
+    if (!update.closed) continue;
+    given_.erase(update.stream);
+    closed.emplace(update.stream, std::move(update.result.best));
+  }
   Work work;
   std::erase_if(outstanding_, [&](const Outstanding& one) {
     const auto found = closed.find(one.number);
     if (one.ends && found != closed.end())
-      finished_.push_back({one.utterance, std::move(found->second)});
+      finished_.push_back({one.utterance, std::move(found->second), one.whole});
     if (found == closed.end() && speech_.ready(one.number)) return false;
     work.served.push_back({one.request, one.ends});
     return true;
   });
   work.pending = outstanding_.size();
   return work;
+}
+
+std::vector<Hypothesis> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
+                                  size_t utterances) {
+  std::vector<std::optional<Hypothesis>> found(utterances);
+  size_t read = 0, missing = utterances, pending = 0;
+  // Streams of which all utterances are done go on with those that they had.
+  for (int64_t next = 0; missing > 0;) {
+    check_interrupt();
+    std::vector<Request> requests;
+    if (pending == 0) {
+      const int64_t end = std::min(streams, next + max_batch);
+      for (; next < end; ++next) requests.push_back({0, next});
+      if (next == streams) next = 0;
+    }
+    pending = server.work(requests).pending;
+    for (const auto& all = server.finished(); read < all.size(); ++read) {
+      std::optional<Hypothesis>& result = found[all[read].utterance];
+      if (result || !all[read].whole) continue;
+      result = all[read].result;
+      --missing;
+    }
+  }
+  std::vector<Hypothesis> results;
+  for (std::optional<Hypothesis>& result : found) results.push_back(std::move(*result));
+  return results;
 }
 
 std::vector<Hypothesis> in_one_piece(SpeechStreams& speech, const Clips& audio, int64_t streams) {

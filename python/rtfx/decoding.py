@@ -14,6 +14,7 @@ import torch
 from rtfx import library
 from rtfx.results import Hypothesis
 from rtfx.streaming import FrameStreams
+from rtfx.together import Together
 from rtfx.views import HypothesisView, integers
 
 
@@ -22,15 +23,17 @@ class Hypotheses(library.Handle, Sequence):
 
     _instead = "hand over list(hypotheses)"
 
-    def __init__(self, handle: int):
+    def __init__(self, handle: int, together: Together):
         self._handle = handle
+        self._together = together
         weakref.finalize(self, library.free, "result", handle)
 
     @functools.cached_property
     def _rows(self) -> list[Hypothesis]:
         rows = ctypes.POINTER(HypothesisView)()
-        count = library.call("result_rows", self._handle, rows)
-        return [rows[i].value(f"row {i}") for i in range(count)]
+        with self._together.turn:
+            count = library.call("result_rows", self._handle, rows)
+            return [rows[i].value(f"row {i}") for i in range(count)]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -73,12 +76,14 @@ class Hypotheses(library.Handle, Sequence):
 
 
 class Decoder(library.Handle):
-    """Searches encoder frames. Not for several threads at once."""
+    """Searches encoder frames. Calls of several threads wait for their turn, which the whole model shares."""
 
     def __init__(self, name: str | None, model: library.Handle, options: dict[str, Any]):
         self._model = model  # the handle below needs it
         text = json.dumps(options, default=_plain)
-        self._handle = library.call("decoder_new", model._handle, library.text(name or "", "decoder"), text.encode())
+        self._together = model._together
+        with self._together.turn:
+            self._handle = library.call("decoder_new", model._handle, library.text(name or "", "decoder"), text.encode())
         weakref.finalize(self, library.free, "decoder", self._handle)
         about = library.call_json("decoder_json", self._handle)
         self.name: str = about["name"]
@@ -93,19 +98,22 @@ class Decoder(library.Handle):
         lengths[b] count in row b (on a GPU, lengths there are read by the host). On the current stream."""
         counts = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
         given = integers(counts, "lengths")
-        handle = library.call("decode", self._handle, library.pointer_of(frames), given, len(counts))
-        return Hypotheses(handle)
+        with self._together.turn:
+            handle = library.call("decode", self._handle, library.pointer_of(frames), given, len(counts))
+        return Hypotheses(handle, self._together)
 
     def streams(self, batch_size: int = 1, max_frames: int = 16) -> FrameStreams:
         """Utterances whose encoder frames come in pieces, any number of them, searched in batches of always
         `batch_size` rows of `max_frames` frames: more are cut, less are padded."""
         sizes = integers([batch_size, max_frames], "batch_size and max_frames")
-        return FrameStreams(self, library.call("streams_of_frames", self._handle, *sizes))
+        with self._together.turn:
+            return FrameStreams(self, library.call("streams_of_frames", self._handle, *sizes))
 
     @property
     def counters(self) -> dict[str, int]:
         """Work of the last call: joint_calls, host_reads, graph_launches, ..."""
-        return library.call_json("decoder_json", self._handle)["counters"]
+        with self._together.turn:
+            return library.call_json("decoder_json", self._handle)["counters"]
 
 
 def _plain(value: Any) -> Any:

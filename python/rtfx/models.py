@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Union
 
 import torch
@@ -14,6 +14,7 @@ from rtfx import library, streaming
 from rtfx.decoding import Decoder
 from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
 from rtfx.results import DecodedAgain, Hypothesis, Transcription, Word
+from rtfx.together import Together
 from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, words_of
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
@@ -39,7 +40,8 @@ def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
 
 
 class Model(library.Handle):
-    """Features, encoder and heads on one device. Not for several threads at once."""
+    """Features, encoder and heads on one device. Several threads may use it, with its decoders and streams: calls
+    wait for their turn, and equal ones that wait become one batch. A decoder in Python must not call it."""
 
     def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int],
                  language: str = ""):  # fmt: skip
@@ -49,6 +51,7 @@ class Model(library.Handle):
                                     integers(context, "att_context_size", ctypes.c_int32), len(context),
                                     library.text(language, "language"))  # fmt: skip
         weakref.finalize(self, library.free, "model", self._handle)
+        self._together = Together()
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
         self.device = torch.device(about["device"])
@@ -78,7 +81,8 @@ class Model(library.Handle):
         pointers = (ctypes.c_void_p * max(1, len(clips)))(*(clip.data_ptr() for clip in clips))
         lengths = integers([0] * len(clips), "lengths")
         counts = integers([len(clip) for clip in clips], "samples")
-        frames = library.call("encode", self._handle, pointers, counts, len(clips), lengths)
+        with self._together.turn:
+            frames = library.call("encode", self._handle, pointers, counts, len(clips), lengths)
         return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)], device="cpu")
 
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int | None = None, timestamps: bool = False,
@@ -96,11 +100,15 @@ class Model(library.Handle):
         rows, search = _rows(batch_size), self._decoder(decoder, options)
         seconds = library.number(decode_again, "decode_again")
 
-        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
+        def begin(recordings: ctypes.Array[RecordingView], _: list[None], stop: ctypes.c_int32) -> Any:
             return library.call("transcribe", self._handle, search._handle, recordings, len(recordings),
                                 rows, timestamps, seconds, stop)  # fmt: skip
 
-        return self._results(_clips(audio), begin)
+        clips = _clips(audio)
+        # Equal decoders that were made for single calls give equal results.
+        key = ("transcribe", id(decoder) if search is decoder else (search.name, str(search.options)), rows,
+               timestamps, seconds)  # fmt: skip
+        return self._results(clips, [None] * len(clips), key, begin)
 
     def align(self, audio: Audio | Iterable[Audio], text: str | Iterable[str], batch_size: int | None = None,
               head: str = "auto") -> list[Transcription]:  # fmt: skip
@@ -112,16 +120,18 @@ class Model(library.Handle):
         if len(texts) != len(clips):
             raise InputError(f"text: {len(texts)} texts for {len(clips)} clips; give one for each")
         spoken = [library.text(one, f"text[{i}]") for i, one in enumerate(texts)]
+        named = library.text(head, "head")
 
-        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
-            chosen = (ctypes.c_char_p * len(indices))(*(spoken[i] for i in indices))
-            return library.call("align", self._handle, recordings, chosen, len(recordings),
-                                library.text(head, "head"), rows, stop)  # fmt: skip
+        def begin(recordings: ctypes.Array[RecordingView], texts: list[bytes], stop: ctypes.c_int32) -> Any:
+            chosen = (ctypes.c_char_p * len(texts))(*texts)
+            return library.call("align", self._handle, recordings, chosen, len(recordings), named, rows, stop)
 
-        return self._results(clips, begin)
+        return self._results(clips, spoken, ("align", named, rows), begin)
 
-    def _results(self, clips: Iterable[Audio], begin: Callable[..., Any]) -> list[Transcription]:
-        """One for each clip. `begin` takes recordings, their indices among the clips, and the flag that stops it."""
+    def _results(self, clips: Sequence[Audio], beside: Sequence[Any], key: Hashable,
+                 begin: Callable[..., Any]) -> list[Transcription]:  # fmt: skip
+        """One for each clip. `begin` takes recordings, what belongs to each of them (`beside`), and the flag that
+        stops it. Calls of several threads with an equal key become one."""
         found: dict[int, Transcription | Error] = {}
         given: dict[int, tuple[RecordingView, Any]] = {}
         for i, clip in enumerate(clips):
@@ -129,9 +139,16 @@ class Model(library.Handle):
                 given[i] = _recording(clip, _name(i, clip))
             except InputError as error:
                 found[i] = error
-        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
-        results = library.run_until_interrupted(lambda stop: _transcripts(begin(recordings, list(given), stop)))
-        found.update(zip(given, results, strict=True))
+
+        def work(requests: list[list[tuple[RecordingView, Any]]]) -> list[list[Transcription | Error]]:
+            all_of_them = [one for request in requests for one in request]
+            recordings = (RecordingView * len(all_of_them))(*(recording for recording, _ in all_of_them))
+            others = [other for _, other in all_of_them]
+            results = iter(library.run_until_interrupted(lambda stop: _transcripts(begin(recordings, others, stop))))
+            return [[next(results) for _ in request] for request in requests]
+
+        request = [(recording, beside[i]) for i, (recording, _) in given.items()]
+        found.update(zip(given, self._together.call(key, request, work), strict=True))
         failures = {i: found[i] for i in sorted(found) if isinstance(found[i], Error)}
         if failures:
             of_input = all(isinstance(failure, InputError) for failure in failures.values())
@@ -167,8 +184,9 @@ class Model(library.Handle):
         one here, and for the last one's end, which may lie behind the audio's. Raises InputError for lists of different
         lengths and tokens that the model does not have."""
         words = ctypes.POINTER(WordView)()
-        count = library.call("words", self._handle, HypothesisView.of(hypothesis), words)
-        return words_of(words, count)
+        with self._together.turn:
+            count = library.call("words", self._handle, HypothesisView.of(hypothesis), words)
+            return words_of(words, count)
 
     def _samples(self, audio: Any, name: str) -> torch.Tensor:
         """[n] float32 on the host, contiguous."""

@@ -45,16 +45,19 @@ class Stream(library.Handle, Generic[Piece, Result]):
     def close(self) -> None:
         """Forgets the utterance. Nothing to do after finish()."""
         if self._left.detach():
-            library.call("streams_close", self._streams._handle, self.number)
+            with self._streams._together.turn:
+                library.call("streams_close", self._streams._handle, self.number)
 
 
 class Streams(library.Handle, Generic[Piece, Result]):
     """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
-    is cut nor on those beside it. Not for several threads at once, with all of the model."""
+    is cut nor on those beside it. Pieces that several threads push while another call is under way are computed
+    together."""
 
     def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
         self._handle = handle
+        self._together = decoder._together  # of the model
         self._left: list[int] = []  # open streams that nobody has any more
         weakref.finalize(self, library.free, "streams", handle)
 
@@ -64,36 +67,43 @@ class Streams(library.Handle, Generic[Piece, Result]):
     def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] = ()) -> Stream[Piece, Result]:
         """A new utterance. `boost`: phrases of its own beside those of the decoder's option `boost`, whose other
         settings hold for them. `allowed`: scripts ("latin"), ranges, characters, in place of the decoder's."""
-        self._close_left()
         asked = {"boost": boost, "allowed": allowed}
         request = json.dumps({name: value for name, value in asked.items() if value}, default=list)
-        return Stream(self, library.call("streams_open", self._handle, request.encode()))
+        with self._together.turn:
+            self._close_left()
+            return Stream(self, library.call("streams_open", self._handle, request.encode()))
 
     def push(self, pieces: Mapping[Stream[Piece, Result], Piece]) -> dict[Stream[Piece, Result], Partial]:
         """The next piece of each of these streams, computed together, and the text so far of each. Waits for the
         device. Where it raises InputError, nothing was taken."""
-        self._close_left()
-        streams = list(pieces)
-        for stream in streams:
+        for stream in pieces:
             self._own(stream)
-        if not streams:
+        if not pieces:
             return {}
+        return self._together.call(("push", id(self)), dict(pieces), self._push_all, owned=frozenset(pieces))
+
+    def _push_all(self, requests: list[dict[Stream[Piece, Result], Piece]]) -> list[dict]:
+        """The pieces of several callers as one call."""
+        self._close_left()
+        streams = [stream for pieces in requests for stream in pieces]
         numbers = integers([stream.number for stream in streams], "streams")
         partials = (PartialView * len(streams))()
-        self._push(numbers, [pieces[stream] for stream in streams], partials)
-        return {
+        self._push(numbers, [piece for pieces in requests for piece in pieces.values()], partials)
+        found = {
             stream: partial.value(f"stream {stream.number}") for stream, partial in zip(streams, partials, strict=True)
         }
+        return [{stream: found[stream] for stream in pieces} for pieces in requests]
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
         """Returns the text of the whole utterance and closes it. Waits for the device."""
-        self._close_left()
         self._own(stream)
-        found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
-        library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count))
-        stream._left.detach()
-        decoded_again = [parts[i].value() for i in range(count.value)]
-        return self._result(found.value(f"stream {stream.number}"), decoded_again)
+        with self._together.turn:
+            self._close_left()
+            found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
+            library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count))
+            stream._left.detach()
+            decoded_again = [parts[i].value() for i in range(count.value)]
+            return self._result(found.value(f"stream {stream.number}"), decoded_again)
 
     def _own(self, stream: Stream[Piece, Result]) -> None:
         if not isinstance(stream, Stream) or stream._streams is not self:
@@ -122,10 +132,12 @@ class SpeechStreams(Streams[Samples, Transcription]):
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
         sizes = integers([max_streams, batch_size], "max_streams and batch_size")
-        super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes,
-                         None if seconds is None else (ctypes.c_double * 3)(*seconds), decode_again))  # fmt: skip
+        cut = None if seconds is None else (ctypes.c_double * 3)(*seconds)
+        with decoder._together.turn:
+            super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes, cut,
+                                                   decode_again))  # fmt: skip
+            about = library.call_json("streams_json", self._handle)
         self._transcription = transcription
-        about = library.call_json("streams_json", self._handle)
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate
         self.look_ahead_seconds: float = about["look_ahead_samples"] / sample_rate
         self.notices: list[str] = about["notices"]  # why not by caches

@@ -31,6 +31,7 @@ PARTS = {
     "ctc_greedy": set(),  # no loop without a language model
     "ctc_beam": {"init", "step", "trace_back"},
     "ctc_wfst_cpu": {"row", "trace_back"},
+    "transducer_wfst": {"init", "step", "trace_back"},
     "ctc_lexicon_cpu": {"row", "trace_back"},
     "null": set(),
     "python": set(),  # no loop of the program's
@@ -84,16 +85,20 @@ def record(rtfx, folder, arguments, **config):
 
 @pytest.fixture(scope="module")
 def graph(rtfx, tmp_path_factory):
-    path = tmp_path_factory.mktemp("nvtx") / "words.tlg"
-    arguments = [f"--{name}={value}" for name, value in WORDS.items()]
-    tokenizer = f"--tokenizer={MODELS / 'quickstart-rnnt.nemo'}"
-    assert rtfx("graph", "build", tokenizer, *arguments, f"--output={path}").returncode == 0
-    return str(path)
+    """{topology: path} of graphs."""
+    paths = {}
+    for topology in ("compact", "tokens"):
+        paths[topology] = str(tmp_path_factory.mktemp("nvtx") / f"{topology}.tlg")
+        given = {**WORDS, "tokenizer": MODELS / "quickstart-rnnt.nemo", "topology": topology, "output": paths[topology]}
+        result = rtfx("graph", "build", *[f"--{name}={value}" for name, value in given.items()])
+        assert result.returncode == 0, result.stderr
+    return paths
 
 
 def decoders(graph, device):
     """One case of every decoder; on a GPU, those of all forms of its loop."""
-    options = {"ctc_wfst_cpu": {"graph": graph}, "ctc_wfst": {"graph": graph}, "ctc_lexicon_cpu": WORDS,
+    of_ctc, of_tokens = ({"graph": graph[topology]} for topology in ("compact", "tokens"))
+    options = {"ctc_wfst_cpu": of_ctc, "ctc_wfst": of_ctc, "transducer_wfst": of_tokens, "ctc_lexicon_cpu": WORDS,
                "python": {"file": str(ROOT / "examples/python_decoder/greedy.py"), "class": "Greedy"}}
     cases = []
     for name in PARTS:
@@ -102,7 +107,7 @@ def decoders(graph, device):
         cases.append(case | ({"models": ONE_MODEL[name]} if name in ONE_MODEL else {}))
     if device == "cuda":
         for name, loops in (("frame_looping", ["replay", "graph"]), ("label_looping", ["replay", "graph"]),
-                            ("alsd_pp", ["graph"]), ("modified_beam_search", ["graph"]),
+                            ("alsd_pp", ["graph"]), ("modified_beam_search", ["graph"]), ("transducer_wfst", ["graph"]),
                             ("fused_looping", ["graph", "persistent"]),
                             ("ctc_wfst", ["replay", "persistent"])):  # fmt: skip
             given = options.get(name, {})

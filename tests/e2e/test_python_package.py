@@ -72,6 +72,12 @@ TRUE = {
     "hypotheses_as_list": "copy.deepcopy(list(d(frames, lengths))) == list(d(frames, lengths))",
     "words_of_a_lexicon": "[w.text for w in m.words(dataclasses.replace(d(frames, lengths)[0], words=['A', 'b'], "
                           "word_frames=[2, 20]))] == ['A', 'b']",
+    "times_do_not_drift": "most_frequent_shifts() == {0.0}",
+    "threads_transcribe": "texts_of_threads()",
+    "threads_search_streams": "pieces_of_threads(d.streams(64), frames[0].split(8), d(frames, lengths)[0].text)",
+    "threads_stream_speech": "pieces_of_threads(m.streams(max_streams=8, buffer=(1, 3, 1)), clip.split(9000), "
+                             "alone(m.streams(buffer=(1, 3, 1)), clip.split(9000)), 8)",
+    "threads_and_faults": "faults_of_threads()",
     "numpy_lengths": "d(frames, numpy.array(lengths))[0] == d(frames, lengths)[0]",
     "last_frame_of_all": "m.words(rtfx.Hypothesis('', [1], [2**31 - 1], 0.0))[0].end > 2**31 * m.frame_seconds - 1e-3",
     "no_autocast": "under_autocast(lambda: m.encode(CLIPS[:1])[0].tolist()) == frames.tolist()",
@@ -88,7 +94,8 @@ TRUE = {
     "interrupted": "interrupted()",
 }
 SCRIPT = """
-import copy, dataclasses, json, multiprocessing, numpy, os, pickle, signal, sys, threading, time, torch, rtfx
+import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, signal
+import sys, threading, time, torch, rtfx
 MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
 m = rtfx.load(MODEL, device="cpu")
 d = rtfx.decoder("label_looping", m)
@@ -96,6 +103,70 @@ frames, lengths = m.encode(CLIPS[:1])
 clip = m.read_audio(CLIPS[0])
 with_nan = clip[:9000].clone()
 with_nan[7] = float("nan")
+
+def most_frequent_shifts():
+    # How far a word of a stream of five minutes begins from the same word of the whole, in most words of each minute.
+    clips = [m.read_audio(path) for path in sorted(pathlib.Path(CLIPS[0]).parent.glob("*.flac"))]
+    audio = torch.cat([part for clip in 2 * clips for part in (clip, torch.zeros(8000))])
+    stream = m.streams(buffer=(10, 10, 2)).open()
+    for piece in audio.split(160_000):
+        stream.push(piece)
+    begins = collections.defaultdict(list)
+    for word in stream.finish().words:
+        begins[word.text].append(word.start)
+    shifts = collections.defaultdict(list)
+    for word in m.transcribe([audio], timestamps=True)[0].words:
+        shift = min((begin - word.start for begin in begins[word.text]), key=abs, default=None)
+        if shift is not None and abs(shift) < 5:
+            shifts[word.start // 60].append(round(shift, 2))
+    assert len(shifts) == 6 and min(map(len, shifts.values())) > 20
+    return {collections.Counter(of_minute).most_common(1)[0][0] for of_minute in shifts.values()}
+
+def on_threads(work, count=64):
+    # The results of work(0), work(1), ..., and how often each function of the library was called.
+    calls, original, barrier = collections.Counter(), rtfx.library.call, threading.Barrier(count)
+    def counting(name, *arguments):
+        calls[name] += 1
+        return original(name, *arguments)
+    def one(i):
+        barrier.wait()
+        return work(i)
+    rtfx.library.call = counting
+    try:
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            return list(pool.map(one, range(count))), calls
+    finally:
+        rtfx.library.call = original
+
+def texts_of_threads():
+    expected = [t.text for t in m.transcribe(CLIPS)]
+    found, calls = on_threads(lambda i: m.transcribe(CLIPS[i % 2])[0].text)
+    # Those that wait while the first one works go together.
+    return found == 32 * expected and calls["transcribe"] < 64
+
+def alone(streams, pieces):
+    stream = streams.open()
+    for piece in pieces:
+        stream.push(piece)
+    return stream.finish().text
+
+def pieces_of_threads(streams, pieces, expected, count=64):
+    found, calls = on_threads(lambda _: alone(streams, pieces), count)
+    pushes = calls["streams_push"] + calls["streams_push_frames"]
+    return found == count * [expected] and 0 < pushes < count * len(pieces)
+
+def faults_of_threads():
+    # An error reaches the thread that made it alone, whatever it was computed with.
+    streams = d.streams(64)
+    opened = [streams.open() for _ in range(64)]
+    def push(i):
+        try:
+            return opened[i].push(frames[0] if i % 8 else frames[0].double()).text
+        except rtfx.InputError:
+            return "refused"
+    found, _ = on_threads(push)
+    text = d(frames, lengths)[0].text
+    return found == ["refused" if i % 8 == 0 else text for i in range(64)]
 
 def under_autocast(work):
     with torch.autocast("cpu", dtype=torch.bfloat16):

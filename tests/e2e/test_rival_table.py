@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 
 import pytest
 from conftest import ROOT
@@ -110,6 +111,64 @@ def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     assert (tmp_path / f"{name}.md").read_text() == (RIVALS / f"{name}.md").read_text()
     table = re.compile(rf"<!-- rivals:{name} -->.*?<!-- /rivals -->", re.DOTALL)
     assert table.findall(page.read_text()) == table.findall(notes)
+
+
+SEARCHES = ROOT / "reports/h100/searches"
+BLOCKS = {
+    "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "riva_online"]),
+    "searches": (SEARCHES, ["rnnt_1", "rnnt_32_128"]),
+}
+
+
+def block_of(text, mark):
+    (found,) = re.findall(rf"<!-- {mark} -->.*?<!-- /{mark} -->", text, re.DOTALL)
+    return found
+
+
+@pytest.mark.parametrize("mark", BLOCKS)
+def test_a_block_of_several_journals_is_that_of_the_committed_ones(tmp_path, mark):
+    folder, names = BLOCKS[mark]
+    committed = (ROOT / "reports/README.md").read_text(encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(committed.replace(block := block_of(committed, mark), re.sub(r"\d", "0", block)), encoding="utf-8")
+    for number, name in enumerate(names):
+        assert block_of(page.read_text(encoding="utf-8"), mark) != block, "written without all of its journals"
+        (tmp_path / f"{name}.jsonl.gz").write_bytes((folder / f"{name}.jsonl.gz").read_bytes())
+        if number in (0, len(names) - 1):
+            result = script("scripts/rival_reports.py", tmp_path, page)
+            assert result.returncode == 0, result.stderr
+    assert block_of(page.read_text(encoding="utf-8"), mark) == block
+
+
+def test_the_searches_are_timed_to_the_hypotheses_on_the_host():
+    """The committed figures, from the journals' records alone: copies count, and NeMo's way into rtfx does not."""
+    times, sets = {}, {}
+    for name in BLOCKS["searches"][1]:
+        for record in read_records(SEARCHES / f"{name}.jsonl.gz"):
+            if record["kind"] != "run":
+                continue
+            regions, counters = record["regions"], record["counters"]
+            time = regions["decode"]["host_seconds"]
+            time += -1e-6 * counters["results_us"] if "results_us" in counters else regions["d2h"]["host_seconds"]
+            batch = int(record["batch"]["size"])
+            times.setdefault((record["decoder"]["id"], batch), []).append(time)
+            sets[batch] = record["dataset"]["audio_seconds"]
+    text = block_of((ROOT / "reports/README.md").read_text(encoding="utf-8"), "searches")
+    rows = {
+        "`fused_looping` |": "fused_looping",
+        "`alsd_pp`, beam 4, `mbr` over 4 texts": "alsd_pp4_mbr",
+        "NeMo's greedy search, graphs |": "nemo_greedy",
+        "NeMo's `malsd_batch`, beam 4 |": "nemo_malsd4",
+    }
+    for label, decoder in rows.items():
+        for batch, shown in zip((1, 32, 128), cells(text, label)[1:], strict=False):
+            found = times[decoder, batch]
+            assert shown.split(" ± ")[0] == f"{sets[batch] / statistics.mean(found):,.0f}"
+            assert shown.endswith("NOISY") == (statistics.stdev(found) > 0.05 * statistics.mean(found))
+    ratios = cells(text, "`alsd_pp` with `mbr` : without")[1:]
+    for batch, shown in zip((1, 32, 128), ratios, strict=True):
+        sides = [statistics.mean(times[decoder, batch]) for decoder in ("alsd_pp4", "alsd_pp4_mbr")]
+        assert shown.startswith(f"{sides[0] / sides[1]:.3g}x [")
 
 
 def test_pairs_are_compared_one_by_one(tmp_path):

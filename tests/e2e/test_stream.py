@@ -89,6 +89,30 @@ def test_streams_from_samples_on(stream, tmp_path):
         assert record["slo"] is None
 
 
+def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream, tmp_path):
+    names = [f"1737-146161-000{i}.flac" for i in (7, 9)]
+    whole = ["no said the doctor", "it was a night of stars"]
+    manifest = tmp_path / "two.jsonl"
+    lines = [{"audio_filepath": str(AUDIO / n), "text": t} for n, t in zip(names, whole, strict=True)]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    load = {"streams": [2], "seconds": 1, "period_ms": 200, "scope": "speech", "buffer": [0.4, 1, 0.4], "quality": True}
+    result = stream(
+        decoders=["label_looping"], datasets=[{"id": "two", "manifest": str(manifest)}], stream=load
+    )
+    assert result.returncode == 0, result.stderr
+    (record,) = streams_of(tmp_path / "run")
+    quality = record["quality"]
+    assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 10
+    errors = {part: quality[part]["wer"] for part in ("streamed", "whole")}
+    assert quality["difference"] == pytest.approx(errors["streamed"] - errors["whole"])
+    assert quality["low"] <= quality["difference"] <= quality["high"]
+    # A token is shown when its chunk and the right context are there, and until the next chunk comes.
+    assert 0.3 < quality["first_delay_seconds"] < 1.3
+    assert 0 < quality["lag_seconds"] <= quality["lag_p95_seconds"]
+    assert 0 <= quality["changed_share"] < 0.5
+    assert "confirms" not in record
+
+
 def test_equality_of_nothing_is_marked(stream, tmp_path):
     soundfile.write(tmp_path / "silence.wav", np.zeros(8000, "float32"), 16000)
     load = {"streams": [1], "seconds": 1, "period_ms": 250, "scope": "speech", "buffer": [0.4, 0.4, 0.4]}
@@ -107,6 +131,60 @@ def test_the_most_streams_within_a_latency(stream, tmp_path):
     assert "at most 0 streams within 0.001 ms" in result.stdout
     [record] = streams_of(tmp_path / "run")
     assert record["slo"] is False
+
+
+RULE = {"seconds": 2, "confirm_seconds": 3}
+
+
+def load_by_rule(**changes):
+    return {"streams": [1], "period_ms": 200, "rule": RULE | changes, "stagger_seconds": 0.5}
+
+
+def test_a_rule_is_searched_by_trials(stream, tmp_path):
+    result = stream(decoders=["ctc_greedy"], stream=load_by_rule(final_ms=0.001))
+    assert result.returncode == 0, result.stderr
+    assert "ctc_greedy: 0 streams keep the rule" in result.stdout and "BROKEN" in result.stdout
+    (trial,) = streams_of(tmp_path / "run")
+    assert trial["slo"] is False and trial["confirms"] is False
+    used = trial["stream"]
+    assert used["arrivals"] == "staggered" and used["start"] == "random"
+    assert used["discard"] == 0 and used["seconds"] == 2 and used["rule"]["of_finals"] == "p95"
+
+
+def test_a_number_is_confirmed_with_its_words(stream, tmp_path):
+    manifest = tmp_path / "two.jsonl"
+    lines = [
+        {"audio_filepath": str(AUDIO / f"1737-146161-000{i}.flac"), "text": "one two"}
+        for i in (7, 9)
+    ]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # The rule breaks at 100 streams, as no utterance of theirs can end so soon.
+    rule = load_by_rule(late=1, final_ms=1000, growth=100, wer=0) | {"max_batch": 1}
+    result = stream(
+        decoders=["ctc_greedy"],
+        datasets=[{"id": "two", "manifest": str(manifest)}],
+        stream=rule,
+    )
+    assert result.returncode == 0, result.stderr
+    records = streams_of(tmp_path / "run")
+    confirmed = [r for r in records if r["confirms"]]
+    assert confirmed and confirmed[-1]["slo"] is True, result.stdout
+    assert confirmed[-1]["stream"]["seconds"] == 3
+    quality = confirmed[-1]["quality"]
+    assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 4
+    # The search alone has the frames of whole utterances, so no word differs.
+    assert quality["difference"] == quality["low"] == quality["high"] == 0
+    assert "confirmed" in result.stdout and "WER +0.00" in result.stdout
+    assert len({r["case"] for r in records}) == len(records)
+
+
+def test_a_trial_without_an_end_is_recorded(stream, tmp_path):
+    trial = {"group": 0, "decoder": "ctc_greedy", "streams": 3, "confirms": False, "failure": "killed"}
+    result = stream("--child", json.dumps(trial), decoders=["ctc_greedy"], stream=load_by_rule())
+    assert result.returncode == 0, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    (failure,) = (r for r in records if r["kind"] == "failure")
+    assert failure["message"] == "killed" and "/streams3/" in failure["case"]
 
 
 def test_resume_runs_nothing_twice(stream, tmp_path):
@@ -131,6 +209,9 @@ def test_resume_runs_nothing_twice(stream, tmp_path):
         ({"stream": {"scope": "sound"}}, "speech"),
         ({"stream": {"scope": "speech", "buffer": [2, 10]}}, "give three"),
         ({"stream": {"slo_ms": -1}}, "slo_ms"),
+        ({"stream": {"rule": "c12"}}, "c120"),
+        ({"stream": {"rule": {"late": 2}}}, "late"),
+        ({"stream": {"rule": "c120", "slo_ms": 5}}, "give one limit"),
     ],
 )
 def test_bad_configurations(stream, changes, complaint):

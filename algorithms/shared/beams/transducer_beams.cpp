@@ -32,19 +32,21 @@ LogProbs TransducerBeams::log_probs(const at::Tensor& frames, double temperature
                                forbidden.defined() ? forbidden.unsqueeze(1) : forbidden);
 }
 
-at::Tensor TransducerBeams::fused(const LogProbs& next) const {
+at::Tensor TransducerBeams::fused(const LogProbs& next, const at::Tensor& other) const {
   const auto by_slot = [&](const at::Tensor& scores) {
     return scores.view({hypotheses.batch, hypotheses.beam, -1});
   };
   at::Tensor fused = next.labels;
   if (lm_.model != nullptr)
     fused = fuse(fused, by_slot(lm_.model->scores(lm_states)), *lm_.options);
+  else if (other.defined())
+    fused = fuse(fused, other, *lm_.options);
   if (!bias.has_models()) return fused;
   fused = fused + at::constant_pad_nd(by_slot(bias.scores(bias_states)), {0, 1});
   if (!bias.blank_weights.defined()) return fused;
   return rescale_blank(fused, next.labels,
                        bias.blank_weights.view({hypotheses.batch, hypotheses.beam}),
-                       lm_.model != nullptr ? lm_.options->blank_eps : kBlankEps);
+                       lm_.options != nullptr ? lm_.options->blank_eps : kBlankEps);
 }
 
 Expansions TransducerBeams::expand(const LogProbs& next, const at::Tensor& fused,

@@ -14,7 +14,7 @@
 
 namespace rtfx {
 
-/// Shallow fusion as a search uses it; without a language model, `model` is null. Contextual
+/// Shallow fusion as a search uses it; without an n-gram model, `model` is null. Contextual
 /// biasing of the rows is added to it. A token that a row forbids is treated as if the joint did
 /// not have it.
 struct BeamLm {
@@ -55,8 +55,9 @@ class TransducerBeams {
   LogProbs log_probs(const at::Tensor& frames, double temperature) const;
 
   /// Returns log_probs().labels fused with the language model and contextual biasing, or unchanged
-  /// without both.
-  at::Tensor fused(const LogProbs& next) const;
+  /// without both. Without a language model, `other` [B, K, V] may hold ln p of another one, which
+  /// is fused by the options of BeamLm.
+  at::Tensor fused(const LogProbs& next, const at::Tensor& other = {}) const;
 
   /// Returns the `count` best labels of each hypothesis; for TDT, the best pairs of those labels
   /// and all durations. Labels are chosen by fused scores, or by acoustic ones with early pruning.

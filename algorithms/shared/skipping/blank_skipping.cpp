@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "algorithms/decoder_wrapper.h"
 #include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
@@ -208,35 +209,34 @@ void SkippingStreams::push(std::span<const int64_t> streams, const EncodedBatch&
   }
 }
 
-class SkippingDecoder : public Decoder {
+class SkippingDecoder : public DecoderWrapper {
  public:
   SkippingDecoder(std::unique_ptr<Decoder> decoder, double threshold)
-      : decoder_(std::move(decoder)), threshold_(threshold) {}
+      : DecoderWrapper(std::move(decoder)), threshold_(threshold) {}
 
   Description describe() const override {
-    Description description = decoder_->describe();
+    Description description = DecoderWrapper::describe();
     description.exactness = Description::Exactness::approximate;
     description.has_own_rule = true;
     return description;
   }
-  nlohmann::json options() const override { return decoder_->options(); }
 
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
-    const Description description = decoder_->describe();
+    const Description description = describe();
     if (!model->ctc_head) {
       throw UserError(description.name,
                       "\"skip_blank\" drops frames by the CTC head, and the model has none",
                       "leave out \"skip_blank\", or choose a hybrid model, with a CTC head too");
     }
     rule_ = std::make_shared<const BlankRule>(model, threshold_, description.head == Head::ctc);
-    decoder_->prepare(std::move(model), limits);
+    DecoderWrapper::prepare(std::move(model), limits);
   }
 
   Hypotheses decode(const EncodedBatch& batch) override {
     reads_.reset();
     frames_ = std::accumulate(batch.lengths_host.begin(), batch.lengths_host.end(), int64_t{0});
     skipped_ = 0;
-    if (frames_ == 0) return decoder_->decode(batch);
+    if (frames_ == 0) return DecoderWrapper::decode(batch);
     const at::Tensor none_before = at::zeros_like(batch.lengths, at::kBool);
     const KeptFrames kept(batch.frames,
                           rule_->kept(rule_->is_blank(batch.frames), batch.lengths, none_before));
@@ -247,13 +247,13 @@ class SkippingDecoder : public Decoder {
       shorter.lengths_host.push_back(row_of(host, row).back());
     skipped_ = frames_ - std::accumulate(shorter.lengths_host.begin(), shorter.lengths_host.end(),
                                          int64_t{0});
-    Hypotheses result = decoder_->decode(shorter);
+    Hypotheses result = DecoderWrapper::decode(shorter);
     map_frames(result, kept.origins, host.narrow(1, 0, kept.origins.size(1)));
     return result;
   }
 
   Counters counters() const override {
-    Counters counters = decoder_->counters();
+    Counters counters = DecoderWrapper::counters();
     counters["frames"] = frames_;
     counters["frames_skipped"] = skipped_;
     counters["host_reads"] += reads_.count();
@@ -261,17 +261,12 @@ class SkippingDecoder : public Decoder {
   }
 
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override {
-    auto streams = decoder_->streams(limits);
+    auto streams = DecoderWrapper::streams(limits);
     if (streams == nullptr) return nullptr;
     return std::make_unique<SkippingStreams>(std::move(streams), rule_);
   }
-  std::vector<std::string> boosted_words() const override { return decoder_->boosted_words(); }
-  std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
-    return decoder_->compile_bias(request);
-  }
 
  private:
-  std::unique_ptr<Decoder> decoder_;
   double threshold_;
   std::shared_ptr<const BlankRule> rule_;
   HostReads reads_;

@@ -69,8 +69,8 @@ std::vector<SpelledPhrase> spelled_phrases(const AddedWordOptions& options,
 /// itself, whose word() is the phrase, so that it can be boosted as a whole. Results show its first
 /// word in its place (GraphView::shown()). Boosts of single words do not hold inside a phrase.
 ///
-/// Throws UserError at `where` for a graph that `rtfx graph build` did not make, since only its
-/// topologies are known.
+/// Throws UserError at `where` for a graph that `rtfx graph build` did not make with a topology of
+/// CTC, since the topologies of others are not known.
 WfstGraph with_phrases(const WfstGraph& graph, const std::vector<SpelledPhrase>& phrases,
                        const std::string& where);
 

@@ -340,7 +340,7 @@ void add_disambiguation_loops(TransducerArcs& t, int32_t state, const TokenLabel
 }  // namespace
 
 const std::vector<std::string>& topology_names() {
-  static const std::vector<std::string> names = {"normal", "compact"};
+  static const std::vector<std::string> names = {"normal", "compact", "tokens"};
   return names;
 }
 
@@ -358,6 +358,13 @@ Topology parse_topology(const std::string& name, const std::string& where) {
 TransducerArcs token_transducer(Topology topology, const TokenLabels& labels) {
   const bool normal = topology == Topology::normal;
   TransducerArcs t;
+  if (topology == Topology::tokens) {
+    t.states = 1;
+    t.finals.emplace_back(0, 0.0f);
+    add_disambiguation_loops(t, 0, labels);
+    for (int32_t i = 1; i <= labels.tokens; ++i) t.add(0, 0, i, i);
+    return t;
+  }
   t.states = labels.tokens + 1;
   t.finals.emplace_back(0, 0.0f);
   t.add(0, 0, labels.blank(), 0);
@@ -556,6 +563,13 @@ WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& 
   for (TransducerArcs::Arc& arc : graph.arcs) {
     if (blank == BlankLabel::first && arc.input > 0)
       arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
+    if (blank == BlankLabel::none && arc.input == tokens + 1) {
+      throw UserError(
+          openfst.string(),
+          fmt::format("has the label {}, which is none of the {} tokens", arc.input, tokens),
+          "leave out --blank none for a graph with blanks; or give the tokenizer that "
+          "it was made with");
+    }
     const auto word = static_cast<size_t>(arc.output);
     if (word == 0) continue;
     if (table.contains(word)) {
@@ -568,8 +582,10 @@ WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& 
                     fmt::format("has no word with the id {}, which the graph has", word),
                     "give the table that the graph was made with");
   }
-  return WfstGraph::from(graph, tokens, table.words, "imported", tokenizer_checksum(tokenizer),
-                         openfst.string());
+  const bool is_ctc = blank != BlankLabel::none;
+  return WfstGraph::from(graph, tokens, table.words,
+                         is_ctc ? "imported" : topology_name(Topology::tokens),
+                         tokenizer_checksum(tokenizer), openfst.string());
 }
 
 }  // namespace rtfx

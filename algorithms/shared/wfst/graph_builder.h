@@ -77,8 +77,9 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
 /// `normal` has one state for each token and an arc between each two of them. The same token can be
 /// emitted twice only with a blank in between. `compact` goes to the next token by an epsilon arc
 /// back to state 0, so that V^2 arcs become 3 V. The same token needs no blank in between, which
-/// adds paths and removes none.
-enum class Topology { normal, compact };
+/// adds paths and removes none. `tokens` is none of CTC: it has no blank and no repetition, for
+/// searches that know which of their labels are tokens, as those of transducers do.
+enum class Topology { normal, compact, tokens };
 
 const std::vector<std::string>& topology_names();
 std::string topology_name(Topology topology);
@@ -89,6 +90,7 @@ Topology parse_topology(const std::string& name, const std::string& where);
 /// first token and after a blank, and state i is just after token i - 1. The numbers of arcs are
 ///   normal   1 + 3 V + V (V - 1) + D (V + 1);  every state is final
 ///   compact  1 + 3 V + D;                      state 0 is final
+///   tokens   V + D;                            state 0 is the only one
 /// D loops epsilon:#k let the disambiguation symbols of LG pass. In `normal`, every state has them,
 /// so that a back-off before the first token is possible, too.
 TransducerArcs token_transducer(Topology topology, const TokenLabels& labels);
@@ -138,15 +140,17 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 ///
 ///   last   V + 1, and tokens are token id + 1, as `rtfx graph build` has them
 ///   first  1, and tokens are token id + 2, as EESEN has them
+///   none   the graph has tokens alone, token id + 1, and gets the topology `tokens`
 ///
 /// The label of k2's arcs is the column of the network's output: 0 for a blank of this model that
 /// is `first`. It counts as one more.
-enum class BlankLabel { last, first };
+enum class BlankLabel { last, first, none };
 
-/// Imports a TLG that another tool made (read_openfst() in graph.h). Its word table has lines "word
-/// id". Without `blank`, the start of the graph must show that blank is `last`: a CTC graph stays
-/// there as long as blanks come. Throws UserError, also for a label without a word, for an <eps>
-/// with another id than 0, and for arcs that write a symbol (#0, #1, ...), which tables hold.
+/// Imports a TLG, or an LG without blanks, that another tool made (read_openfst() in graph.h). Its
+/// word table has lines "word id". Without `blank`, the start of the graph must show that blank is
+/// `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for the label of
+/// blank in spite of `none`, for a label without a word, for an <eps> with another id than 0, and
+/// for arcs that write a symbol (#0, #1, ...), which tables hold.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table,
                        std::optional<BlankLabel> blank = std::nullopt);

@@ -58,12 +58,22 @@ const OptionTable<WfstOptions>& cpu_wfst_options() {
   return table;
 }
 
-WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
-  WfstGraph graph = WfstGraph::map(options.graph);
+WfstGraph load_graph(const std::filesystem::path& path, const AcousticModel& model) {
+  WfstGraph graph = WfstGraph::map(path);
   if (graph.view().columns != model.config.vocabulary + 1 ||
       (model.tokenizer && tokenizer_checksum(*model.tokenizer) != graph.tokenizer())) {
-    throw UserError(options.graph.string(), "was built for another tokenizer than the model's",
+    throw UserError(path.string(), "was built for another tokenizer than the model's",
                     "build a graph with this model's tokenizer: `rtfx graph build`");
+  }
+  return graph;
+}
+
+WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
+  WfstGraph graph = load_graph(options.graph, model);
+  if (graph.topology() == topology_name(Topology::tokens)) {
+    throw UserError(options.graph.string(),
+                    "has the topology 'tokens' without blanks, which a CTC search needs",
+                    "build it with --topology compact, or search it with transducer_wfst");
   }
   if (!options.words) return graph;
   if (!model.tokenizer) {

@@ -37,8 +37,11 @@ struct WfstOptions {
 const OptionTable<WfstOptions>& gpu_wfst_options();
 const OptionTable<WfstOptions>& cpu_wfst_options();
 
-/// Maps options.graph, and adds options.words in memory. Throws UserError if it was built for
-/// another tokenizer than the model's, and for words that cannot be added.
+/// Maps a graph. Throws UserError if it was built for another tokenizer than the model's.
+WfstGraph load_graph(const std::filesystem::path& path, const AcousticModel& model);
+
+/// Maps options.graph, and adds options.words in memory. Throws UserError, also if the graph has no
+/// topology of CTC, and for words that cannot be added.
 WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/token_graph.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "models/load_checkpoint.h"
@@ -55,6 +56,7 @@ TEST(WfstTopology, HasAsManyArcsAsTheFormulas) {
       const auto compact = token_transducer(Topology::compact, {v, d});
       EXPECT_EQ(normal.arcs.size(), 1 + 3 * v + v * (v - 1) + d * (v + 1));
       EXPECT_EQ(compact.arcs.size(), 1 + 3 * v + d);
+      EXPECT_EQ(token_transducer(Topology::tokens, {v, d}).arcs.size(), v + d);
       EXPECT_EQ(normal.finals.size(), v + 1);
       EXPECT_EQ(compact.finals.size(), 1);
     }
@@ -90,6 +92,38 @@ TEST(WfstLexicon, NamesTheLineOfAWordThatCannotBeSpelled) {
   EXPECT_NE(message.find("'qq!'"), std::string::npos) << message;
   EXPECT_EQ(read(true).size(), 1);
   EXPECT_EQ(dropped, 1);
+}
+
+TEST(WfstGraph, OfTokensHasEveryWordAndTheCostsOfTheLanguageModel) {
+  const BuiltGraph built = build_graph(tokenizer(), {kLexicon, kArpa, Topology::tokens});
+  const TokenGraph graph(built.graph, 64, at::kCPU, "test");
+  int64_t dropped = 0;
+  const Lexicon lexicon = common_lexicon(tokenizer(), {kLexicon, kArpa}, &dropped);
+  const auto path_of = [&](const std::vector<std::string>& words) {
+    std::vector<int32_t> tokens;
+    for (const std::string& word : words)
+      tokens.insert(tokens.end(), lexicon.at(word).front().begin(), lexicon.at(word).front().end());
+    return graph.words(tokens, std::vector<int32_t>(tokens.size()));
+  };
+  const auto texts = [&](const WfstPath& path) {
+    std::vector<std::string> words;
+    for (const int32_t word : path.words) words.emplace_back(built.graph.word(word));
+    return words;
+  };
+  for (const auto& [word, spellings] : lexicon) {
+    const WfstPath path = path_of({word});
+    EXPECT_TRUE(path.alive && path.reached_final) << word;
+    EXPECT_EQ(texts(path), std::vector<std::string>{word});
+  }
+  const double ln10 = std::log(10.0);
+  const WfstPath seen = path_of({"a", "ab"});
+  EXPECT_EQ(texts(seen), (std::vector<std::string>{"a", "ab"}));
+  // <s> a, <s> a ab, a ab </s>. Costs were rounded to 2^-10 where the graph was minimised.
+  EXPECT_NEAR(seen.cost, (0.3 + 0.1 + 0.2) * ln10, 0.02);
+  const WfstPath backed_off = path_of({"aback", "aback"});
+  EXPECT_EQ(texts(backed_off), (std::vector<std::string>{"aback", "aback"}));
+  // <s> aback, back-off, aback, back-off, </s>
+  EXPECT_NEAR(backed_off.cost, (0.6 + 0.1 + 1.3 + 0.1 + 0.9) * ln10, 0.02);
 }
 
 TEST(WfstGraph, IsTheSameWithAByteOrderMark) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "harness/config/config.h"
+#include "harness/stream/stream_server.h"
 
 namespace rtfx {
 namespace {
@@ -49,7 +50,7 @@ std::vector<int64_t> streams_of(const ServedBatch& batch) {
 }
 
 TEST(StreamLoad, ConstantArrivalsHaveAPhaseEachAndOnePeriod) {
-  const auto load = make_load(5, "constant", 0.4, 10, 3);
+  const auto load = make_load(5, {"constant", 0.4}, 10, 3);
   ASSERT_EQ(load.size(), 5 * 25U);
   std::map<int64_t, std::vector<double>> times;
   for (size_t i = 0; i < load.size(); ++i) {
@@ -65,13 +66,13 @@ TEST(StreamLoad, ConstantArrivalsHaveAPhaseEachAndOnePeriod) {
     }
     for (size_t i = 1; i < own.size(); ++i) EXPECT_NEAR(own[i] - own[i - 1], 0.4, 1e-9);
   }
-  EXPECT_EQ(make_load(5, "constant", 0.4, 10, 3)[7].arrival, load[7].arrival);
-  EXPECT_NE(make_load(5, "constant", 0.4, 10, 4)[7].arrival, load[7].arrival);
+  EXPECT_EQ(make_load(5, {"constant", 0.4}, 10, 3)[7].arrival, load[7].arrival);
+  EXPECT_NE(make_load(5, {"constant", 0.4}, 10, 4)[7].arrival, load[7].arrival);
 }
 
 TEST(StreamLoad, PoissonArrivalsHaveTheRateAndSpreadOfChance) {
   const double seconds = 4000, period = 0.4;
-  const auto load = make_load(10, "poisson", period, seconds, 1);
+  const auto load = make_load(10, {"poisson", period}, seconds, 1);
   const double expected = 10 * seconds / period;
   EXPECT_NEAR(static_cast<double>(load.size()), expected, 4 * std::sqrt(expected));
   // Gaps of chance have a standard deviation that is their mean.
@@ -115,6 +116,7 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   EXPECT_NEAR(figures.mean_batch, 4.0 / 3, 1e-12);
   EXPECT_NEAR(figures.served_seconds, 0.41 - 0.02, 1e-12);
   EXPECT_EQ(figures.late, 2);  // 190, 180, 270 and 110 ms
+  EXPECT_EQ(load_figures(batches, 0.02, 1, /*period=*/0.085).late_starts, 2);  // 90, 80, 170, 10 ms
   EXPECT_EQ(figures.utterances, 1);
   EXPECT_NEAR(figures.last.p50, 0.18, 1e-12);
   EXPECT_NEAR(figures.busy, 0.3 / 0.39, 1e-12);
@@ -160,7 +162,7 @@ TEST(StreamLoad, TheMostStreamsWithinALimit) {
   for (const int64_t limit : {0, 1, 2, 5, 64, 100, 1000}) {
     for (const int64_t first : {1, 7, 300}) {
       std::vector<int64_t> asked;
-      const int64_t most = most_within(first, [&](int64_t n) {
+      const int64_t most = most_within(first, 2, [&](int64_t n) {
         asked.push_back(n);
         return n <= limit;
       });
@@ -172,8 +174,67 @@ TEST(StreamLoad, TheMostStreamsWithinALimit) {
   }
 }
 
+TEST(StreamLoad, ANumberThatIsNotConfirmedIsSearchedBelow) {
+  for (const int64_t limit : {1, 5, 64, 1000}) {
+    for (const int64_t lasting : {int64_t{0}, limit / 2, 9 * limit / 10, limit}) {
+      std::vector<int64_t> asked;
+      const int64_t most = most_within(
+          3, 1.25, [&](int64_t n) { return n <= limit; },
+          [&](int64_t n) {
+            asked.push_back(n);
+            return n <= lasting;
+          });
+      EXPECT_LE(most, lasting);
+      EXPECT_GE(static_cast<double>(most), 0.9 * static_cast<double>(lasting) - 1) << limit;
+      if (most > 0) {
+        EXPECT_EQ(asked.back(), most);
+      }
+      std::ranges::sort(asked);
+      EXPECT_EQ(std::ranges::adjacent_find(asked), asked.end()) << limit << " " << lasting;
+    }
+  }
+}
+
+TEST(StreamLoad, StreamsBeginTogetherOrOverTheStagger) {
+  const auto together = make_load(6, {"lockstep", 0.5}, 2, 1);
+  ASSERT_EQ(together.size(), 6 * 4U);
+  for (size_t i = 0; i < together.size(); ++i)
+    EXPECT_EQ(together[i].arrival, 0.5 * static_cast<double>(i / 6));
+  const auto staggered = make_load(1000, {"staggered", 0.5, 10}, 20, 1);
+  std::map<int64_t, double> first;
+  for (const Request& one : staggered) first.emplace(one.stream, one.arrival);
+  ASSERT_EQ(first.size(), 1000U);
+  double sum = 0;
+  for (const auto& [stream, time] : first) {
+    EXPECT_LT(time, 10);
+    sum += time;
+  }
+  EXPECT_NEAR(sum / 1000, 5, 0.4);
+}
+
+TEST(ShownText, CountsDelaysAndChanges) {
+  ShownText shown(/*frame_seconds=*/0.1, /*sample_rate=*/1000);
+  const auto show = [&](int64_t stream, size_t samples, std::vector<int32_t> tokens) {
+    Hypothesis result;
+    for (size_t i = 0; i < tokens.size(); ++i) result.frames.push_back(static_cast<int32_t>(i));
+    result.tokens = std::move(tokens);
+    shown.show(stream, samples, result);
+  };
+  show(1, 200, {});
+  show(1, 400, {5, 6});     // the first token ends at 0.1 s, the second at 0.2 s
+  show(2, 500, {5});        // another stream has its own
+  show(1, 900, {5, 7, 8});  // token 6 is gone
+  ASSERT_EQ(shown.first_delays().size(), 2U);
+  EXPECT_NEAR(shown.first_delays()[0], 0.3, 1e-12);
+  EXPECT_NEAR(shown.first_delays()[1], 0.4, 1e-12);
+  ASSERT_EQ(shown.lags().size(), 3U);
+  EXPECT_NEAR(shown.lags()[0], 0.2, 1e-12);
+  EXPECT_NEAR(shown.lags()[2], 0.6, 1e-12);
+  EXPECT_NEAR(shown.changed(), 1.0 / 5, 1e-12);  // 5 6, 5, 7 8
+}
+
 TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
-  const auto load = make_load(10, "constant", 0.1, 60, 1);  // 100 a second
+  const auto load = make_load(10, {"constant", 0.1}, 60, 1);  // 100 a second
   const auto too_slow = load_figures(served(load, DynamicBatcher(1, 0), 0.0125), 6, 60, 0.4);
   EXPECT_NEAR(too_slow.queue_slope, 0.25, 0.01);  // 1.25 s of work come in a second
   EXPECT_NEAR(100 * 54 / too_slow.served_seconds, 80, 10);
@@ -188,7 +249,7 @@ TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
 TEST(StreamLoad, PoissonArrivalsAndEqualServiceAreMD1) {
   for (const double load : {0.5, 0.7, 0.9}) {
     const double service = 0.01, period = 40 * service / load;
-    const auto requests = make_load(40, "poisson", period, 20000, 5);
+    const auto requests = make_load(40, {"poisson", period}, 20000, 5);
     const auto figures =
         load_figures(served(requests, DynamicBatcher(1, 0), service), 200, 20000, 0.4);
     const double expected = md1_total(service, load / service).value();

@@ -39,7 +39,7 @@
 
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/batched/transducer_beam_options.h"
-#include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/beams/monotonic_beams.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
@@ -56,15 +56,13 @@ class ModifiedBeamSearch : public BeamSearch<TransducerBeamOptions> {
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
 
  private:
-  struct State;
   Counters counts() const override;
   void reset_counts() override;
   Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
                                      HostReads& reads) override;
-  TransducerBeams beams_of(const EncodedBatch& batch, const BeamLm& lm) const;
+  MonotonicBeams beams_of(const EncodedBatch& batch, const BeamLm& lm) const;
   BeamLm beam_lm(const EncodedBatch& batch);
-  void step(State& state) const;
 
   std::optional<Transducer> transducer_;
   std::optional<FusedModel> fused_;

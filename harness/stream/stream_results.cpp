@@ -1,0 +1,181 @@
+#include "harness/stream/stream_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/printable.h"
+
+namespace rtfx {
+
+namespace {
+
+/// A queue that grows by so many seconds in a second has no steady state.
+constexpr double kSlopeMax = 0.01;
+
+void add_times(record::Figures& metrics, const std::string& name, const Percentiles& seconds) {
+  metrics[name] = Number(1000 * seconds.mean);
+  metrics[name + ".p50"] = Number(1000 * seconds.p50);
+  metrics[name + ".p95"] = Number(1000 * seconds.p95);
+  metrics[name + ".p99"] = Number(1000 * seconds.p99);
+  metrics[name + ".max"] = Number(1000 * seconds.max);
+}
+
+std::string cell(const record::Figures& metrics, const char* name, int digits) {
+  const Nullable<Number>& value = metrics.at(name);
+  return value ? fmt::format("{:.{}f}", static_cast<double>(*value), digits) : "-";
+}
+
+std::vector<const record::StreamRun*> stream_runs(const record::Records& records) {
+  std::vector<const record::StreamRun*> runs;
+  for (const record::Any& record : records) {
+    if (const auto* run = std::get_if<record::StreamRun>(&record)) runs.push_back(run);
+  }
+  return runs;
+}
+
+}  // namespace
+
+/// Whether the rule is kept, and the figures that it judges.
+static std::string trial_text(const record::StreamRun& run) {
+  std::string text = !keeps_limit(run) ? "  BROKEN" : *run.confirms ? "  confirmed" : "  kept";
+  const record::Figures& m = run.metrics;
+  text += fmt::format(", {:.2f} % late, final p95 {} ms",
+                      100 * static_cast<double>(m.at("stream.late_starts").value_or(Number(0))),
+                      cell(m, "stream.final_ms.p95", 0));
+  if (run.quality) {
+    text += fmt::format(", WER {:+.2f} [{:+.2f}, {:+.2f}] points", 100 * run.quality->difference,
+                        100 * run.quality->low, 100 * run.quality->high);
+  }
+  return text;
+}
+
+bool keeps_limit(const record::StreamRun& run) {
+  const bool* kept = known(run.slo);
+  return kept != nullptr && *kept;
+}
+
+bool within_limit(const StreamSettings& options, const LoadFigures& f) {
+  if (!options.rule) return f.queue_slope <= kSlopeMax && 1000 * f.total.p99 <= options.slo_ms;
+  const StreamRule& rule = *options.rule;
+  const Percentiles& last = f.last;
+  const double final_s = rule.of_finals == "p50"   ? last.p50
+                         : rule.of_finals == "p95" ? last.p95
+                                                   : last.p99;
+  return f.requests > 0 && f.utterances > 0 && 1000 * final_s <= rule.final_ms &&
+         static_cast<double>(f.late_starts) <= rule.late * static_cast<double>(f.requests);
+}
+
+bool keeps_words(const StreamRule& rule, const record::StreamedQuality& quality) {
+  const double whole = quality.whole.wer.value_or(Number(0));
+  return quality.difference <= rule.wer * whole;
+}
+
+void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
+                        const LoadFigures& f) {
+  const auto where = [](bool known, double value) {
+    return known ? Nullable<Number>(value) : std::nullopt;
+  };
+  record::Figures metrics;
+  add_times(metrics, "stream.compute_ms", f.compute);
+  add_times(metrics, "stream.queue_ms", f.queue);
+  add_times(metrics, "stream.total_ms", f.total);
+  if (f.utterances > 0) add_times(metrics, "stream.final_ms", f.last);
+  const auto requests = static_cast<double>(f.requests);
+  metrics["stream.late"] = where(f.requests > 0, static_cast<double>(f.late) / requests);
+  metrics["stream.late_starts"] =
+      where(f.requests > 0, static_cast<double>(f.late_starts) / requests);
+  metrics["stream.busy"] = Number(f.busy);
+  metrics["stream.rtfx"] =
+      where(f.served_seconds > 0, requests * options.period_ms / 1000 / f.served_seconds);
+  metrics["stream.mean_batch"] = Number(f.mean_batch);
+  metrics["stream.batch_rate"] = Number(f.batch_rate);
+  metrics["stream.queue_slope"] = Number(f.queue_slope);
+  metrics["stream.md1_load"] = Number(f.batch_rate * f.batch_seconds);
+  // Steps of one size, one after the other, are no such queue: its load is always about 1.
+  const auto expected =
+      options.scope == "search" ? md1_total(f.batch_seconds, f.batch_rate) : std::nullopt;
+  metrics["stream.md1_total_ms"] = where(expected.has_value(), 1000 * expected.value_or(0));
+  run.stream = OptionTree(stream_keys().resolved(options));
+  run.requests = f.requests;
+  run.batches = f.batches;
+  run.stable = f.queue_slope <= kSlopeMax;
+  const bool limited = options.slo_ms > 0 || options.rule;
+  run.slo = limited ? Nullable<bool>(within_limit(options, f)) : std::nullopt;
+  run.metrics = std::move(metrics);
+}
+
+bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits) {
+  if (streamed.nan || whole.nan) return streamed.nan == whole.nan;
+  if (bits) return streamed == whole;
+  return streamed.tokens == whole.tokens && streamed.frames == whole.frames &&
+         streamed.durations == whole.durations;
+}
+
+void print_stream_table(const record::Records& records) {
+  size_t width = 24;  // of the decoders' ids
+  bool speech = false;
+  double slo = 0;
+  std::map<std::string, int64_t> within, confirmed;
+  for (const record::StreamRun* run : stream_runs(records))
+    width = std::max(width, printable(run->decoder.id).size());
+  fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", width,
+             "streams", "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
+  for (const record::Any& record : records) {
+    if (const auto* failure = std::get_if<record::Failure>(&record))
+      fmt::print("{}: {} failed: {}\n", printable(failure->case_name), failure->stage,
+                 printable(failure->message));
+    const auto* run = std::get_if<record::StreamRun>(&record);
+    if (run == nullptr) continue;
+    const record::Figures& m = run->metrics;
+    const auto streams = static_cast<int64_t>(run->batch.size);
+    speech |= run->stream.value().value("scope", "") == "speech";
+    if (run->confirms) {
+      int64_t& most = confirmed[run->decoder.id];
+      if (*run->confirms && keeps_limit(*run)) most = std::max(most, streams);
+    } else if (const bool* is_within = known(run->slo)) {
+      slo = run->stream.value().value("slo_ms", 0.0);
+      int64_t& most = within[run->decoder.id];
+      if (*is_within) most = std::max(most, streams);
+    }
+    const int64_t different = run->streamed.different;
+    const bool silent = run->streamed.tokens == 0;  // equal, but of nothing
+    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}{}\n",
+               printable(run->decoder.id), width, streams, cell(m, "stream.mean_batch", 1),
+               cell(m, "stream.compute_ms", 2), cell(m, "stream.queue_ms", 2),
+               cell(m, "stream.total_ms", 2), cell(m, "stream.total_ms.p50", 2),
+               cell(m, "stream.total_ms.p99", 2), cell(m, "stream.md1_total_ms", 2),
+               cell(m, "stream.rtfx", 1), run->stable ? "" : "  OVERLOADED",
+               different == 0 ? "" : fmt::format("  {} DIFFERENT", different),
+               silent ? "  NO TOKENS" : "", run->confirms ? trial_text(*run) : "");
+  }
+  fmt::print(
+      "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",
+      speech ? "all from samples to tokens" : "the search alone");
+  for (const auto& [decoder, streams] : within) {
+    fmt::print("{}: at most {} streams within {} ms (p99)\n", printable(decoder), streams, slo);
+  }
+  for (const auto& [decoder, streams] : confirmed) {
+    fmt::print("{}: {} streams keep the rule in every trial, the long one included\n",
+               printable(decoder), streams);
+  }
+}
+
+int stream_outcome(const record::Records& records) {
+  int code = kOk;
+  for (const record::Any& record : records) {
+    if (std::holds_alternative<record::Failure>(record) && code == kOk) code = kFailed;
+  }
+  for (const record::StreamRun* run : stream_runs(records)) {
+    if (run->streamed.different == 0) continue;
+    const Nullable<std::string>& first = run->streamed.first_difference;
+    fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
+               printable(run->case_name), first ? nlohmann::json(*first).dump() : "null");
+    code = kCorrectness;
+  }
+  return code;
+}
+
+}  // namespace rtfx

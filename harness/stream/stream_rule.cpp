@@ -1,0 +1,109 @@
+#include "harness/stream/stream_rule.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/printable.h"
+#include "harness/config/plan.h"
+#include "harness/run/isolated_run.h"
+#include "harness/run/workspace.h"
+#include "harness/stream/stream_load.h"
+#include "harness/stream/stream_results.h"
+#include "speech/runtime/stages.h"
+
+namespace rtfx {
+
+std::string StreamTrial::argument() const {
+  const nlohmann::json value = {{"group", group},
+                                {"decoder", decoder},
+                                {"streams", streams},
+                                {"confirms", confirms},
+                                {"failure", failure}};
+  return value.dump();
+}
+
+StreamTrial StreamTrial::of(const std::string& argument) {
+  const nlohmann::json value = nlohmann::json::parse(argument);
+  return {value.at("group"), value.at("decoder"), value.at("streams"), value.at("confirms"),
+          value.at("failure")};
+}
+
+namespace {
+
+/// Whether the journal's last record of the trial says that its limit is kept.
+bool was_kept(const record::Records& records, const std::string& case_name) {
+  bool kept = false;
+  for (const record::Any& record : records) {
+    if (const auto* run = std::get_if<record::StreamRun>(&record);
+        run != nullptr && run->case_name == case_name) {
+      const bool* its = known(run->slo);
+      kept = its != nullptr && *its;
+    } else if (const auto* failure = std::get_if<record::Failure>(&record);
+               failure != nullptr && failure->case_name == case_name) {
+      kept = false;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string case_name_of_streams(const Config& config, const CaseGroup& group,
+                                 const std::string& decoder, int64_t streams, bool confirms) {
+  return fmt::format("{}/{}/{}/streams{}{}/{}", config.models[group.model].id,
+                     config.datasets[group.dataset].id, decoder, streams,
+                     confirms ? "-confirmed" : "", group.dtype);
+}
+
+int stream_by_rule(const Config& config, Journal::Mode mode) {
+  const InterruptWatch watch;
+  const Journal journal(config.output, mode);  // locked for the children too
+  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
+  const StreamRule& rule = *config.stream->rule;
+  const auto keeps = [&](StreamTrial trial) {
+    std::vector<std::string> arguments = child_arguments(config, "stream");
+    fmt::print(stderr, "rtfx: {} streams of {} for {} s{}\n", trial.streams,
+               printable(trial.decoder), trial.confirms ? rule.confirm_seconds : rule.seconds,
+               trial.confirms ? ", to confirm the number" : "");
+    arguments.insert(arguments.end(), {"--child", trial.argument()});
+    trial.failure = run_child(config, arguments);
+    if (!trial.failure.empty()) {
+      arguments.back() = trial.argument();
+      run_child(config, arguments);
+      return false;
+    }
+    const CaseGroup& group = plan[static_cast<size_t>(trial.group)];
+    return was_kept(
+        read_journal(journal.path()),
+        case_name_of_streams(config, group, trial.decoder, trial.streams, trial.confirms));
+  };
+  bool whole = true;
+  try {
+    for (size_t i = 0; i < plan.size(); ++i) {
+      if (plan[i].batch != 0) continue;  // batches are the encoder's
+      for (const PlannedDecoder& decoder : plan[i].decoders) {
+        StreamTrial trial{.group = static_cast<int64_t>(i),
+                          .decoder = config.decoders[decoder.spec].id,
+                          .failure = {}};
+        const auto with = [&](int64_t streams, bool confirms) {
+          trial.streams = streams;
+          trial.confirms = confirms;
+          return keeps(trial);
+        };
+        most_within(
+            config.stream->streams.front(), rule.growth,
+            [&](int64_t streams) { return with(streams, false); },
+            [&](int64_t streams) { return with(streams, true); });
+      }
+    }
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+    whole = false;
+  }
+  const record::Records records = read_journal(journal.path());
+  print_stream_table(records);
+  return whole ? stream_outcome(records) : kInterrupted;
+}
+
+}  // namespace rtfx
