@@ -255,7 +255,9 @@ TEST_P(AddedWordsOracle, EqualsAGraphThatWasBuiltWithTheWords) {
       EXPECT_EQ(text_of(with, found.words), text);
       EXPECT_EQ(found.tokens, expected.tokens);
       // In the other topology, a token repeats without a blank at any of several frames.
-      if (GetParam() == Topology::normal) EXPECT_EQ(found.token_frames, expected.token_frames);
+      if (GetParam() == Topology::normal) {
+        EXPECT_EQ(found.token_frames, expected.token_frames);
+      }
       for (const int32_t id : expected.words) ++seen[std::string(built.word(id))];
     }
   }
