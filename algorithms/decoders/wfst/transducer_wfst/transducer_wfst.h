@@ -41,8 +41,8 @@ namespace rtfx {
 
 struct TransducerWfstOptions {
   std::filesystem::path graph;  // a file of `rtfx graph build --topology tokens`
-  double alpha = 0.3;           // weight of the graph's costs
-  double beta = 0;              // bonus of each token
+  double alpha = 0.2;           // weight of the graph's costs
+  double beta = 1;              // bonus of each token, or a larger alpha misses words
   std::string blank_scoring = "lm_weighted_full";
   double blank_eps = kBlankEps;
   int64_t beam_size = 4;
