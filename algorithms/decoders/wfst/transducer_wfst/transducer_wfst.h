@@ -61,9 +61,10 @@ struct TransducerWfstOptions {
   static const OptionTable<TransducerWfstOptions>& table();
 };
 
-/// Waits for the device once per step, as modified_beam_search does, and at the end to bring the
-/// results to the host, where their words are found. With "loop": "graph" only the latter. Results
-/// are on the host. Ties are as in modified_beam_search.
+/// Waits for the device once per step, as modified_beam_search does, and at the end for each tensor
+/// of the results, whose words the host finds. With "loop": "graph" only the latter. Results are on
+/// the host. The counter `not_final` is the number of rows whose words end in no final state. Ties
+/// are as in modified_beam_search.
 class TransducerWfst : public BeamSearch<TransducerWfstOptions> {
  public:
   using BeamSearch::BeamSearch;
