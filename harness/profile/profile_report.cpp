@@ -63,8 +63,8 @@ std::string cell(const Nullable<Number>& value, double factor, int digits) {
   return value ? fmt::format("{:.{}f}", *value * factor, digits) : "-";
 }
 template <class T>
-std::string cell(const Optional<std::optional<T>>& value, double factor, int digits) {
-  const T* there = known(value);
+std::string cell(const Optional<T>& value, double factor, int digits) {
+  const auto* there = known(value);
   return cell(there == nullptr ? std::nullopt : Nullable<Number>(*there), factor, digits);
 }
 

@@ -27,7 +27,7 @@ def test_the_guide_runs(tmp_path):
                             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})  # fmt: skip
     assert result.returncode == 0, result.stderr
     found = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert len(found) == 2 and len(found[1]["nbest"]) == 3
+    assert len(found) == 2 and 0 < len(found[1]["nbest"]) <= 3
     assert all(set(line["text"].split()) <= WORDS for line in found)
     assert (tmp_path / "runs/lg.tlg").stat().st_size > 0
 
@@ -58,8 +58,8 @@ def test_words_of_the_graph_with_times_and_alternatives(graph, transcribe, model
     assert result.returncode == 0, result.stderr
     line = json.loads(result.stdout)
     assert line["words"] and set(line["words"]) <= WORDS and line["text"] == " ".join(line["words"])
-    assert len(line["nbest"]) == 4 and line["nbest"][0]["text"] == line["text"]
-    assert len({tuple(entry["tokens"]) for entry in line["nbest"]}) == 4
+    lists = [tuple(entry["tokens"]) for entry in line["nbest"]]
+    assert 1 < len(lists) <= 4 and len(lists) == len(set(lists)) and line["nbest"][0]["text"] == line["text"]
     timed = json.loads(transcribe("--format", "json", *options(graph()), CLIP, model=model).stdout)
     assert all(word["text"] in WORDS and word["start"] < word["end"] for word in timed["words"])
     starts = [word["start"] for word in timed["words"]]

@@ -7,6 +7,7 @@
 #include "algorithms/shared/beams/host_beam.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
+#include "tests/support/token_graph_cases.h"
 
 namespace rtfx {
 namespace {
@@ -19,7 +20,10 @@ class BeamGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    std::mt19937 random(1);
+    random_token_graph(random, 40, kVocabulary, kVocabulary, /*fine=*/true).write(graph_);
   }
+  void TearDown() override { std::filesystem::remove(graph_); }
 
   struct Arm {
     std::string name;
@@ -47,6 +51,11 @@ class BeamGpu : public testing::Test {
     }
     // Behind the others, whose random batches stay what they are: in some, hypotheses tie.
     all.insert(all.end(), monotonic.begin(), monotonic.end());
+    for (const bool tdt : {false, true}) {
+      all.push_back({"transducer_wfst",
+                     {{"beam_size", 6}, {"nbest", 6}, {"max_tokens", 12}, {"graph", graph_}},
+                     tdt});
+    }
     return all;
   }
 
@@ -77,6 +86,7 @@ class BeamGpu : public testing::Test {
 
   const at::Device device_{at::kCUDA, 0};
   const SmallLm lm_{kVocabulary};
+  const std::string graph_ = lm_.path() + ".tlg";
 };
 
 TEST_F(BeamGpu, EqualsTheCpu) {

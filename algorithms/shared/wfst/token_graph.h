@@ -47,8 +47,8 @@ struct GraphStates {
 class TokenGraph {
  public:
   /// `where` names the graph in errors. Throws UserError if no arc reads a token or nothing follows
-  /// the start. Throws it, too, if a state has more than 64 arcs of one token or more than 256
-  /// states that follow it without a token, as a graph that was not determinised has.
+  /// the start. Throws it, too, if a state has more than 64 arcs of one token, or if more than 256
+  /// states follow it without a token, as in a graph that was not determinised.
   TokenGraph(WfstGraph graph, int64_t max_states, at::Device device, const std::string& where);
 
   /// Returns the sets of `rows` texts at their start.
@@ -73,12 +73,10 @@ class TokenGraph {
   WfstPath words(std::span<const int32_t> tokens, std::span<const int32_t> frames) const;
 
   const WfstGraph& graph() const { return graph_; }
-  int64_t max_states() const { return max_states_; }
 
  private:
   struct Reached;
   std::vector<Reached> closure(int32_t state) const;
-  std::vector<Reached> closed_start() const;
   bool is_useful(int32_t state) const;
   void make_tables(at::Device device, const std::string& where);
 

@@ -41,8 +41,8 @@ namespace rtfx {
 
 struct TransducerWfstOptions {
   std::filesystem::path graph;  // a file of `rtfx graph build --topology tokens`
-  double alpha = 0.3;           // weight of the graph's costs
-  double beta = 0;              // bonus of each token
+  double alpha = 0.2;           // weight of the graph's costs
+  double beta = 1;              // bonus of each token, or a larger alpha misses words
   std::string blank_scoring = "lm_weighted_full";
   double blank_eps = kBlankEps;
   int64_t beam_size = 4;
@@ -61,9 +61,10 @@ struct TransducerWfstOptions {
   static const OptionTable<TransducerWfstOptions>& table();
 };
 
-/// Waits for the device once per step, as modified_beam_search does, and at the end to bring the
-/// results to the host, where their words are found. With "loop": "graph" only the latter. Results
-/// are on the host. Ties are as in modified_beam_search.
+/// Waits for the device once per step, as modified_beam_search does, and at the end for each tensor
+/// of the results, whose words the host finds. With "loop": "graph" only the latter. Results are on
+/// the host. The counter `not_final` is the number of rows whose words end in no final state. Ties
+/// are as in modified_beam_search.
 class TransducerWfst : public BeamSearch<TransducerWfstOptions> {
  public:
   using BeamSearch::BeamSearch;
