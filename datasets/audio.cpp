@@ -94,13 +94,10 @@ struct AudioFile {
   bool length_known() const { return info.frames < SF_COUNT_MAX; }
 };
 
-/// Null for a file that holds no MPEG audio.
-std::unique_ptr<Mp3> open_mp3(const std::filesystem::path& path) {
-  try {
-    return std::make_unique<Mp3>(path);
-  } catch (const UserError&) {
-    return nullptr;
-  }
+void check_rate(const std::string& name, int rate) {
+  if (rate >= kLowestRate && rate <= kHighestRate) return;
+  throw UserError(name, fmt::format("its header says {} Hz", rate),
+                  fmt::format("sample rates are {} to {} Hz", kLowestRate, kHighestRate));
 }
 
 AudioFile open_audio(const std::filesystem::path& path) {
@@ -117,8 +114,11 @@ AudioFile open_audio(const std::filesystem::path& path) {
                     "name an audio file");
   }
   AudioFile file;
-  if (begins_as_mp3(path)) file.mp3 = open_mp3(path);
-  if (!file.mp3) {
+  if (begins_as_mp3(path)) {
+    file.mp3 = std::make_unique<Mp3>(path);
+  } else if (const auto frames = mpeg_in_wav(path, id3v2_bytes(path))) {
+    file.mp3 = std::make_unique<Mp3>(path, frames);
+  } else {
     file.file = std::make_unique<BufferedFile>(path);
     SF_VIRTUAL_IO functions = BufferedFile::functions();
     file.handle.reset(sf_open_virtual(&functions, SFM_READ, &file.info, file.file.get()));
@@ -140,11 +140,7 @@ AudioFile open_audio(const std::filesystem::path& path) {
                  .sections = 1,
                  .seekable = 0};
   }
-  const int rate = file.info.samplerate;
-  if (rate < kLowestRate || rate > kHighestRate) {
-    throw UserError(path.string(), fmt::format("its header says {} Hz", rate),
-                    fmt::format("sample rates are {} to {} Hz", kLowestRate, kHighestRate));
-  }
+  check_rate(path.string(), file.info.samplerate);
   return file;
 }
 
@@ -152,6 +148,41 @@ std::string log_of(SNDFILE* handle) {
   std::array<char, 16384> log{};
   sf_command(handle, SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));
   return log.data();
+}
+
+/// Opens the samples of a WAV file whose head has been read from a pipe; null for a codec that
+/// needs more than the samples.
+SNDFILE* open_samples(int descriptor, const WavHead& wav, SF_INFO& info) {
+  const int coding = [&]() -> int {
+    switch (wav.codec << 8U | static_cast<uint32_t>(wav.bits)) {
+      case 0x108:
+        return SF_FORMAT_PCM_U8;
+      case 0x110:
+        return SF_FORMAT_PCM_16;
+      case 0x118:
+        return SF_FORMAT_PCM_24;
+      case 0x120:
+        return SF_FORMAT_PCM_32;
+      case 0x320:
+        return SF_FORMAT_FLOAT;
+      case 0x340:
+        return SF_FORMAT_DOUBLE;
+      case 0x608:
+        return SF_FORMAT_ALAW;
+      case 0x708:
+        return SF_FORMAT_ULAW;
+      default:
+        return 0;
+    }
+  }();
+  if (coding == 0) return nullptr;
+  info = {.frames = SF_COUNT_MAX,
+          .samplerate = wav.sample_rate,
+          .channels = wav.channels,
+          .format = SF_FORMAT_RAW | SF_ENDIAN_LITTLE | coding,
+          .sections = 1,
+          .seekable = 0};
+  return sf_open_fd(descriptor, SFM_READ, &info, /*close_desc=*/0);
 }
 
 /// Describes the damage of the container; empty if there is none.
@@ -168,7 +199,10 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
     return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !promises_more(log)) return "";
+  if (!ends_early && !promises_more(log)) {
+    if (!holds_several_wavs(path, id3v2_bytes(path))) return "";
+    return fmt::format("holds several WAV files, the second behind sample {}", samples);
+  }
   return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
 }
 
@@ -220,10 +254,11 @@ struct AudioReader::File {
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
-  int descriptor = -1;       // of a pipe
-  bool raw = false;          // 16 bit samples, which are read from the descriptor itself
-  bool half_sample = false;  // was left at its end
-  int channel = 0;           // that is read; 0: the average of all
+  int descriptor = -1;         // of a pipe
+  bool raw = false;            // 16 bit samples, which are read from the descriptor itself
+  bool half_sample = false;    // was left at its end
+  uint64_t left = UINT64_MAX;  // frames of a pipe up to the end that its header declares
+  int channel = 0;             // that is read; 0: the average of all
   MixPower power;
 
   /// Samples of the file, one for each of its frames; none at its end.
@@ -231,24 +266,32 @@ struct AudioReader::File {
     if (audio.mp3) return mp3_frames();
     if (raw) return raw_samples();
     const auto channels = static_cast<size_t>(audio.info.channels);
-    std::vector<float> all(static_cast<size_t>(block) * channels);
-    const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
+    const auto most =
+        static_cast<sf_count_t>(std::min<uint64_t>(left, static_cast<uint64_t>(block)));
+    std::vector<float> all(static_cast<size_t>(most) * channels);
+    const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), most));
+    left -= frames;
     if (channels > 1) power += mix(all.data(), frames, channels, channel);
     all.resize(frames);
     return all;
   }
 
-  std::vector<float> raw_samples() {
-    std::vector<int16_t> values(static_cast<size_t>(block));
-    auto* const bytes = reinterpret_cast<char*>(values.data());
-    const size_t size = values.size() * sizeof(int16_t);
+  /// The next bytes of a pipe; fewer than `size` only at its end.
+  size_t read_bytes(char* to, size_t size) const {
     size_t got = 0;
     while (got < size) {
-      const ssize_t count = ::read(descriptor, bytes + got, size - got);
+      const ssize_t count = ::read(descriptor, to + got, size - got);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) break;
       got += static_cast<size_t>(count);
     }
+    return got;
+  }
+
+  std::vector<float> raw_samples() {
+    std::vector<int16_t> values(static_cast<size_t>(block));
+    const size_t got =
+        read_bytes(reinterpret_cast<char*>(values.data()), values.size() * sizeof(int16_t));
     half_sample |= got % sizeof(int16_t) != 0;
     values.resize(got / sizeof(int16_t));
     std::vector<float> samples(values.size());
@@ -292,8 +335,20 @@ struct AudioReader::File {
     ended = block.empty();
   }
 
+  /// Describes what follows the declared end of a pipe, if it comes within 0.2 s; empty where
+  /// nothing of worth is lost.
+  std::string pipe_problem() const {
+    pollfd input = {descriptor, POLLIN, 0};
+    std::string next(4, '\0');
+    if (left > 0 || poll(&input, 1, 200) <= 0 || read_bytes(next.data(), next.size()) < next.size())
+      return "";
+    return next == "RIFF"
+               ? fmt::format("holds several WAV files, the second behind sample {}", samples)
+               : "";
+  }
+
   void check_end() const {
-    const std::string problem = pipe ? "" : container_problem(path, audio, samples);
+    const std::string problem = pipe ? pipe_problem() : container_problem(path, audio, samples);
     if (!problem.empty()) throw UserError(path.string(), problem, "copy or convert the file again");
     if (samples == 0)
       throw UserError(path.string(), "empty audio: no samples", "leave the file out");
@@ -325,11 +380,20 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
   if (file_->raw) {
     audio.info = {SF_COUNT_MAX, raw_rate, 1, SF_FORMAT_RAW | SF_FORMAT_PCM_16, 1, 0};
   } else {
-    audio.handle.reset(sf_open_fd(descriptor, SFM_READ, &audio.info, /*close_desc=*/0));
-  }
-  if (!audio.handle && !file_->raw) {
-    throw UserError(name, "not readable as audio",
-                    "give a WAV file, or 16 bit samples with --raw 16000");
+    const auto wav = read_wav_head([&](size_t count) {
+      std::string bytes(count, '\0');
+      bytes.resize(file_->read_bytes(bytes.data(), count));
+      return bytes;
+    });
+    if (wav) check_rate(name, wav->sample_rate);
+    if (wav) audio.handle.reset(open_samples(descriptor, *wav, audio.info));
+    if (!audio.handle) {
+      throw UserError(name, "not readable as audio: no WAV file of plain samples",
+                      "pipe it through `ffmpeg -i - -f wav -`, or give 16 bit samples with --raw "
+                      "16000");
+    }
+    const auto frame = static_cast<uint64_t>(wav->channels) * static_cast<uint64_t>(wav->bits / 8);
+    if (wav->bytes < UINT64_MAX) file_->left = wav->bytes / frame;
   }
   file_->block = std::max(1, audio.info.samplerate / 20);
   start();
@@ -357,6 +421,7 @@ std::vector<float> AudioReader::read(size_t count) {
     f.read_block();
     if (!f.ended) continue;
     if (f.power.cancels()) notices_.push_back(MixPower::notice());
+    if (f.audio.mp3 && !f.audio.mp3->notice().empty()) notices_.push_back(f.audio.mp3->notice());
     if (f.half_sample)
       notices_.emplace_back("ends within a sample of 16 bits: its last byte is left out");
   }

@@ -12,6 +12,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "datasets/mp3.h"
 
 namespace rtfx {
 namespace {
@@ -89,6 +90,83 @@ bool is_wav_of_other_codec(const std::filesystem::path& path) {
     return false;
   const uint32_t codec = little_endian(header, at + 8) & 0xffffU;
   return std::ranges::find(kRead, codec) == kRead.end();
+}
+
+std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t begin) {
+  constexpr std::array<uint32_t, 2> kMpeg = {0x50, 0x55};  // layers I and II; layer III
+  std::ifstream in(path, std::ios::binary);
+  const auto read = [&](size_t at, size_t count) {
+    std::string bytes(count, '\0');
+    in.seekg(static_cast<std::streamoff>(at));
+    in.read(bytes.data(), static_cast<std::streamsize>(count));
+    return in ? bytes : std::string();
+  };
+  const std::string riff = read(begin, 12);
+  if (!riff.starts_with("RIFF") || !riff.ends_with("WAVE")) return std::nullopt;
+  bool is_mpeg = false;
+  for (size_t at = begin + 12;;) {
+    const std::string head = read(at, 8);
+    if (head.empty()) return std::nullopt;
+    const size_t bytes = little_endian(head, 4), content = at + head.size();
+    if (head.starts_with("fmt ")) {
+      const std::string codec = read(content, 4);
+      if (codec.empty()) return std::nullopt;
+      is_mpeg = std::ranges::find(kMpeg, little_endian(codec, 0) & 0xffffU) != kMpeg.end();
+    }
+    if (head.starts_with("data")) {
+      if (!is_mpeg) return std::nullopt;
+      const bool unknown = bytes == 0 || bytes >= kUnknownSize;
+      return ByteRange{content, unknown ? std::filesystem::file_size(path) : content + bytes};
+    }
+    at = content + bytes + bytes % 2;
+  }
+}
+
+bool holds_several_wavs(const std::filesystem::path& path, size_t begin) {
+  std::ifstream in(path, std::ios::binary);
+  std::string head(12, '\0');
+  const auto is_wav_at = [&](size_t at) {
+    in.seekg(static_cast<std::streamoff>(at));
+    in.read(head.data(), static_cast<std::streamsize>(head.size()));
+    return in && head.starts_with("RIFF") && head.ends_with("WAVE");
+  };
+  return is_wav_at(begin) && is_wav_at(begin + 8 + little_endian(head, 4));
+}
+
+std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& read) {
+  constexpr size_t kLargest = 1 << 20;  // bytes of a chunk before the samples, and of a tag
+  std::string riff = read(10);
+  while (riff.starts_with("ID3")) {
+    const size_t bytes = id3v2_size(riff);
+    if (bytes > kLargest) return std::nullopt;
+    read(bytes);
+    riff = read(10);
+  }
+  riff += read(2);
+  const bool is_64 = riff.starts_with("RF64") || riff.starts_with("BW64");
+  if (riff.size() < 12 || (!riff.starts_with("RIFF") && !is_64) || !riff.ends_with("WAVE"))
+    return std::nullopt;
+  WavHead wav;
+  for (;;) {
+    const std::string head = read(8);
+    if (head.size() < 8) return std::nullopt;
+    const uint32_t bytes = little_endian(head, 4);
+    if (head.starts_with("data")) {
+      // A writer to a pipe cannot go back to its header, and leaves 0 or the greatest size there.
+      wav.bytes = bytes == 0 || bytes >= kUnknownSize ? UINT64_MAX : bytes;
+      return wav.channels == 0 ? std::nullopt : std::optional(wav);
+    }
+    if (bytes > kLargest) return std::nullopt;
+    const std::string content = read(bytes + bytes % 2);
+    if (!head.starts_with("fmt ") || content.size() < 16) continue;
+    constexpr uint32_t kExtensible = 0xfffe;
+    wav.codec = little_endian(content, 0) & 0xffffU;
+    wav.channels = static_cast<int>(little_endian(content, 0) >> 16U);
+    wav.sample_rate = static_cast<int>(little_endian(content, 4) & 0x7fffffffU);
+    wav.bits = static_cast<int>(little_endian(content, 12) >> 16U);
+    if (wav.codec == kExtensible && content.size() >= 28)
+      wav.codec = little_endian(content, 24) & 0xffffU;
+  }
 }
 
 bool riff_is_cut(const std::filesystem::path& path) {

@@ -2,10 +2,19 @@
 // file that was cut in its log at most.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 namespace rtfx {
+
+/// The bytes [begin, end) of a file.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
 
 /// Describes the damage of an Ogg file; empty if it is whole. Its last page may be missing or cut,
 /// bytes between its pages may be damaged, or several streams may follow each other, of which
@@ -23,6 +32,25 @@ std::string mended_header(const std::filesystem::path& path, size_t begin);
 /// Whether the whole header of a WAV file names a codec that libsndfile does not read, such as
 /// G.722.
 bool is_wav_of_other_codec(const std::filesystem::path& path);
+
+/// The frames of a WAV file that holds MPEG audio (MP3), as its header tells: `end` may lie behind
+/// the file's end. Nothing for any other file. The WAV file begins at byte `begin`. libsndfile
+/// reads such a file up to a length that it estimates.
+std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t begin);
+
+/// Whether another WAV file follows a WAV file that begins at byte `begin`.
+bool holds_several_wavs(const std::filesystem::path& path, size_t begin);
+
+/// The head of a WAV file.
+struct WavHead {
+  uint32_t codec = 0;  // 1: PCM, 3: floating point, 6: A-law, 7: mu-law; that of an extensible form
+  int channels = 0, sample_rate = 0, bits = 0;  // Hz; bits of a sample
+  uint64_t bytes = 0;                           // of samples; UINT64_MAX: up to the end
+};
+
+/// Reads the head of a WAV file from a pipe, so that the samples come next. read(count) gives the
+/// next bytes, fewer only at the end. Passes over ID3v2 tags. Nothing where no WAV file comes.
+std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& read);
 
 /// Whether a file in RIFF, such as AVI, is shorter than its header says.
 bool riff_is_cut(const std::filesystem::path& path);

@@ -187,6 +187,9 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
                     "check the file, or convert it to WAV or FLAC");
   }
   if (output.code == 0) return output;
+  if (output.complaints.find("matches no streams") != std::string::npos)
+    throw UserError(path.string(), "has no such audio track",
+                    "choose another one, or leave it out");
   const std::string complaint = last_line(output.complaints);
   throw UserError(
       path.string(),
@@ -253,7 +256,7 @@ int channels_of_wav(std::string_view bytes) {
 /// Whether a file begins as a container of ffmpeg's does, whatever its name.
 bool begins_as_container(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  std::string head(16, '\0');
+  std::string head(64, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(in.gcount()));
   const std::string_view start = head;
@@ -261,6 +264,9 @@ bool begins_as_container(const std::filesystem::path& path) {
                                                        "\x30\x26\xB2\x75",  // ASF: wma, wmv
                                                        "FLV\x01",          "#!AMR", "\xFF\xF1",
                                                        "\xFF\xF9"};  // AAC in ADTS
+  // libsndfile reads Vorbis and Opus in Ogg. It fails for FLAC as ffmpeg writes it.
+  if (start.starts_with("OggS"))
+    return start.find("\177FLAC") != start.npos || start.find("Speex ") != start.npos;
   return start.substr(std::min<size_t>(4, start.size())).starts_with("ftyp") ||
          (start.starts_with("RIFF") &&
           start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||

@@ -1,5 +1,11 @@
 // Headers of audio files that do not tell the truth: all of the audio is read, or the file refused.
+#include <unistd.h>
+
+#include <array>
+#include <exception>
 #include <random>
+#include <thread>
+#include <tuple>
 
 #include "datasets/audio.h"
 #include "datasets/media.h"
@@ -37,6 +43,32 @@ class ContainersTest : public test::TempFolder {
     return samples;
   }
 
+  /// What comes out of a pipe that these bytes go into.
+  static Audio piped(const std::string& bytes) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    std::thread writer([&, to = ends[1]] {
+      std::ignore = ::write(to, bytes.data(), bytes.size());
+      close(to);
+    });
+    Audio audio{{}, 16000, {}};
+    std::exception_ptr failure;
+    try {
+      AudioReader reader(ends[0], "standard input", /*raw_rate=*/0);
+      for (auto block = reader.read(1000); !block.empty(); block = reader.read(1000))
+        audio.samples.insert(audio.samples.end(), block.begin(), block.end());
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    std::array<char, 4096> rest{};  // so that the writer comes to its end
+    while (::read(ends[0], rest.data(), rest.size()) > 0) {
+    }
+    writer.join();
+    close(ends[0]);
+    if (failure) std::rethrow_exception(failure);
+    return audio;
+  }
+
   std::string error_of(const std::string& name, const std::string& bytes) const {
     const auto file = write(name, bytes);
     return user_error([&] { read_audio(file); });
@@ -47,6 +79,14 @@ std::string little_endian(uint32_t value) {
   std::string bytes;
   for (int i = 0; i < 4; ++i, value >>= 8U) bytes += static_cast<char>(value & 0xffU);
   return bytes;
+}
+
+/// As recorders and mail programs keep MP3: RIFF whose "fmt " chunk has the codec 0x55.
+std::string in_wav(const std::string& mp3, uint32_t size) {
+  const std::string format("\x55\0\1\0\x80\x3e\0\0\0\0\0\0\1\0\0\0\0\0", 18);
+  const std::string chunks = "WAVEfmt " + little_endian(18) + format + "fact" + little_endian(4) +
+                             little_endian(16000) + "data" + little_endian(size) + mp3;
+  return "RIFF" + little_endian(static_cast<uint32_t>(chunks.size())) + chunks;
 }
 
 /// Silence costs an encoder of a variable bit rate little, and noise much.
@@ -76,6 +116,41 @@ TEST_F(ContainersTest, JoinedMp3sAreReadToTheEndOfTheLast) {
   EXPECT_GE(samples_in("tagged.mp3",
                        tag + std::string(32, '\0') + mp3 + tag + std::string(32, '\0') + mp3),
             2 * samples);
+}
+
+TEST_F(ContainersTest, AnMp3InAWavIsReadToItsEnd) {
+  const std::string mp3 = without_length(whole_mp3(burst_and_silence()));
+  const auto size = static_cast<uint32_t>(mp3.size());
+  const size_t samples = samples_in("a.mp3", mp3);
+  EXPECT_EQ(samples_in("a.wav", in_wav(mp3, size)), samples);
+  EXPECT_EQ(samples_in("unknown.wav", in_wav(mp3, 0xffffffff)), samples);
+  EXPECT_EQ(samples_in("more.wav", in_wav(mp3, size) + "LIST" + little_endian(4) + "INFO"),
+            samples);
+  EXPECT_HAS(error_of("cut.wav", in_wav(mp3.substr(0, mp3.size() / 2), size)), "truncated");
+  EXPECT_HAS(error_of("size.wav", in_wav(mp3, size + 2)), "truncated");
+}
+
+TEST_F(ContainersTest, FramesThatCannotBeDecodedAreTold) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> noise(-0.5F, 0.5F);
+  std::vector<float> wave(48000);
+  for (float& sample : wave) sample = noise(random);
+  std::string mp3 = whole_mp3(wave);
+  const auto whole = read_audio(write("whole.mp3", mp3));
+  EXPECT_TRUE(whole.notices.empty());
+  size_t frame = 0;
+  for (int i = 0; i < 40; ++i) frame = mp3.find(mp3.substr(0, 2), frame + 4);
+  mp3.replace(frame + 4, 9, 9, '\xff');  // what it says of its contents is impossible
+  const auto damaged = read_audio(write("damaged.mp3", mp3));
+  EXPECT_EQ(damaged.samples.size(), whole.samples.size());
+  ASSERT_EQ(damaged.notices.size(), 1U);
+  EXPECT_HAS(damaged.notices.front(), "s of damaged MPEG frames are silent, the first at 1.");
+}
+
+TEST_F(ContainersTest, TagsMayFollowEachOther) {
+  const std::string mp3 = whole_mp3(sine(440, 16000, 48000));
+  const std::string tag = "ID3\x03" + std::string(5, '\0') + '\x10' + std::string(16, 't');
+  EXPECT_EQ(samples_in("tags.mp3", tag + tag + mp3), samples_in("a.mp3", mp3));
 }
 
 TEST_F(ContainersTest, WhatTaggersLeaveBehindAnMp3IsNoAudio) {
@@ -118,6 +193,42 @@ TEST_F(ContainersTest, AWavWhoseRecorderCrashedIsReadToItsEnd) {
   two.replace(4, 4, little_endian(static_cast<uint32_t>(two.size() - 8)));
   EXPECT_EQ(read_audio(write("two.wav", two)).samples, read_audio(whole).samples);
   EXPECT_HAS(error_of("none.wav", wav.substr(0, data + 8)), "empty audio");
+}
+
+TEST_F(ContainersTest, AWavOnAPipeIsReadToItsEnd) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
+  const std::string wav = bytes_of(whole);
+  const std::vector<float> samples = read_audio(whole).samples;
+  const size_t size = wav.find("data") + 4;
+  const auto with_size = [&](uint32_t bytes) {
+    return std::string(wav).replace(size, 4, little_endian(bytes));
+  };
+  EXPECT_EQ(piped(wav).samples, samples);
+  EXPECT_EQ(piped(with_size(0)).samples, samples);           // as writers to pipes leave it
+  EXPECT_EQ(piped(with_size(0xffffffff)).samples, samples);  // as ffmpeg does
+  EXPECT_EQ(piped(with_size(40000)).samples, samples);       // a recording that was ended early
+  EXPECT_EQ(piped(wav + "LIST" + little_endian(4) + "INFO").samples, samples);
+  EXPECT_EQ(piped("ID3\x03" + std::string(5, '\0') + '\x10' + std::string(16, 't') + wav).samples,
+            samples);
+  for (const int format : {int{SF_FORMAT_PCM_24}, int{SF_FORMAT_FLOAT}, int{SF_FORMAT_DOUBLE},
+                           int{SF_FORMAT_ULAW}, SF_FORMAT_WAVEX | SF_FORMAT_PCM_32}) {
+    const bool extensible = (format & SF_FORMAT_TYPEMASK) != 0;
+    const auto stereo = write_audio("b.wav", sine(440, 16000, 16000),
+                                    extensible ? format : SF_FORMAT_WAV | format, 16000, 2);
+    EXPECT_EQ(piped(bytes_of(stereo)).samples, read_audio(stereo).samples) << std::hex << format;
+  }
+}
+
+TEST_F(ContainersTest, OfAPipeNothingIsLostInSilence) {
+  const std::string wav = bytes_of(write_audio("a.wav", sine(440, 16000, 16000)));
+  const auto error_of_pipe = [&](const std::string& bytes) {
+    return user_error([&] { piped(bytes); });
+  };
+  EXPECT_HAS(error_of_pipe(wav + wav), "holds several WAV files, the second behind sample 16000");
+  EXPECT_HAS(error_of("two.wav", wav + wav), "holds several WAV files, the second behind sample");
+  EXPECT_HAS(error_of_pipe(whole_mp3(sine(440, 16000, 16000))), "no WAV file of plain samples");
+  EXPECT_HAS(error_of_pipe(wav.substr(0, 30)), "no WAV file of plain samples");
+  EXPECT_HAS(error_of_pipe(wav.substr(0, 44)), "empty audio");
 }
 
 TEST_F(ContainersTest, ATagBeforeAWavIsPassedOver) {

@@ -72,6 +72,9 @@ TEST_F(MediaTest, FailuresSayWhatFfmpegSaid) {
   EXPECT_NE(
       user_error([&] { read_media(file); }).find("ffmpeg cannot read it: moov atom not found"),
       std::string::npos);
+  install(
+      "echo \"Stream map '0:a:1' matches no streams.\" >&2; echo 'Invalid argument' >&2; exit 1");
+  EXPECT_HAS(user_error([&] { read_media(file, 16000, {0, 2}); }), "has no such audio track");
   install("kill -9 $$");
   EXPECT_NE(user_error([&] { read_media(file); }).find("no reason given"), std::string::npos);
   install("exit 0");
@@ -135,7 +138,8 @@ TEST_F(MediaTest, AContainerNeedsNoEnding) {
        {std::string("\0\0\0\x20"
                     "ftypisom",
                     12),
-        std::string("\x1A\x45\xDF\xA3"), std::string("RIFF\0\0\0\0AVI ", 12)})
+        std::string("\x1A\x45\xDF\xA3"), std::string("RIFF\0\0\0\0AVI ", 12),
+        "OggS" + std::string(24, '\0') + "\x7F" + "FLAC"})
     EXPECT_EQ(read_media(write("standard_input", head)).samples.size(), 1U);
 }
 
