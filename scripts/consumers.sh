@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Downloads into build/consumers the programs that read the files of `rtfx export` and `rtfx gate`, for tests:
 # Google Benchmark's compare.py, promtool, parsers of Prometheus' text and of JUnit XML, Conbench's benchadapt, and
-# github-action-benchmark. It needs no root. The script names programs that it cannot get, and their tests are
-# skipped. github-action-benchmark comes from GitHub, or from the repository in GITHUB_ACTION_BENCHMARK.
+# github-action-benchmark. It also downloads an ffmpeg, which writes audio files for tests. It needs no root. The
+# script names programs that it cannot get, and their tests are skipped. github-action-benchmark comes from GitHub, or from the repository in GITHUB_ACTION_BENCHMARK.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/build/consumers
@@ -24,7 +24,7 @@ unpack prometheus usr/bin/promtool
 
 [[ -x $folder/python/bin/python ]] || python3 -m venv "$folder/python"
 "$folder/python/bin/python" -m pip install --quiet --disable-pip-version-check \
-  numpy==2.4.6 scipy==1.17.1 prometheus_client==0.26.0 junitparser==5.0.3 benchadapt==2024.3.20 ||
+  numpy==2.4.6 scipy==1.17.1 prometheus_client==0.26.0 junitparser==5.0.3 benchadapt==2024.3.20 imageio-ffmpeg==0.8.1 ||
   missing "Python packages"
 
 # Its releases hold the script for node with all dependencies.

@@ -1,5 +1,5 @@
-"""The programs that read rtfx's exports, as scripts/consumers.sh gets them; a test is skipped where one
-is missing."""
+"""The programs that read rtfx's exports or write audio for it, as scripts/consumers.sh gets them; a test is skipped
+where one is missing."""
 
 import json
 import os
@@ -19,8 +19,16 @@ def require(path):
 
 
 def python():
-    """An interpreter with numpy, scipy, prometheus_client, junitparser and benchadapt."""
+    """An interpreter with numpy, scipy, prometheus_client, junitparser, benchadapt and imageio_ffmpeg."""
     return require("python/bin/python")
+
+
+def ffmpeg():
+    """A static ffmpeg that has the usual encoders, as the package imageio-ffmpeg brings it."""
+    result = call(python(), "-c", "import imageio_ffmpeg; print(imageio_ffmpeg.get_ffmpeg_exe())")
+    if result.returncode:
+        pytest.skip("imageio-ffmpeg is missing: scripts/consumers.sh gets it")
+    return Path(result.stdout.strip())
 
 
 def call(*command, **settings):
