@@ -231,7 +231,7 @@ def words_of(case):
         "percent": "–" if rate is None else f"{100 * rate:.2f}",
         "oracle": f"{100 * oracle['wer']:.2f}" if oracle.get("wer") is not None else None,
         "entries": oracle.get("entries"),
-        "characters": f"{100 * wer['cer']:.2f}" if has_few_spaces(wer) else None,
+        "characters": f"{100 * wer['cer']:.2f}" if shows_characters(wer) else None,
         **wer,
     }
 
@@ -243,6 +243,11 @@ def has_few_spaces(wer):
     """Says whether the references have hardly any spaces, so that their characters are what counts."""
     characters, words = wer.get("reference_characters") or 0, wer.get("reference_words") or 0
     return wer.get("cer") is not None and characters > LONG_WORD * words
+
+
+def shows_characters(wer):
+    """Says whether the character error rate stands beside the WER; harness/results/table.cpp has the same rule."""
+    return has_few_spaces(wer) or (wer.get("cer") is not None and wer.get("normalizer") == "unicode_words")
 
 
 def boosted_of(case):
@@ -422,6 +427,7 @@ def render(journal, profile, facts):
         controls=controls_of(cases, facts["noise_floors"]),
         wrong=facts["wrong"],
         by_characters=any(row["wer"] and row["wer"]["characters"] for row in rows),
+        few_spaces=any(row["wer"] and has_few_spaces(row["wer"]) for row in rows),
         rows=rows,
         mark_meanings=journal.mark_meanings,
         costs=costs_of(cases),

@@ -23,6 +23,7 @@
 #include "harness/results/metrics.h"
 #include "harness/results/noise.h"
 #include "harness/run/rescore.h"
+#include "harness/scoring/normalize.h"
 
 namespace rtfx {
 
@@ -239,7 +240,8 @@ void add_rescore(CLI::App& app) {
   command->add_option("run", args->run, "a run's folder, with its hypotheses")
       ->required()
       ->type_name(kRun);
-  command->add_option("--scorer", args->scorer, "basic_english, whisper_english or none")
+  command
+      ->add_option("--scorer", args->scorer, fmt::format("{}", fmt::join(normalizer_names(), ", ")))
       ->required()
       ->type_name("SCORER");
   command

@@ -289,12 +289,6 @@ std::vector<OptionInfo> prepare_members() {
                  "true | false", true)};
 }
 
-std::vector<std::string> normalizer_names() {
-  std::vector<std::string> names;
-  for (const Normalizer& normalizer : normalizers()) names.push_back(normalizer.name);
-  return names;
-}
-
 }  // namespace
 
 const OptionTable<Config>& config_keys() {

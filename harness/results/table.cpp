@@ -63,6 +63,11 @@ bool has_few_spaces(const record::Run& run) {
   return run.wer.reference_characters.value_or(0) > kLongWord * run.wer.reference_words.value_or(0);
 }
 
+/// Whether the character error rate stands beside the WER.
+bool shows_characters(const record::Run& run) {
+  return has_few_spaces(run) || run.wer.normalizer == "unicode_words";
+}
+
 /// Figures that only some decoders have, for the end of the row.
 std::string further_figures(const record::Run& run) {
   std::string text;
@@ -70,7 +75,7 @@ std::string further_figures(const record::Run& run) {
     if (const Number* number = known(value))
       text += fmt::format("  {} {:.2f}", name, 100 * *number);
   };
-  if (has_few_spaces(run) && run.wer.cer) add("CER", *run.wer.cer);
+  if (shows_characters(run) && run.wer.cer) add("CER", *run.wer.cer);
   if (const record::OracleErrors* oracle = known(run.oracle_wer)) add("oracle", oracle->wer);
   if (const record::Boosted* boosted = known(run.boosted)) {
     add("recall", boosted->recall);
@@ -272,12 +277,17 @@ void print_table(const Summaries& cases) {
     explain("tokens/s: tokens of the results per second of audio, of those of the references.");
   if (any_has(&record::Run::pipeline))
     explain("first pass: RTFx of the first pass of a process, which no other one has prepared.");
-  if (std::ranges::any_of(cases, [](const CaseSummary& c) {
-        return c.last_run() != nullptr && has_few_spaces(*c.last_run());
-      }))
+  const auto any_run = [&](const auto& holds) {
+    return std::ranges::any_of(cases, [&](const CaseSummary& c) {
+      return c.last_run() != nullptr && holds(*c.last_run());
+    });
+  };
+  if (any_run(shows_characters))
+    explain("CER: characters wrong, too many or missing / characters of the references, in %.");
+  if (any_run(has_few_spaces))
     explain(
-        "CER: characters wrong, too many or missing / characters of the references, in %. These "
-        "have hardly any spaces, so the CER is what counts: a word of the WER is a whole phrase.");
+        "The references have hardly any spaces, so that a word of the WER is a whole phrase: the "
+        "CER is what counts. The scorer unicode_words counts each ideograph as a word.");
   if (any_has(&record::Run::oracle_wer))
     explain("oracle: WER if every utterance had the best text of its n-best list.");
   if (any_has(&record::Run::boosted)) {

@@ -260,22 +260,58 @@ std::vector<std::string> basic_english(std::string_view text) {
   return split(with_spaced_words(normal).toUTF8String(utf8));
 }
 
+/// Whether UAX #29 has a boundary of words between two neighbours in a word of basic_english.
+/// Ideographs, Hiragana and letters of Thai, Lao, Khmer and Burmese have the class "Other", and
+/// join none. Katakana joins Katakana alone.
+bool is_unicode_boundary(UChar32 before, UChar32 c) {
+  const auto class_of = [](UChar32 of) { return u_getIntPropertyValue(of, UCHAR_WORD_BREAK); };
+  const int32_t left = class_of(before), right = class_of(c);
+  return left == U_WB_OTHER || right == U_WB_OTHER ||
+         (left == U_WB_KATAKANA) != (right == U_WB_KATAKANA);
+}
+
+std::vector<std::string> unicode_words(std::string_view text) {
+  std::vector<std::string> words;
+  for (const std::string& spaced : basic_english(text)) {
+    Text word;
+    UChar32 before = 0;  // the last character that is neither a mark nor an apostrophe
+    for (const char32_t c : to_code_points(spaced)) {
+      const auto point = static_cast<UChar32>(c);
+      if (u_isalnum(point)) {
+        if (before != 0 && is_unicode_boundary(before, point)) {
+          words.push_back(to_utf8(word));
+          word.clear();
+        }
+        before = point;
+      }
+      word += c;
+    }
+    words.push_back(to_utf8(word));
+  }
+  return words;
+}
+
 }  // namespace
 
 const std::vector<Normalizer>& normalizers() {
   static const std::vector<Normalizer> kAll = {{"none", 1, &split},
                                                {"basic_english", 2, &basic_english},
+                                               {"unicode_words", 1, &unicode_words},
                                                {"whisper_english", 1, &whisper_english}};
   return kAll;
+}
+
+std::vector<std::string> normalizer_names() {
+  std::vector<std::string> names;
+  for (const auto& normalizer : normalizers()) names.push_back(normalizer.name);
+  return names;
 }
 
 const Normalizer& find_normalizer(std::string_view name, std::string_view where) {
   for (const auto& normalizer : normalizers()) {
     if (normalizer.name == name) return normalizer;
   }
-  std::vector<std::string> allowed;
-  for (const auto& normalizer : normalizers()) allowed.push_back(normalizer.name);
-  throw unknown_name(where, "normalizer", name, allowed);
+  throw unknown_name(where, "normalizer", name, normalizer_names());
 }
 
 }  // namespace rtfx

@@ -309,6 +309,9 @@ def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
     run["wer"]["reference_words"] = 80
     text, _ = page_of(tmp_path, [synthetic.provenance(), run])
     assert "CER" not in text
+    run["wer"]["normalizer"] = "unicode_words"
+    text, page = page_of(tmp_path, [synthetic.provenance(), run])
+    assert "CER: 5.25" in page.texts["small"] and "the CER is what counts" not in text
 
 
 def test_a_control_is_explained_with_its_noise(tmp_path):

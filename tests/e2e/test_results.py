@@ -240,6 +240,16 @@ def test_rescore_counts_other_words(rtfx, finished, tmp_path):
     assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
 
 
+def test_rescore_counts_each_ideograph(rtfx, finished):
+    """Two of six characters are wrong: one replaced, one missing."""
+    for file in (finished / "hypotheses").iterdir():
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        texts = {"reference": "今天天气很好。", "text": "今天天七很"}
+        file.write_text("".join(json.dumps(line | texts) + "\n" for line in lines))
+    assert "basic_english 2: 100.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
+    assert "unicode_words 1: 33.33 %" in rtfx("rescore", finished, "--scorer", "unicode_words").stdout
+
+
 def test_rescore_errors(rtfx, journals, finished):
     result = rtfx("rescore", journals[0], "--scorer", "none")
     assert result.returncode == 2 and "no hypotheses" in result.stderr

@@ -66,6 +66,20 @@ TEST(NormalizeTest, BasicEnglishKeepsMarksAndJoinersInWords) {
             Strings{});
 }
 
+TEST(NormalizeTest, UnicodeWordsNeedNoSpaces) {
+  EXPECT_EQ(words("unicode_words", "今天 Deploy 了3个app。"),
+            (Strings{"今", "天", "deploy", "了", "3", "个", "app"}));
+  EXPECT_EQ(words("unicode_words", "東京タワーへ行く"),
+            (Strings{"東", "京", "タワー", "へ", "行", "く"}));
+  EXPECT_EQ(words("unicode_words", "ﾀﾜｰgo"), (Strings{"タワー", "go"}));
+  EXPECT_EQ(words("unicode_words", "ที่นี่"), (Strings{"ที่", "นี่"}));  // marks stay with their letter
+  EXPECT_EQ(words("unicode_words", "か\u3099 \U00020000\U00020001"),
+            (Strings{"が", "\U00020000", "\U00020001"}));
+  for (const std::string text : {"Don\u2019t stop, the boys\u2019 3rd km/h!", "हिन्दी में लिखा",
+                                 "안녕하세요 세계", "می\u200cخواهم که", "CAFÉ\u00a0ÜBER", ""})
+    EXPECT_EQ(words("unicode_words", text), words("basic_english", text)) << text;
+}
+
 TEST(NormalizeTest, BrokenUtf8SeparatesWords) {
   EXPECT_EQ(words("basic_english",
                   "a\xff"
@@ -88,7 +102,7 @@ TEST(NormalizeTest, AnUnknownNameIsAUserError) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "/scorer/name: unknown normalizer 'basic_englich'; did you mean 'basic_english'? "
-                 "allowed: none, basic_english, whisper_english");
+                 "allowed: none, basic_english, unicode_words, whisper_english");
   }
 }
 
