@@ -24,17 +24,24 @@ TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
 }
 
 LogProbs TransducerBeams::log_probs(const at::Tensor& frames, double temperature) const {
-  const at::Tensor safe = at::minimum(frames, lengths - 1).clamp_min(0);
+  const at::Tensor safe = at::minimum(frames.flatten(1), lengths - 1).clamp_min(0);
   const at::Tensor index = safe.unsqueeze(2).expand({-1, -1, encoded.size(2)});
-  const at::Tensor output = prediction.output.view({safe.size(0), safe.size(1), -1});
-  const at::Tensor& forbidden = lm_.rows.forbidden;
-  return transducer_.log_probs(encoded.gather(1, index), output, temperature,
-                               forbidden.defined() ? forbidden.unsqueeze(1) : forbidden);
+  at::Tensor rows = encoded.gather(1, index), forbidden = lm_.rows.forbidden;
+  at::Tensor output = prediction.output.view({hypotheses.batch, hypotheses.beam, -1});
+  if (forbidden.defined()) forbidden = forbidden.unsqueeze(1);
+  if (frames.dim() == 3) {
+    rows = rows.view({hypotheses.batch, hypotheses.beam, frames.size(2), -1});
+    output = output.unsqueeze(2);
+    if (forbidden.defined()) forbidden = forbidden.unsqueeze(1);
+  }
+  return transducer_.log_probs(rows, output, temperature, forbidden);
 }
 
 at::Tensor TransducerBeams::fused(const LogProbs& next, const at::Tensor& other) const {
+  const bool windows = next.labels.dim() == 4;
   const auto by_slot = [&](const at::Tensor& scores) {
-    return scores.view({hypotheses.batch, hypotheses.beam, -1});
+    const at::Tensor slots = scores.view({hypotheses.batch, hypotheses.beam, -1});
+    return windows ? slots.unsqueeze(2).expand({-1, -1, next.labels.size(2), -1}) : slots;
   };
   at::Tensor fused = next.labels;
   if (lm_.model != nullptr)
@@ -44,8 +51,8 @@ at::Tensor TransducerBeams::fused(const LogProbs& next, const at::Tensor& other)
   if (!bias.has_models()) return fused;
   fused = fused + at::constant_pad_nd(by_slot(bias.scores(bias_states)), {0, 1});
   if (!bias.blank_weights.defined()) return fused;
-  return rescale_blank(fused, next.labels,
-                       bias.blank_weights.view({hypotheses.batch, hypotheses.beam}),
+  const at::Tensor weights = bias.blank_weights.view({hypotheses.batch, hypotheses.beam});
+  return rescale_blank(fused, next.labels, windows ? weights.unsqueeze(2) : weights,
                        lm_.options != nullptr ? lm_.options->blank_eps : kBlankEps);
 }
 

@@ -51,7 +51,7 @@ class TransducerBeams {
 
   /// Returns the probabilities of what may follow each hypothesis at frames [B, K], which are
   /// clamped to the utterance: labels [B, K, V+1], durations [B, K, D]. Logits are divided by
-  /// `temperature`.
+  /// `temperature`. Frames [B, K, W] are W frames of each hypothesis, and the result has W too.
   LogProbs log_probs(const at::Tensor& frames, double temperature) const;
 
   /// Returns log_probs().labels fused with the language model and contextual biasing, or unchanged

@@ -94,6 +94,17 @@ TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
   expect_exact("alsd_pp", fused_step, GetParam());
 }
 
+TEST(WindowedBeamOracle, AlsdPpWindowsSumsOverAllAlignments) {
+  for (const int window : {2, 8}) {
+    const auto options = [window](const Size& size) {
+      nlohmann::json all = alsd_pp_options(size);
+      all["window"] = window;
+      return all;
+    };
+    expect_exact("alsd_pp", options, /*tdt=*/false);
+  }
+}
+
 /// Allows as many steps for the same reason, and a prefix search of any length. Nothing likely is
 /// left out.
 nlohmann::json aes_options(const Size& size) {

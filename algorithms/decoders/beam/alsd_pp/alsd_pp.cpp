@@ -7,6 +7,7 @@
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
+#include "base/error.h"
 
 namespace rtfx {
 
@@ -16,6 +17,8 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
       TransducerBeamOptions::table(),
       {
           option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+          option("window", &O::window,
+                 "RNN-T: frames of a hypothesis that one joint call looks at (WIND)", 1, 64),
           option("merge_finished", &O::merge_finished,
                  "TDT: add up equal texts that end at different frames"),
           option(
@@ -32,12 +35,17 @@ const RegisterSkipping<AlsdPp> registered{
 }
 
 struct AlsdPp::State {
-  explicit State(TransducerBeams start)
-      : beams(std::move(start)), active(at::empty_like(beams.hypotheses.time, at::kBool)) {
+  State(TransducerBeams start, int64_t window)
+      : beams(std::move(start)),
+        window(window),
+        origin(at::zeros_like(beams.lengths)),
+        active(at::empty_like(beams.hypotheses.time, at::kBool)) {
     refresh();
   }
 
   TransducerBeams beams;
+  int64_t window;
+  at::Tensor origin;  // [B, 1] int64: frame 0 of this piece in its window
   at::Tensor active;  // [B, K] bool: the slot holds a hypothesis with a frame left
   bool more = false;  // more frames follow: an utterance waits if a hypothesis needs one of them
 
@@ -47,10 +55,23 @@ struct AlsdPp::State {
     if (more) active.logical_and_(waits().logical_not());
   }
 
+  /// Returns [B, K] int64: the frame behind the window of each hypothesis. Windows lie one after
+  /// the other from the start of the utterance, and a hypothesis looks at the rest of its window.
+  at::Tensor window_end() const {
+    const at::Tensor& time = beams.hypotheses.time;
+    return time + window - (time + origin).remainder(window);
+  }
+
   /// Returns [B, 1] bool: utterances with a hypothesis that needs a later piece.
   at::Tensor waits() const {
-    const BeamHypotheses& h = beams.hypotheses;
-    return h.alive().logical_and(h.time >= beams.lengths).any(1, /*keepdim=*/true);
+    const at::Tensor alive = beams.hypotheses.alive();
+    return alive.logical_and(window_end() > beams.lengths).any(1, /*keepdim=*/true);
+  }
+
+  /// Passes the state between two pieces to `transfer`.
+  void transfer(StateTransfer transfer) {
+    beams.transfer(transfer);
+    transfer(origin);
   }
 
   /// Merges equal texts. While an utterance waits, nobody knows whether two of its hypotheses have
@@ -77,12 +98,23 @@ struct AlsdPp::State {
 };
 
 Description AlsdPp::describe() const {
-  return {"alsd_pp",       Head::transducer, Description::Exactness::approximate,
-          {"rnnt", "tdt"}, kBeamScore,
+  using Kinds = std::vector<std::string>;
+  return {"alsd_pp",
+          Head::transducer,
+          Description::Exactness::approximate,
+          options_.window == 1 ? Kinds{"rnnt", "tdt"} : Kinds{"rnnt"},
+          kBeamScore,
           /*streams=*/true};
 }
 
 void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  if (options_.window > 1 && (model->config.is_tdt() || options_.kernels != "operators" ||
+                              options_.compatibility != "none")) {
+    throw UserError("alsd_pp",
+                    "a window of several frames is for RNN-T models, and goes with neither fused "
+                    "kernels nor NeMo's arithmetic",
+                    R"(leave out "window", or "kernels" and "compatibility")");
+  }
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
@@ -95,20 +127,30 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
 }
 
 Counters AlsdPp::counts() const {
-  return {{"outer_iters", steps_}, {"joint_calls", steps_}, {"pred_calls", steps_ + 1}};
+  return {{"outer_iters", steps_},
+          {"joint_calls", steps_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", steps_ + 1}};
 }
 
-void AlsdPp::reset_counts() { steps_ = 0; }
+void AlsdPp::reset_counts() { steps_ = joint_rows_ = 0; }
+
+AlsdPp::State AlsdPp::start(const EncodedBatch& batch, const BeamLm& lm) const {
+  // A frame appends at most max_symbols tokens and a blank to each hypothesis. With windows, a step
+  // appends two labels, and a hypothesis moves in time by blanks of several frames.
+  const bool windows = options_.window > 1;
+  const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1) * (windows ? 2 : 1);
+  return {TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
+                          columns, windows ? Lattice::tdt : Lattice::rnnt),
+          options_.window};
+}
 
 Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
   std::optional<FusedStep> fused;
   loops.segment(RangeName::decode_init, [&] {
-    // A frame appends at most max_symbols tokens and a blank to each hypothesis.
-    const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
     const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
-    state.emplace(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
-                                  columns));
+    state.emplace(start(batch, lm));
     if (!fused_) return;
     const FusedStep::Options options{options_.max_symbols, options_.temperature,
                                      options_.merge_finished, options_.compatibility != "nemo"};
@@ -116,41 +158,69 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   });
   loops.while_any(fused ? fused->any_active : state->active, [&] {
     ++steps_;
+    joint_rows_ += state->active.numel() * options_.window;
     loops.segment(RangeName::decode_step, [&] { fused ? (*fused)() : step(*state); });
   });
   Hypotheses result;
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
+  // The lattice of windows has durations. Those of its blanks are frames, and no model chose them.
+  if (options_.window > 1) {
+    result.durations.reset();
+    result.nbest.durations.reset();
+  }
   return result;
 }
 
 std::vector<RowPiece> AlsdPp::search_piece(const EncodedBatch& batch, bool last, RowState& carried,
                                            HostReads& reads) {
   const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
-  State state(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
-                              batch.frames.size(1) * (options_.max_symbols + 1)));
-  if (!carried.empty()) {
-    StateTransfer load = StateTransfer::load(carried);
-    state.beams.transfer(load);
-  }
+  State state = start(batch, lm);
+  if (!carried.empty()) state.transfer(StateTransfer::load(carried));
   state.more = !last;
   state.merge(options_.merge_finished);
   state.refresh();
   const BeamPiece piece(state.beams.hypotheses);
   int64_t columns = 0;
-  for (; reads.any(state.active); ++columns) step(state);
+  for (; reads.any(state.active); columns += options_.window > 1 ? 2 : 1) step(state);
   if (last) state.beams.end();
-  const at::Tensor nan = rows_with_nan(batch.frames, batch.lengths);
-  auto rows = read_pieces(state.beams.hypotheses, piece, columns, state.passed(), nan, reads);
+  const at::Tensor nan = rows_with_nan(batch.frames, batch.lengths), passed = state.passed();
+  auto rows = read_pieces(state.beams.hypotheses, piece, columns, passed, nan, reads);
+  if (options_.window > 1) {
+    for (RowPiece& row : rows)
+      for (RowPiece::Slot& slot : row.slots) slot.added.durations.clear();
+  }
+  state.origin.add_(passed.unsqueeze(1)).remainder_(options_.window);
   carried.clear();
-  StateTransfer save = StateTransfer::save(carried);
-  state.beams.transfer(save);
+  state.transfer(StateTransfer::save(carried));
   return rows;
 }
 
-void AlsdPp::step(State& state) {
+void AlsdPp::step(State& state) const {
   TransducerBeams& beams = state.beams;
   BeamHypotheses& h = beams.hypotheses;
+  const Expansions all = options_.window == 1 ? expand_frame(state) : expand_window(state);
+  const Choice best = beams.choose(all.scores, all.labels, all.durations, state.active);
+  if (options_.window == 1) {
+    h.append(best.parents, best.labels, best.scores, best.durations);
+  } else {
+    // Two labels of the lattice: a blank that moves to the label's frame, and a token or none.
+    const at::Tensor none = at::full_like(best.labels, -1);
+    const at::Tensor blanks = at::where(best.labels < 0, 0, best.durations);
+    h.append(best.parents, at::where(blanks > 0, h.blank, none), best.scores, blanks);
+    const at::Tensor own = at::arange(h.beam, none.options()).expand_as(none);
+    h.append(own, at::where(best.labels == h.blank, none, best.labels), best.scores,
+             at::zeros_like(blanks));
+  }
+  state.merge(options_.merge_finished);
+  beams.advance(best.parents, best.labels);
+  state.refresh();
+}
+
+/// Returns the candidates of each hypothesis, [B, K, K]: labels at its frame.
+Expansions AlsdPp::expand_frame(const State& state) const {
+  const TransducerBeams& beams = state.beams;
+  const BeamHypotheses& h = beams.hypotheses;
   const int64_t beam = options_.beam_size;
   const LogProbs next = beams.log_probs(h.time, options_.temperature);
   const at::Tensor fused = beams.fused(next);
@@ -173,11 +243,44 @@ void AlsdPp::step(State& state) {
     durations = at::where(forced.unsqueeze(2), likeliest.clamp_min(1).unsqueeze(2), all.durations);
   }
 
-  const Choice best = beams.choose(scores, labels, durations, state.active);
-  h.append(best.parents, best.labels, best.scores, best.durations);
-  state.merge(options_.merge_finished);
-  beams.advance(best.parents, best.labels);
-  state.refresh();
+  return {labels, scores, {}, durations};
+}
+
+/// Returns the candidates of each hypothesis, [B, K, K]: tokens at any frame of its window, or
+/// blank for blanks up to the end of the window. The durations count the blanks, those before a
+/// token too.
+Expansions AlsdPp::expand_window(const State& state) const {
+  const TransducerBeams& beams = state.beams;
+  const BeamHypotheses& h = beams.hypotheses;
+  const int64_t window = options_.window, labels = h.blank + 1;
+  const at::Tensor position = at::arange(window, h.time.options());
+  const at::Tensor frames = h.time.unsqueeze(2) + position;  // [B, K, W]
+  const at::Tensor end = at::minimum(state.window_end(), beams.lengths).unsqueeze(2);
+  const at::Tensor full = (h.run >= options_.max_symbols).unsqueeze(2).logical_and(position == 0);
+  const at::Tensor no_token = (frames >= end).logical_or(full), no_blank = frames + 1 != end;
+
+  // Adds the blanks before each frame of the window, and leaves out labels that are no candidates.
+  const auto along_window = [&](const at::Tensor& by_frame) {  // [B, K, W, V+1] -> [B, K, W (V+1)]
+    const at::Tensor blanks = by_frame.select(3, h.blank).narrow(2, 0, window - 1).cumsum(2);
+    const at::Tensor sums = by_frame + at::constant_pad_nd(blanks, {1, 0}).unsqueeze(3);
+    sums.narrow(3, 0, h.blank).masked_fill_(no_token.unsqueeze(3), kLogZero);
+    sums.select(3, h.blank).masked_fill_(no_blank, kLogZero);
+    return sums.flatten(2);
+  };
+  const LogProbs next = beams.log_probs(frames, options_.temperature);
+  const at::Tensor fused = beams.fused(next), acoustic = along_window(next.labels);
+  const at::Tensor total = fused.is_same(next.labels) ? acoustic : along_window(fused);
+  const Expansions all = beams.expand({acoustic, {}}, total, options_.beam_size);
+
+  // A hypothesis at its end has one candidate, itself.
+  const at::Tensor active = state.active.unsqueeze(2), own = h.scores.unsqueeze(2);
+  const at::Tensor nothing = at::full({}, kLogZero, own.options());
+  const at::Tensor first = at::arange(options_.beam_size, h.time.options()) == 0;
+  const at::Tensor label = all.labels.remainder(labels);
+  return {label.masked_fill(active.logical_not(), -1),
+          at::where(active, own + all.scores, at::where(first, own, nothing)),
+          {},
+          all.labels.div(labels, "floor") + (label == h.blank)};
 }
 
 /// Returns the score of blank where it is the only candidate, [B, K].

@@ -16,6 +16,22 @@
 //   3. Equal texts at equal frames are merged: the best gets the sum of their probabilities.
 //   4. Where the label was a token, prediction network and language model move one step.
 //
+// With "window": W > 1 (RNN-T), one joint call looks at several frames of each hypothesis, as the
+// greedy search of WIND does (Xu et al., Interspeech 2025, arXiv 2505.13765). Until its next token
+// the prediction stays the same. So step 1 has these candidates for a hypothesis y at frame t, with
+// e the end of its window:
+//
+//   y k at frame i   ln p(k | i, y) + sum of ln p(blank | j, y) over t <= j < i,   t <= i < e
+//   y at frame e                      sum of ln p(blank | j, y) over t <= j < e
+//
+// Windows are [0, W), [W, 2 W), ... of the utterance, and a hypothesis looks at the rest of its
+// own. So texts whose last tokens are at different frames are merged where the window ends. After
+// max_symbols tokens at a frame, tokens are candidates from the next frame on. Each alignment is
+// still counted once, and P(y) is the same. A window of 1 is the search above.
+//
+// WIND's paper has a beam search as well, whose code is not published. The rule above is rtfx's
+// own: it applies the paper's windows to ALSD++, and its results are not compared with theirs.
+//
 // Finished hypotheses compete with the others, and only max_symbols bounds the length of a text. It
 // counts the tokens of the best alignment among those that were merged. So a text's score is
 // exactly ln P(y) if the beam drops no alignment and no text has max_symbols tokens at a frame.
@@ -35,6 +51,7 @@ namespace rtfx {
 
 struct AlsdPpOptions : TransducerBeamOptions {
   int64_t max_symbols = 10;     // tokens per frame
+  int64_t window = 1;           // frames per hypothesis and joint call; more than 1: RNN-T alone
   bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
   /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
@@ -44,8 +61,9 @@ struct AlsdPpOptions : TransducerBeamOptions {
 };
 
 /// Waits for the device once per step. With "loop": "graph" it does not wait, and does not count
-/// steps either. The number of steps is the largest number of labels of any hypothesis. "kernels":
-/// "fused" computes the same in about ten kernels. Scores are float32 in every model dtype. Ties go
+/// steps either. The number of steps is the largest number of labels of any hypothesis; with
+/// windows, blanks of one window count as one. "kernels": "fused" computes the same in about ten
+/// kernels, without windows. Scores are float32 in every model dtype. Ties go
 /// to the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AlsdPp : public BeamSearch<AlsdPpOptions> {
  public:
@@ -63,12 +81,15 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
   /// hypotheses have not passed come again.
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
                                      HostReads& reads) override;
-  void step(State& state);
+  State start(const EncodedBatch& batch, const BeamLm& lm) const;
+  void step(State& state) const;
+  Expansions expand_frame(const State& state) const;
+  Expansions expand_window(const State& state) const;
   at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
 
   std::optional<Transducer> transducer_;
   std::optional<FusedModel> fused_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, joint_rows_ = 0;
 };
 
 }  // namespace rtfx
