@@ -9,12 +9,9 @@
 #include <optional>
 #include <string>
 
-namespace rtfx {
+#include "datasets/byte_range.h"
 
-/// The bytes [begin, end) of a file.
-struct ByteRange {
-  size_t begin = 0, end = 0;
-};
+namespace rtfx {
 
 /// Describes the damage of an Ogg file; empty if it is whole. Its last page may be missing or cut,
 /// bytes between its pages may be damaged, or several streams may follow each other, of which

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/byte_range.h"
 #include "datasets/channels.h"
-#include "datasets/container.h"
 
 struct mpg123_handle_struct;
 

@@ -193,8 +193,8 @@ TEST(AlsdPpWindow, FollowsThePlainSearchWithPhrases) {
   }
 }
 
-/// Blank is the likeliest label of every frame by far, so a window of W frames needs a Wth of the
-/// joint calls, on as many rows.
+/// Blank is the likeliest label of every frame by far, so a window of W frames needs 1 / W
+/// of the joint calls, on as many rows.
 TEST(AlsdPpWindow, JumpsOverBlanks) {
   std::mt19937 random(17);
   BeamCase c = random_beam_case(random, /*tdt=*/false, kVocabulary, kVocabulary, {64, 40});

@@ -43,7 +43,7 @@ class ContainersTest : public test::TempFolder {
     return samples;
   }
 
-  /// What comes out of a pipe that these bytes go into.
+  /// Returns what comes out of a pipe that these bytes go into.
   static Audio piped(const std::string& bytes) {
     std::array<int, 2> ends{};
     EXPECT_EQ(pipe(ends.data()), 0);
@@ -81,7 +81,7 @@ std::string little_endian(uint32_t value) {
   return bytes;
 }
 
-/// As recorders and mail programs keep MP3: RIFF whose "fmt " chunk has the codec 0x55.
+/// Makes what recorders and mail programs keep MP3 in: RIFF whose "fmt " chunk has the codec 0x55.
 std::string in_wav(const std::string& mp3, uint32_t size) {
   const std::string format("\x55\0\1\0\x80\x3e\0\0\0\0\0\0\1\0\0\0\0\0", 18);
   const std::string chunks = "WAVEfmt " + little_endian(18) + format + "fact" + little_endian(4) +
