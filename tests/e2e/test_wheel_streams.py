@@ -11,6 +11,7 @@ import subprocess
 import numpy
 import pytest
 from conftest import AUDIO, MODELS, ROOT
+from test_boosting import LEXICON, LM
 from test_wheel import pytestmark, rtfx_package, site, torch  # noqa: F401
 
 CLIPS = [AUDIO / name for name in ("qs01.flac", "qs07.flac", "1737-146161-0006.flac")]
@@ -164,6 +165,26 @@ def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips): 
     for same in ({"phrase": "knit", "weight": 1}, ["knit"], ("knit", "knit")):  # 1 is what one without a weight has
         assert in_one_piece(streams, clips[0], boost=same) == every
     assert not re.search("[n-z]", in_one_piece(streams, clips[0], allowed=["U+0061-U+006D"])[0])
+
+
+def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp_path):  # noqa: F811
+    for name, text in {"lexicon": LEXICON, "lm": LM}.items():
+        (tmp_path / name).write_text(text)
+    graph = tmp_path / "words.tlg"
+    assert rtfx("graph", "build", "--tokenizer", MODELS / "quickstart-rnnt.nemo", "--lexicon", tmp_path / "lexicon",
+                "--lm", tmp_path / "lm", "--output", graph).returncode == 0
+    samples = rnnt.read_audio(AUDIO / "1737-146161-0007.flac")  # "knit two together twice"
+    options = {"decoder": "ctc_wfst_cpu", "graph": str(graph), "beam": 100}
+    streams = rnnt.streams(max_streams=2, **options)
+    own, none = streams.open(boost={"phrase": "knit", "weight": 32}), streams.open()
+    streams.push({own: samples, none: samples})
+    boosted, plain = own.finish().words, none.finish().words
+    assert "knit" in [word.text for word in boosted] and "knit" not in [word.text for word in plain]
+    # A word of no cost that sounds like "let".
+    more = {"phrases": [{"phrase": "strick", "cost": 0, "tokens": ["▁let"]}]}
+    stream = rnnt.streams(words=more, **options).open()
+    stream.push(samples)
+    assert [word.text for word in stream.finish().words] == [word.text.replace("let", "strick") for word in plain]
 
 
 def test_places_are_given_back(rtfx_package, rnnt, clips):  # noqa: F811
