@@ -47,7 +47,7 @@ def write_sound(path, rate=16000, channels=1, sounds=SOUNDS, length=LENGTH):
 
 
 def sounds_of(samples):
-    """As rtfx_read_audio counts them, of samples at 16 kHz."""
+    """Counts the sounds in samples at 16 kHz as rtfx_read_audio does."""
     sounds = []
     for i, value in enumerate(samples):
         if abs(value) < 0.05:
@@ -160,7 +160,7 @@ def test_lengths_of_files_that_were_piped(ffmpeg, codec, ending):
 @pytest.mark.parametrize("ending", ["mp3", "flac", "ogg", "opus", "aac", "mp2", "ac3"])
 @pytest.mark.parametrize("rate", [16000, 44100])
 def test_audio_behind_a_declared_end(ffmpeg, ending, rate):
-    """Of joined files all is read, or the file is refused; the first alone would be a silent loss."""
+    """Joined files are read whole, or refused; the first file alone would be a silent loss."""
     if ending == "opus" and rate == 44100 or ending == "ac3" and rate == 16000:
         pytest.skip("the codec has no such rate")
     files = []
@@ -191,7 +191,7 @@ TRACKS = [("mkv", "libmp3lame"), ("mkv", "aac"), ("mkv", "flac"), ("mkv", "pcm_s
 @pytest.mark.parametrize("rate", [16000, 44100, 48000])
 @pytest.mark.parametrize("ending, codec", TRACKS)
 def test_times_count_from_the_start_of_the_file(ffmpeg, ending, codec, rate):
-    """Of a track that begins 3.4 s late, and of one with a gap of 1.5 s."""
+    """One track begins 3.4 s late, and one has a gap of 1.5 s."""
     if codec == "libopus" and rate == 44100:
         pytest.skip("the codec has no such rate")
     source = write_sound(ffmpeg.folder / f"{rate}.wav", rate)
