@@ -124,6 +124,8 @@ AudioFile open_audio(const std::filesystem::path& path) {
     file.handle.reset(sf_open_virtual(&functions, SFM_READ, &file.info, file.file.get()));
     if (!file.handle) {
       // libsndfile's own messages belong to the last format it tried, not to the file.
+      if (holds_several_wavs(path, id3v2_bytes(path)))
+        throw UserError(path.string(), "holds several WAV files", "give each as a file of its own");
       throw UserError(path.string(),
                       "not readable as audio: truncated, corrupt or of an unknown format",
                       kFormats);
@@ -199,10 +201,7 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
     return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !promises_more(log)) {
-    if (!holds_several_wavs(path, id3v2_bytes(path))) return "";
-    return fmt::format("holds several WAV files, the second behind sample {}", samples);
-  }
+  if (!ends_early && !promises_more(log)) return "";
   return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
 }
 

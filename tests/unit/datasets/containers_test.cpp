@@ -225,7 +225,7 @@ TEST_F(ContainersTest, OfAPipeNothingIsLostInSilence) {
     return user_error([&] { piped(bytes); });
   };
   EXPECT_HAS(error_of_pipe(wav + wav), "holds several WAV files, the second behind sample 16000");
-  EXPECT_HAS(error_of("two.wav", wav + wav), "holds several WAV files, the second behind sample");
+  EXPECT_HAS(error_of("two.wav", wav + wav), "two.wav: holds several WAV files; ");
   EXPECT_HAS(error_of_pipe(whole_mp3(sine(440, 16000, 16000))), "no WAV file of plain samples");
   EXPECT_HAS(error_of_pipe(wav.substr(0, 30)), "no WAV file of plain samples");
   EXPECT_HAS(error_of_pipe(wav.substr(0, 44)), "empty audio");
