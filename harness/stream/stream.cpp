@@ -104,12 +104,12 @@ class StreamRunner {
 
   /// Records that the process of a trial came to no end.
   void record_failure(const CaseGroup& group) {
-    for (const PlannedDecoder& planned : group.decoders) {
-      Arm arm;
-      arm.plan = planned;
-      arm.spec = &workspace_.config().decoders[planned.spec];
+    const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
+    CaseGroupRunner runner(workspace_, group, device_, nothing_fails, [] {});
+    for (Arm& arm : runner.arms()) {
       if (arm.spec->id != trial_.decoder) continue;
       arm.plan.case_name = case_name(group, arm, trial_.streams);
+      arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
       session_.append_failure(group, arm, "stream", trial_.failure);
     }
   }
