@@ -175,7 +175,9 @@ class Listener {
 
   static void print_line(bool final, double start, double end, const std::string& text,
                          const std::vector<DecodedAgain>& again = {}) {
-    nlohmann::json line = {{"final", final}, {"start", start}, {"end", end}, {"text", text}};
+    const auto rounded = [](double seconds) { return std::round(1000 * seconds) / 1000; };
+    nlohmann::json line = {
+        {"final", final}, {"start", rounded(start)}, {"end", rounded(end)}, {"text", text}};
     if (!again.empty()) line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
     std::fflush(stdout);

@@ -21,6 +21,15 @@ def shared(path):
     return str(found)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/rivals").glob("*.json")), ids=lambda path: path.stem)
+def test_rivals_on_a_gpu_run_isolated(path):
+    """A rival that aborts the process then costs its own cases alone."""
+    config = json.loads(path.read_text())
+    rivals = [one for one in config["decoders"] if isinstance(one, dict) and one.get("name") == "python"]
+    on_gpu = config.get("device") == "cuda"
+    assert config.get("isolate", False) or not (rivals and on_gpu)
+
+
 def environment(rival):
     python = ROOT / "rivals" / rival / ".venv/bin/python"
     if not python.exists():
