@@ -1,0 +1,52 @@
+"""The guide's commands run as they are written, page by page, in a tree like a fresh one after `make bench`."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+# Blocks with one of these are left out, and why.
+LEFT_OUT = {
+    "--microphone": "needs a microphone",
+    "--device cuda": "needs a GPU",
+    "batch_sweep.json": "needs a GPU",
+    "chain.json": "needs a GPU",
+    "--nproc-per-node": "needs several GPUs",
+    "--nsys": "needs Nsight Systems",
+    "nsys export": "needs Nsight Systems",
+    "--roofline": "takes minutes without a GPU",
+    "--quick 64": "takes minutes without a GPU",
+    "stand_ins.sh": "needs the shared folder",
+    '"max"': "fills the memory of the machine",
+}
+# How many blocks of each page must run at least.
+PAGES = {"transcribe": 10, "stream": 7, "compare": 8, "profile": 2, "reproduce": 1}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory, program):
+    """The repository by links, so that runs/ is its own."""
+    tree = tmp_path_factory.mktemp("tree")
+    for path in ROOT.iterdir():
+        if path.name not in ("runs", "build", ".git"):
+            (tree / path.name).symlink_to(path)
+    (tree / "build/release").mkdir(parents=True)
+    (tree / "build/release/rtfx").symlink_to(program)
+    bench = "build/release/rtfx run configs/quickstart.json --set protocol.measured_rounds=2 --output runs/quickstart"
+    assert run(tree, bench).returncode == 0
+    return tree
+
+
+def run(tree, script):
+    return subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=tree, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_run(tree, page):
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), re.M | re.S)
+    chosen = [block for block in blocks if not any(text in block for text in LEFT_OUT)]
+    assert len(chosen) >= PAGES[page]
+    for block in chosen:
+        result = run(tree, block)
+        assert result.returncode == 0, f"{block}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
