@@ -219,11 +219,10 @@ TEST(AlsdPpWindow, StreamsEqualWholeUtterances) {
     const nlohmann::json options = {{"beam_size", 4}, {"nbest", 4}, {"window", window}};
     nlohmann::json with_lm = options;
     with_lm["lm"] = {{"path", lm.path()}};
-    for (uint32_t seed = 0; seed < 3 && !testing::Test::HasFailure(); ++seed) {
-      random_pieces({kName, options, model}, seed);
-      random_pieces({kName, with_lm, model}, seed);
-      random_pieces({kName, options, model}, seed, 3, 60);
-    }
+    random_pieces({kName, options, model}, 0);
+    random_pieces({kName, with_lm, model}, 1);
+    random_pieces({kName, options, model}, 2, 3, 60);
+    if (testing::Test::HasFailure()) return;
   }
 }
 
