@@ -141,41 +141,41 @@ def load_by_rule(**changes):
 
 
 def test_a_rule_is_searched_by_trials(stream, tmp_path):
-    result = stream(decoders=["ctc_greedy"], stream=load_by_rule(final_ms=0.001))
+    load = load_by_rule(final_ms=0.001) | {"streams": [2]}
+    result = stream(decoders=["ctc_greedy"], stream=load)
     assert result.returncode == 0, result.stderr
     assert "ctc_greedy: 0 streams keep the rule" in result.stdout and "BROKEN" in result.stdout
-    (trial,) = streams_of(tmp_path / "run")
+    trials = streams_of(tmp_path / "run")
+    assert [trial["batch"]["size"] for trial in trials] == [2, 1]
+    trial = trials[0]
     assert trial["slo"] is False and trial["confirms"] is False
     used = trial["stream"]
     assert used["arrivals"] == "staggered" and used["start"] == "random"
     assert used["discard"] == 0 and used["seconds"] == 2 and used["rule"]["of_finals"] == "p95"
 
 
-def test_a_number_is_confirmed_with_its_words(stream, tmp_path):
+def test_a_trial_that_confirms_compares_the_words(stream, tmp_path):
     manifest = tmp_path / "two.jsonl"
     lines = [
         {"audio_filepath": str(AUDIO / f"1737-146161-000{i}.flac"), "text": "one two"}
         for i in (7, 9)
     ]
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    # The rule breaks at 100 streams, as no utterance of theirs can end so soon.
-    rule = load_by_rule(late=1, final_ms=1000, growth=100, wer=0) | {"max_batch": 1}
+    trial = {"group": 0, "decoder": "ctc_greedy", "streams": 2, "confirms": True, "failure": ""}
     result = stream(
+        "--child", json.dumps(trial),
         decoders=["ctc_greedy"],
         datasets=[{"id": "two", "manifest": str(manifest)}],
-        stream=rule,
-    )
+        stream=load_by_rule(late=1, final_ms=1e6, wer=0),
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    records = streams_of(tmp_path / "run")
-    confirmed = [r for r in records if r["confirms"]]
-    assert confirmed and confirmed[-1]["slo"] is True, result.stdout
-    assert confirmed[-1]["stream"]["seconds"] == 3
-    quality = confirmed[-1]["quality"]
+    (record,) = streams_of(tmp_path / "run")
+    assert record["confirms"] is True and record["slo"] is True
+    assert record["stream"]["seconds"] == 3 and "/streams2-confirmed/" in record["case"]
+    quality = record["quality"]
     assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 4
     # The search alone has the frames of whole utterances, so no word differs.
     assert quality["difference"] == quality["low"] == quality["high"] == 0
-    assert "confirmed" in result.stdout and "WER +0.00" in result.stdout
-    assert len({r["case"] for r in records}) == len(records)
 
 
 def test_a_trial_without_an_end_is_recorded(stream, tmp_path):
