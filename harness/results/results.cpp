@@ -250,10 +250,13 @@ void add_pairs(const CaseResult& original, const CaseResult& control, const std:
     const auto found = figures.find(metric);
     return found != figures.end() && found->second ? &*found->second : nullptr;
   };
+  std::multimap<int64_t, const record::Round*> controls;
+  for (const record::Round* y : control.summary.counted_rounds().rounds)
+    controls.emplace(record::number_of(*y), y);
   for (const record::Round* x : original.summary.counted_rounds().rounds) {
-    for (const record::Round* y : control.summary.counted_rounds().rounds) {
-      if (record::number_of(*x) != record::number_of(*y)) continue;
-      const Number *left = value(*x), *right = value(*y);
+    const auto [begin, end] = controls.equal_range(record::number_of(*x));
+    for (auto y = begin; y != end; ++y) {
+      const Number *left = value(*x), *right = value(*y->second);
       if (left == nullptr || right == nullptr) continue;
       a.push_back(*left);
       b.push_back(*right);

@@ -25,7 +25,7 @@ LEFT_OUT = {
     "stream_c120.json": "takes minutes",
 }
 # How many blocks of each page must run at least.
-PAGES = {"transcribe": 10, "stream": 5, "compare": 5, "profile": 1, "reproduce": 1}
+PAGES = {"transcribe": 10, "stream": 5, "profile": 1, "reproduce": 1}
 
 
 @pytest.fixture(scope="module")
