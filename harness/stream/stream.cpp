@@ -90,7 +90,8 @@ class StreamRunner {
       const CaseGroup& group = session_.plan()[i];
       if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !of_first_batch(group))
         continue;
-      trial_.failure.empty() ? run_group(group, progress) : record_failure(group);
+      const CaseGroup chosen = of_trial(group);
+      trial_.failure.empty() ? run_group(chosen, progress) : record_failure(chosen);
     }
   }
 
@@ -102,12 +103,23 @@ class StreamRunner {
     return case_name_of_streams(workspace_.config(), group, arm.spec->id, streams, trial_.confirms);
   }
 
+  bool wants_quality() const { return options_.quality || trial_.confirms; }
+
+  /// Returns the group with the decoders that are to be measured.
+  CaseGroup of_trial(CaseGroup group) const {
+    if (trial_.is_one()) {
+      std::erase_if(group.decoders, [&](const PlannedDecoder& decoder) {
+        return workspace_.config().decoders[decoder.spec].id != trial_.decoder;
+      });
+    }
+    return group;
+  }
+
   /// Records that the process of a trial came to no end.
   void record_failure(const CaseGroup& group) {
     const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
     CaseGroupRunner runner(workspace_, group, device_, nothing_fails, [] {});
     for (Arm& arm : runner.arms()) {
-      if (arm.spec->id != trial_.decoder) continue;
       arm.plan.case_name = case_name(group, arm, trial_.streams);
       arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
       session_.append_failure(group, arm, "stream", trial_.failure);
@@ -132,7 +144,6 @@ class StreamRunner {
     std::vector<EncodedBatch> encoded;
     const auto batches = encode(group, runner, encoded);
     for (Arm& arm : runner.arms()) {
-      if (trial_.is_one() && arm.spec->id != trial_.decoder) continue;
       if (arm.failed) {
         progress.advance(static_cast<int64_t>(options_.streams.size()));
         continue;
@@ -153,7 +164,9 @@ class StreamRunner {
   std::vector<std::vector<size_t>> encode(const CaseGroup& group, CaseGroupRunner& runner,
                                           std::vector<EncodedBatch>& encoded) {
     const auto alive = [](const Arm& arm) { return !arm.failed; };
-    if (std::none_of(runner.arms().begin(), runner.arms().end(), alive)) return {};
+    const bool frames_are_read = options_.scope == "search" || wants_quality();
+    if (!frames_are_read || std::none_of(runner.arms().begin(), runner.arms().end(), alive))
+      return {};
     const Config& config = workspace_.config();
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
@@ -201,8 +214,7 @@ class StreamRunner {
                         "raise stream.rule.seconds, or take shorter recordings");
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
-      if (options_.quality || trial_.confirms)
-        add_quality(run, group, arm, subject, streams, batches, encoded, model);
+      if (wants_quality()) add_quality(run, group, arm, subject, streams, batches, encoded, model);
       session_.append(run);
       return keeps_limit(run);
     };
@@ -305,22 +317,20 @@ class StreamRunner {
     const Arrivals arrivals{options_.arrivals, period, options_.stagger_seconds};
     StreamStarts starts;
     if (options_.start == "random") starts.seed = seed;
-    const auto load_of = [&](double seconds) {
-      return make_load(streams, arrivals, seconds, seed);
-    };
-    const auto run_load = [&](double seconds, double wait, LoadClock& clock, LoadServer& server) {
+    const auto run_load = [&](const Arrivals& when, double seconds, double wait, LoadClock& clock,
+                              LoadServer& server) {
       const DynamicBatcher batcher(options_.max_batch, wait);
-      return serve(load_of(seconds), batcher, clock, [&](const std::vector<Request>& requests) {
-        check_interrupt();
-        return server.work(requests);
-      });
+      return serve(make_load(streams, when, seconds, seed), batcher, clock,
+                   [&](const std::vector<Request>& requests) {
+                     check_interrupt();
+                     return server.work(requests);
+                   });
     };
     {
       // Memory grows to what so many streams need. Time stands still while the server works:
       // batches are as full as they get within a period.
       LeapingClock clock;
-      const double staggered = options_.arrivals == "staggered" ? options_.stagger_seconds : 0;
-      run_load(staggered + 4 * period, period, clock, *subject.server(streams, starts));
+      run_load({"constant", period}, 4 * period, period, clock, *subject.server(streams, starts));
     }
     std::vector<FinishedUtterance> finished;
     {
@@ -328,7 +338,8 @@ class StreamRunner {
       std::optional<EnergyMeter> meter;
       if (nvml_) meter.emplace([this] { return nvml_->energy(); });
       WallClock clock;
-      const auto served = run_load(options_.seconds, options_.max_wait_ms / 1000, clock, *server);
+      const auto served =
+          run_load(arrivals, options_.seconds, options_.max_wait_ms / 1000, clock, *server);
       add_stream_figures(
           run, options_,
           load_figures(served, options_.discard * options_.seconds, options_.seconds, period));

@@ -42,9 +42,10 @@ std::vector<const record::StreamRun*> stream_runs(const record::Records& records
 static std::string trial_text(const record::StreamRun& run) {
   std::string text = !keeps_limit(run) ? "  BROKEN" : *run.confirms ? "  confirmed" : "  kept";
   const record::Figures& m = run.metrics;
-  text += fmt::format(", {:.2f} % late, final p95 {} ms",
+  const auto percentile = run.stream.value().at("rule").at("of_finals").get<std::string>();
+  text += fmt::format(", {:.2f} % late, final {} {} ms",
                       100 * static_cast<double>(m.at("stream.late_starts").value_or(Number(0))),
-                      cell(m, "stream.final_ms.p95", 0));
+                      percentile, cell(m, ("stream.final_ms." + percentile).c_str(), 0));
   if (run.quality) {
     text += fmt::format(", WER {:+.2f} [{:+.2f}, {:+.2f}] points", 100 * run.quality->difference,
                         100 * run.quality->low, 100 * run.quality->high);

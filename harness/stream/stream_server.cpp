@@ -125,7 +125,8 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     if (stream.number < 0) stream.number = speech_.open(prompt);
     const size_t end = std::min(audio.size(), stream.given + samples_);
     speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
-    stream.given = given_[stream.number] = end;
+    stream.given = end;
+    if (shown_ != nullptr) given_[stream.number] = end;
     const bool ends = end == audio.size();
     outstanding_.push_back({request, stream.number, stream.utterance, ends, stream.whole});
     if (!ends) continue;
@@ -137,7 +138,7 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     if (shown_ != nullptr)
       shown_->show(update.stream, given_.at(update.stream), update.result.best);
     if (!update.closed) continue;
-    given_.erase(update.stream);
+    if (shown_ != nullptr) given_.erase(update.stream);
     closed.emplace(update.stream, std::move(update.result.best));
   }
   Work work;

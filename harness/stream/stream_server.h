@@ -147,7 +147,7 @@ class SpeechServer : public LoadServer {
   size_t samples_;
   bool partial_;
   ShownText* shown_ = nullptr;
-  std::map<int64_t, size_t> given_;  // samples of the streams in speech_
+  std::map<int64_t, size_t> given_;  // samples of the streams in speech_, for shown_
   StageSeconds before_;              // of what speech_ did before
 };
 
