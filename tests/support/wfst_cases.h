@@ -17,18 +17,25 @@ namespace rtfx::test {
 
 using Words = std::vector<int32_t>;
 
+inline constexpr TokenLabels kTwoTokens{2, 2};
+
 /// Tokens a and b; words A (spelled a), AB (a b) and B (b) are 1, 2, 3.
-inline WfstGraph two_token_graph(Topology topology) {
-  const TokenLabels labels{2, 2};
+inline TransducerArcs two_token_grammar() {
   TransducerArcs lg;
   lg.states = 2;
   lg.finals = {{0, 0.3f}};
   lg.add(0, 1, 1, 0, 0.5f);
-  lg.add(1, 0, labels.symbol(1), 1, 0.5f);
+  lg.add(1, 0, kTwoTokens.symbol(1), 1, 0.5f);
   lg.add(1, 0, 2, 2, 0.0f);
   lg.add(0, 0, 2, 3, 1.2f);
-  return WfstGraph::from(compose(token_transducer(topology, labels), lg), labels.tokens,
-                         {"A", "AB", "B"}, topology_name(topology), std::string(64, '0'), "test");
+  return lg;
+}
+
+/// A graph of two_token_grammar(), or of one with more words.
+inline WfstGraph two_token_graph(Topology topology, const TransducerArcs& lg = two_token_grammar(),
+                                 const std::vector<std::string>& words = {"A", "AB", "B"}) {
+  return WfstGraph::from(compose(token_transducer(topology, kTwoTokens), lg), kTwoTokens.tokens,
+                         words, topology_name(topology), std::string(64, '0'), "test");
 }
 
 /// ln of each number, row after row.

@@ -23,17 +23,6 @@ namespace {
 
 constexpr double kMostCost = 1000;
 
-std::vector<std::string_view> split(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  std::vector<std::string_view> fields;
-  for (size_t begin = 0; (begin = text.find_first_not_of(kSpace, begin)) != text.npos;) {
-    const size_t end = std::min(text.find_first_of(kSpace, begin), text.size());
-    fields.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  return fields;
-}
-
 [[noreturn]] void refuse_cost(const AddedPhrase& phrase, std::string_view cost) {
   throw UserError(
       phrase.where, fmt::format("the cost of '{}' is {}", printable(phrase.text), cost),
@@ -127,7 +116,7 @@ std::vector<AddedPhrase> read_added_phrases(const std::filesystem::path& path) {
     }
     const nlohmann::json text = fields[0];
     AddedPhrase phrase = phrase_of(JsonView(text, where));
-    const std::vector<std::string_view> cost = split(fields[1]);
+    const std::vector<std::string_view> cost = split_fields(fields[1]);
     if (!cost.empty()) {
       const std::string_view number = cost.front();
       const auto [end, error] =
@@ -136,7 +125,7 @@ std::vector<AddedPhrase> read_added_phrases(const std::filesystem::path& path) {
           !is_cost(phrase.cost))
         refuse_cost(phrase, fmt::format("'{}'", printable(std::string(fields[1]))));
     }
-    for (const std::string_view token : split(fields[2])) phrase.tokens.emplace_back(token);
+    for (const std::string_view token : split_fields(fields[2])) phrase.tokens.emplace_back(token);
     phrases.push_back(std::move(phrase));
   }
   return phrases;
@@ -160,7 +149,7 @@ class PhraseSpeller {
   SpelledPhrase operator()(const AddedPhrase& phrase, double cost) const {
     SpelledPhrase spelled{
         phrase.text, {}, static_cast<float>(phrase.cost < 0 ? cost : phrase.cost)};
-    const std::vector<std::string_view> words = split(phrase.text);
+    const std::vector<std::string_view> words = split_fields(phrase.text);
     if (!phrase.tokens.empty()) {
       if (words.size() > 1) {
         throw UserError(

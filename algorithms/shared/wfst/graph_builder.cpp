@@ -28,17 +28,18 @@ namespace {
 
 constexpr std::string_view kUnknownWord = "<unk>";
 
-std::vector<std::string_view> split(std::string_view line) {
+}  // namespace
+
+std::vector<std::string_view> split_fields(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
   std::vector<std::string_view> fields;
-  for (size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) != line.npos;) {
-    const size_t end = std::min(line.find_first_of(" \t", begin), line.size());
+  for (size_t begin = 0; (begin = line.find_first_not_of(kSpace, begin)) != line.npos;) {
+    const size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
     fields.push_back(line.substr(begin, end - begin));
     begin = end;
   }
   return fields;
 }
-
-}  // namespace
 
 float Lexicon::cost(const std::string& word, const std::vector<int32_t>& spelling) const {
   const auto found = costs_.find({word, spelling});
@@ -71,7 +72,7 @@ bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   std::string_view line;
   bool has_point = false;
   while (lines.next(line)) {
-    const auto fields = split(line);
+    const auto fields = split_fields(line);
     if (fields.empty()) continue;
     const auto value = fields.size() < 3 ? std::nullopt : number_of(fields[1]);
     if (!value || (!is_probability(*value) && ids.contains(std::string(fields[1])))) return false;
@@ -106,7 +107,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
-    const auto fields = split(line);
+    const auto fields = split_fields(line);
     if (fields.empty()) continue;
     require_word(fields[0], path, lines.number(), "leave the line out, or rename the word");
     if (!std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;

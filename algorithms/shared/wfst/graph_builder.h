@@ -20,6 +20,9 @@
 
 namespace rtfx {
 
+/// The fields of a line, which blanks and tabs separate. They are views of it.
+std::vector<std::string_view> split_fields(std::string_view line);
+
 /// The spellings of each word in token ids. Words have the order of their bytes; spellings are
 /// sorted.
 class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, std::less<>> {

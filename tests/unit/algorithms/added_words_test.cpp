@@ -28,14 +28,7 @@ constexpr int64_t kMany = 1 << 20;
 
 /// two_token_graph() with more words among the choices of its one history.
 WfstGraph built_with(Topology topology, const std::vector<SpelledPhrase>& phrases) {
-  const TokenLabels labels{2, 2};
-  TransducerArcs lg;
-  lg.states = 2;
-  lg.finals = {{0, 0.3f}};
-  lg.add(0, 1, 1, 0, 0.5f);
-  lg.add(1, 0, labels.symbol(1), 1, 0.5f);
-  lg.add(1, 0, 2, 2, 0.0f);
-  lg.add(0, 0, 2, 3, 1.2f);
+  TransducerArcs lg = test::two_token_grammar();
   std::vector<std::string> names = {"A", "AB", "B"};
   for (const SpelledPhrase& phrase : phrases) {
     names.push_back(phrase.text);
@@ -48,8 +41,7 @@ WfstGraph built_with(Topology topology, const std::vector<SpelledPhrase>& phrase
       from = to;
     }
   }
-  return WfstGraph::from(compose(token_transducer(topology, labels), lg), labels.tokens, names,
-                         topology_name(topology), std::string(64, '0'), "test");
+  return test::two_token_graph(topology, lg, names);
 }
 
 SpelledPhrase word(const std::string& text, std::vector<int32_t> tokens, float cost) {

@@ -8,6 +8,7 @@
 #include "tests/support/beam_cases.h"
 #include "tests/support/boost_cases.h"
 #include "tests/support/piece_cases.h"
+#include "tests/support/plain_fusion.h"
 #include "tests/support/replay_cases.h"
 #include "tests/support/small_lm.h"
 #include "tests/support/small_model.h"
@@ -147,30 +148,12 @@ TEST(AlsdPpWindow, FollowsThePlainSearch) {
 
 TEST(AlsdPpWindow, FollowsThePlainSearchWithALanguageModel) {
   const SmallLm lm(kVocabulary);
-  constexpr double kAlpha = 0.7, kBeta = 0.2, kEps = 1e-2;
   std::mt19937 random(9);
   for (const bool full : {false, true}) {
     for (const bool early : {false, true}) {
-      const auto fuse = [&](const NextOf& next) -> NextOf {
-        return [&lm, next, full](size_t frame, const Text& text) {
-          Next n = next(frame, text);
-          double& blank = n.labels.back();
-          const double rest = kAlpha * std::log1p(-std::min(std::exp(blank), 1 - kEps));
-          for (int32_t k = 0; k < kVocabulary; ++k)
-            n.labels[static_cast<size_t>(k)] +=
-                kAlpha * lm.score(text, k) + kBeta + (full ? rest : 0);
-          if (full) blank *= 1 + kAlpha;
-          return n;
-        };
-      };
-      const nlohmann::json options = {{"lm",
-                                       {{"path", lm.path()},
-                                        {"alpha", kAlpha},
-                                        {"beta", kBeta},
-                                        {"pruning", early ? "early" : "late"},
-                                        {"blank_scoring", full ? "lm_weighted_full" : "no_score"},
-                                        {"blank_eps", kEps}}}};
-      expect_plain(random, options, early, fuse);
+      const PlainFusion fusion{full, early};
+      expect_plain(random, fusion.options(lm), early,
+                   [&](const NextOf& next) { return fusion.fused(next, lm, kVocabulary); });
       if (testing::Test::HasFailure()) return;
     }
   }

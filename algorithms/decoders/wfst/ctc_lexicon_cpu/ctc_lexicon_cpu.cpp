@@ -270,8 +270,10 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
   tree_.emplace(lexicon, *lm_);
   words_.clear();
   for (const auto& [word, spellings] : lexicon) words_.push_back(word);
+  first_words_.clear();
   for (int32_t i = 0; i < std::ssize(phrases_); ++i) {
     const SpelledPhrase& phrase = phrases_[static_cast<size_t>(i)];
+    first_words_.push_back(static_cast<int32_t>(words_.size()) + 1);
     tree_->add(lexicon_words_ + 1 + i, phrase.tokens(), 0, *lm_);
     for (const SpelledPhrase::Word& word : phrase.words) words_.push_back(word.text);
   }
@@ -284,6 +286,7 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
 }
 
 void CtcLexiconCpu::divide_phrases(WfstPath& path) const {
+  if (phrases_.empty()) return;
   std::vector<int32_t> words, frames;
   for (size_t i = 0; i < path.words.size(); ++i) {
     const int32_t phrase = path.words[i] - lexicon_words_ - 1;
@@ -292,15 +295,13 @@ void CtcLexiconCpu::divide_phrases(WfstPath& path) const {
       frames.push_back(path.word_frames[i]);
       continue;
     }
-    int32_t first = lexicon_words_ + 1;  // the number of the phrase's first word
-    for (int32_t before = 0; before < phrase; ++before)
-      first += static_cast<int32_t>(phrases_[static_cast<size_t>(before)].words.size());
+    int32_t next = first_words_[static_cast<size_t>(phrase)];
     const SpelledPhrase& spelled = phrases_[static_cast<size_t>(phrase)];
     const auto last = std::ranges::lower_bound(path.token_frames, path.word_frames[i]);
     auto token = last - static_cast<ptrdiff_t>(spelled.tokens().size()) + 1;
     for (const SpelledPhrase::Word& word : spelled.words) {
       token += static_cast<ptrdiff_t>(word.tokens.size());
-      words.push_back(first++);
+      words.push_back(next++);
       frames.push_back(*(token - 1));
     }
   }

@@ -146,12 +146,13 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
   Counters counters() const override { return {{"host_reads", reads_.count()}}; }
 
  private:
-  std::shared_ptr<const AcousticModel> model_;
   /// Divides the added phrases of a path into their words, each at the frame of its last token.
   void divide_phrases(WfstPath& path) const;
 
+  std::shared_ptr<const AcousticModel> model_;
   std::vector<std::string> words_;      // word i + 1 is words_[i]
   std::vector<SpelledPhrase> phrases_;  // phrase i is found as word lexicon_words_ + 1 + i
+  std::vector<int32_t> first_words_;    // number of each phrase's first word
   int32_t lexicon_words_ = 0;
   std::optional<WordLm> lm_;
   std::optional<LexiconTree> tree_;
