@@ -26,9 +26,8 @@ target_include_directories(torch::torch SYSTEM INTERFACE
   ${RTFX_LIBTORCH}/include ${RTFX_LIBTORCH}/include/torch/csrc/api/include ${RTFX_CUDA_INCLUDE})
 # LibTorch is a release build, and some of its classes have other members without NDEBUG.
 target_compile_definitions(torch::torch INTERFACE NDEBUG)
-# Loading these takes nearly all of the 0.65 s of CPU time and 500 MB that `rtfx --version` needs. By `perf record`, 40 %
-# is the kernel's work on pages that relocation writes, 41 % libtorch_cpu's constructors and their memory, 8 % the
-# loader. Options of the linker change none of it, since every library's constructors run before main().
+# Loading these takes nearly all of the time and memory that `rtfx --version` needs, as `perf record` shows: page faults
+# of relocations, and constructors of libtorch_cpu, which run before main().
 # libtorch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol.
 # libstdc++ comes first, because libtorch.so exports parts of std::filesystem of its own, and its
 # remove_all crashes.

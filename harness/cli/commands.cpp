@@ -114,8 +114,10 @@ struct Program {
     build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")
         ->required()
         ->type_name("FILE");
-    build->add_option("--topology", graph.topology,
-                      "of CTC: compact or normal; for transducers: tokens");
+    build
+        ->add_option("--topology", graph.topology,
+                     "of CTC: compact or normal; for transducers: tokens")
+        ->type_name("TOPOLOGY");
     build->add_flag("--drop-unspelled", graph.drop_unspelled,
                     "leave out words with pieces that the tokenizer lacks");
     build->callback([this] { code = build_graph_file(graph); });

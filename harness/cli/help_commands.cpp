@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithms/decoder.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "harness/cli/help.h"
 #include "harness/cli/reference.h"
 #include "harness/report/export.h"
@@ -38,7 +39,7 @@ Names words_of(const std::string& type) {
                                                      {"SCORER", normalizer_names()},
                                                      {"PAGE", reference_pages()},
                                                      {"SHELL", {"bash", "zsh", "fish"}},
-                                                     {"TOPOLOGY", {"compact", "normal"}},
+                                                     {"TOPOLOGY", topology_names()},
                                                      {"FORMAT", export_formats()}};
   if (const auto found = known.find(type); found != known.end()) return found->second;
   if (type == "DECODER") return decoder_names();
