@@ -115,11 +115,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def require_own_process() -> None:
+    """Raises Error in a child of os.fork() whose parent had used the library."""
+    if _lost:
+        raise Error("rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead")
+
+
 def call(name: str, *arguments: Any) -> Any:
     """The result of rtfx_<name>; raises what it says. Other threads of Python go on meanwhile."""
     global _used
-    if _lost:
-        raise Error("rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead")
+    require_own_process()
     _used = True
     result = getattr(_library, f"rtfx_{name}")(*arguments)
     if result is None or result == -1:

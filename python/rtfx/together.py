@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from rtfx import library
 from rtfx.errors import InputError
 
 
@@ -17,12 +18,18 @@ class _Call:
 
 
 class Together:
-    """The calls of several threads that share one model. `turn` is held by the thread whose call is under way."""
+    """The calls of several threads that share one model."""
 
     def __init__(self) -> None:
-        self.turn = threading.RLock()
+        self._turn = threading.RLock()
         self._waiting: list[_Call] = []
         self._list = threading.Lock()
+
+    @property
+    def turn(self) -> threading.RLock:
+        """Held by the thread whose call is under way. A thread of the parent may hold it for ever after os.fork()."""
+        library.require_own_process()
+        return self._turn
 
     def call(self, key: Hashable, request: Any, work: Callable[[list], list], owned: frozenset = frozenset()) -> Any:
         """Returns this request's result of `work(requests)`, which takes a list and returns as many results. The

@@ -91,6 +91,7 @@ TRUE = {
     "failures_of_a_decoder": "failures_of_a_decoder()",
     "a_stream_goes_on_after_nan": "said_in_a_stream([with_nan]) == said_in_a_stream([])",
     "forked": "forked() == 'rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead'",
+    "forked_during_a_call": "forked_during_a_call() == forked()",
     "interrupted": "interrupted()",
 }
 SCRIPT = """
@@ -215,6 +216,23 @@ def said_in_a_stream(refused):
             return "not refused"
     stream.push(clip[9000:])
     return stream.finish()
+
+def forked_during_a_call():
+    # A thread that the child does not have holds the turn.
+    turn, ended = m._together.turn, threading.Event()
+    def hold():
+        with turn:
+            held.set()
+            ended.wait()
+    held = threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    try:
+        return forked()
+    finally:
+        ended.set()
+        thread.join()
 
 def forked():
     # The text of the error in a child, which ends itself where it waits for ever.
