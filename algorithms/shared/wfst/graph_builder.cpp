@@ -111,10 +111,10 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     if (fields.empty()) continue;
     require_word(fields[0], path, lines.number(), "leave the line out, or rename the word");
     if (!std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
-    const std::string where = fmt::format("{}:{}", path.string(), lines.number());
+    const auto where = [&] { return fmt::format("{}:{}", path.string(), lines.number()); };
     const auto probability = first_token == 2 && fields.size() > 1 ? number_of(fields[1]) : 1.0;
     if (!probability || !is_probability(*probability)) {
-      throw UserError(where, fmt::format("the probability of '{}' is {}", fields[0], fields[1]),
+      throw UserError(where(), fmt::format("the probability of '{}' is {}", fields[0], fields[1]),
                       "it must be above 0 and at most 1");
     }
     std::vector<int32_t> spelling;
@@ -135,7 +135,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     } else if (drop_unspelled) {
       ++*dropped;
     } else {
-      throw UserError(where, fmt::format("the word '{}' {}", fields[0], problem),
+      throw UserError(where(), fmt::format("the word '{}' {}", fields[0], problem),
                       "spell it with this tokenizer, or leave such words out (--drop-unspelled)");
     }
   }
