@@ -19,7 +19,7 @@ def stream_record(streams, total, stable=True, expected=5.0, decoder="ctc_wfst")
 def plots(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "plots"))
     yield importlib.import_module
-    for module in ("journal", "options", "style", "sweep", "stream_latency", "boost", "cells"):
+    for module in ("journal", "options", "style", "sweep", "stream_latency", "stream_capacity", "boost", "cells"):
         sys.modules.pop(module, None)
 
 
@@ -60,3 +60,30 @@ def test_boost_sweep(plots, tmp_path):
     first = figure.axes[0].get_lines()[0].get_xydata()
     assert first[:, 0].tolist() == [0, 8, 16]
     assert first[:, 1].tolist() == [pytest.approx(100 * n / 290) for n in (80, 50, 70)]
+
+
+def trial(streams, period, final, slo=True, confirms=True, **fields):
+    record = synthetic.stream(streams, **fields) | {"slo": slo, "confirms": confirms}
+    record["case"] += "-confirmed" if confirms else ""
+    record["stream"] |= {"period_ms": period, "rule": {"late": 0.001}}
+    record["metrics"] |= {"stream.final_ms": final / 2, "stream.final_ms.p95": final, "energy.joules_per_hour": 9000 / streams}
+    return record
+
+
+def test_sustained_streams_over_steps_and_latency(plots, tmp_path):
+    """The most streams of each step that kept the rule in the long trial, and the front of those."""
+    steps = {80: [(50, True, True), (80, True, False), (64, False, True)], 560: [(40, True, True)], 1120: [(400, True, True)]}
+    runs = []
+    for period, trials in steps.items():
+        records = [trial(n, period, period / 10, *kept) for n, *kept in trials]
+        folder = tmp_path / str(period)
+        folder.mkdir()
+        runs.append(synthetic.write(folder, [synthetic.provenance(), *records]))
+    cases = [case for run in runs for case in plots("journal").read_journal(run).streams]
+    figure = plots("stream_capacity").draw(cases, 8.6)
+    step, latency, energy = figure.axes
+    assert step.get_lines()[0].get_xydata().tolist() == [[80, 50], [1120, 400]]
+    assert [line.get_xydata().tolist() for line in step.get_lines()[1:]] == [[[80, 50]], [[560, 40]], [[1120, 400]]]
+    assert latency.get_lines()[0].get_xydata().tolist() == [[88, 50], [1232, 400]]
+    assert energy.get_lines()[0].get_xydata().tolist() == [[22.5, 400]]
+    assert plots("stream_capacity").draw([case for case in cases if not case.last["slo"]], 8.6) is None
