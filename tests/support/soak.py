@@ -82,7 +82,7 @@ class Model:
 
 
 class Soak:
-    """What all clients share: when to end, how often each behaviour ran, and what went wrong."""
+    """The state that all clients share: when to end, how often each behaviour ran, and what went wrong."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
