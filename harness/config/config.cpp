@@ -390,6 +390,12 @@ const OptionTable<StreamSettings>& stream_keys() {
        list_option("buffer", &StreamSettings::buffer,
                    "`speech`, by encoders without caches: seconds of a chunk, before and behind it",
                    "a number 0..3600", [](const JsonView& v) { return v.number(0, 3600); }),
+       list_option("fewer_rows", &StreamSettings::fewer_rows,
+                   "`speech`: sizes of the encoder's steps below max_batch; a step takes the "
+                   "smallest that holds its requests, so that few streams cost less, and frames "
+                   "are equal up to rounding alone",
+                   JsonView::range_text(int64_t{1}, kMost),
+                   [](const JsonView& v) { return v.integer(1, kMost); }),
        option(
            "slo_ms", &StreamSettings::slo_ms,
            "not 0: the most streams are looked for, from the first of `streams` on, of which the "
@@ -423,6 +429,17 @@ StreamSettings read_stream_settings(const JsonView& view) {
   if (o.buffer.size() != 3) {
     throw UserError(view.where() + "/buffer", fmt::format("has {} numbers", o.buffer.size()),
                     "give three: seconds of a chunk, before it and behind it");
+  }
+  if (!o.fewer_rows.empty() && o.scope != "speech") {
+    throw UserError(view.where() + "/fewer_rows", "is for the scope speech",
+                    "leave it out, or set scope to speech");
+  }
+  for (const int64_t rows : o.fewer_rows) {
+    if (rows >= o.max_batch) {
+      throw UserError(view.where() + "/fewer_rows",
+                      fmt::format("{} is not below max_batch, {}", rows, o.max_batch),
+                      "give smaller numbers of rows");
+    }
   }
   if (const auto chunk = view.find("chunk_ms")) {
     chunk->number(o.period_ms, 1e6);

@@ -66,6 +66,7 @@ struct StreamSettings {
   bool quality = false;          // compares the words with those of whole utterances
   std::string scope = "search";  // or "speech": from samples to tokens
   std::vector<double> buffer = {2, 10, 2};  // seconds, as BufferSeconds: models without caches
+  std::vector<int64_t> fewer_rows = {};     // StreamOptions::fewer_rows, below max_batch
   double slo_ms = 0;  // 99th percentile of latency that a number of streams must keep; 0: none
   std::optional<StreamRule> rule;
 };

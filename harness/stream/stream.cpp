@@ -291,6 +291,8 @@ class StreamRunner {
       StreamOptions encoder;
       encoder.rows = std::min(count, options_.max_batch);
       encoder.streams = count + encoder.rows;  // with those whose end is pending
+      std::ranges::copy_if(options_.fewer_rows, std::back_inserter(encoder.fewer_rows),
+                           [&](int64_t rows) { return rows < encoder.rows; });
       if (!why_not_cache_aware(model->config).empty())
         encoder.buffer = {options_.buffer[0], options_.buffer[1], options_.buffer[2]};
       state->streams.reset();  // first its memory back

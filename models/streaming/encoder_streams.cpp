@@ -30,15 +30,21 @@ at::Tensor EncodedPieces::row(size_t row) const {
 
 EncoderStreams::EncoderStreams(const StreamOptions& options, const PromptConfig& prompt,
                                std::string where)
-    : where_(std::move(where)),
-      prompt_(prompt),
-      rows_(options.rows > 0 ? options.rows : options.streams) {
+    : where_(std::move(where)), prompt_(prompt), row_counts_(options.fewer_rows) {
   if (options.streams < 1 || options.streams > kMostStreams)
     throw UserError(where_, fmt::format("{} streams", options.streams),
                     fmt::format("1 to {} are possible", kMostStreams));
   if (options.rows < 0 || options.rows > options.streams)
     throw UserError(where_, fmt::format("{} rows for {} streams", options.rows, options.streams),
                     "give no more rows than streams, or 0 for as many");
+  const int64_t most = options.rows > 0 ? options.rows : options.streams;
+  for (const int64_t fewer : options.fewer_rows) {
+    if (fewer < 1 || fewer >= most)
+      throw UserError(where_, fmt::format("fewer rows: {}, of {}", fewer, most),
+                      fmt::format("give numbers from 1 to {}", most - 1));
+  }
+  row_counts_.push_back(most);
+  std::ranges::sort(row_counts_);
   for (int64_t slot = options.streams; slot-- > 0;) free_slots_.push_back(slot);
 }
 
@@ -91,10 +97,14 @@ bool EncoderStreams::waiting(int64_t stream) const {
   return !s.over && ready(s);
 }
 
+int64_t EncoderStreams::rows_for(size_t streams) const {
+  return *std::ranges::lower_bound(row_counts_, static_cast<int64_t>(streams));
+}
+
 EncodedPieces EncoderStreams::step() {
   std::vector<std::pair<int64_t, Stream*>> rows;
   const auto take = [&](auto begin, auto end) {
-    for (; begin != end && static_cast<int64_t>(rows.size()) < rows_; ++begin) {
+    for (; begin != end && static_cast<int64_t>(rows.size()) < row_counts_.back(); ++begin) {
       if (!begin->second.over && ready(begin->second))
         rows.emplace_back(begin->first, &begin->second);
     }
@@ -105,7 +115,7 @@ EncodedPieces EncoderStreams::step() {
   if (rows.empty()) return {};
   last_served_ = rows.back().first;
   const c10::InferenceMode inference;
-  return encode(rows);
+  return encode(rows, rows_for(rows.size()));
 }
 
 namespace {
@@ -139,7 +149,7 @@ class BufferedStreams : public EncoderStreams {
   bool is_last(const Stream& stream) const;
 
   bool ready(const Stream& stream) const override;
-  EncodedPieces encode(Rows rows) override;
+  EncodedPieces encode(Rows rows, int64_t computed) override;
   void opened(int64_t /*slot*/) override {}
 
   std::shared_ptr<const AcousticModel> model_;
@@ -198,15 +208,14 @@ BufferedStreams::Cut BufferedStreams::cut(const Stream& stream, bool last) const
   return {stream.done - left, left + rest, skip, std::max<int64_t>(0, frames)};
 }
 
-EncodedPieces BufferedStreams::encode(Rows rows) {
+EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
   const int64_t longest = left_ + chunk_ + right_;
   const auto count = static_cast<int64_t>(rows.size());
   const bool pinned = model_->device.is_cuda();
   at::Tensor audio =
-      at::zeros({this->rows(), longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+      at::zeros({computed, longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   // Samples of each row, encoder frames that it skips, and its prompt.
-  at::Tensor control =
-      at::zeros({3, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  at::Tensor control = at::zeros({3, computed}, at::TensorOptions(at::kLong).pinned_memory(pinned));
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
   for (const auto& [number, stream] : rows) {
@@ -256,19 +265,23 @@ class CachedStreams : public EncoderStreams {
   int64_t chunk_end(const Stream& stream) const;
 
   bool ready(const Stream& stream) const override;
-  EncodedPieces encode(Rows rows) override;
+  EncodedPieces encode(Rows rows, int64_t computed) override;
   void opened(int64_t slot) override { encoder_->clear(slot); }
 
-  /// Encoder frames of what is in step_, which the next step overwrites.
-  const at::Tensor& encoded();
+  /// The step with one number of rows.
+  struct Step {
+    CachedStep input;
+    at::Tensor output;
+    std::function<void()> recorded;  // computes the output of the input
+  };
+  /// Encoder frames of the step's input, which the next step with as many rows overwrites.
+  const at::Tensor& encoded(Step& step);
 
   std::shared_ptr<const AcousticModel> model_;
   StepRecorder recorder_;
   std::unique_ptr<CachedEncoder> encoder_;
   StreamFeatures features_;
-  CachedStep step_;
-  at::Tensor output_;
-  std::function<void()> recorded_;  // computes output_ of step_
+  std::map<int64_t, Step> steps_;  // by their rows
 };
 
 constexpr const char* kCachedStreams = "cache-aware streams";
@@ -286,7 +299,12 @@ CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
       recorder_(model->device.is_cuda() ? options.recorder : nullptr),
       encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
                                    options.streams)),
-      features_(model, rows(), encoder_->sizes().chunk_size[1]) {}
+      features_(model, encoder_->sizes().chunk_size[1]) {
+  // Recording takes time, which a live stream does not have.
+  if (recorder_ && !options.fewer_rows.empty()) {
+    for (const int64_t rows : row_counts()) encode({}, rows);
+  }
+}
 
 int64_t CachedStreams::chunk_samples() const {
   return encoder_->sizes().chunk_size[1] * model_->config.features.hop;
@@ -305,27 +323,27 @@ bool CachedStreams::ready(const Stream& stream) const {
          stream.audio.received() >= features_.samples_for(chunk_end(stream));
 }
 
-const at::Tensor& CachedStreams::encoded() {
-  if (recorded_) {
-    recorded_();
-    return output_;
+const at::Tensor& CachedStreams::encoded(Step& step) {
+  if (step.recorded) {
+    step.recorded();
+    return step.output;
   }
   // The first step is launched in any case: libraries allocate and choose algorithms then, which a
   // recording does not allow.
-  output_ = (*encoder_)(step_);
+  step.output = (*encoder_)(step.input);
   if (recorder_) {
-    const at::Tensor first = output_;
-    recorded_ = recorder_([this] { output_ = (*encoder_)(step_); });
-    output_.copy_(first);
+    const at::Tensor first = step.output;
+    step.recorded = recorder_([this, &step] { step.output = (*encoder_)(step.input); });
+    step.output.copy_(first);
   }
-  return output_;
+  return step.output;
 }
 
-EncodedPieces CachedStreams::encode(Rows rows) {
+EncodedPieces CachedStreams::encode(Rows rows, int64_t computed) {
   const StepSizes& sizes = encoder_->sizes();
   const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
   const bool pinned = model_->device.is_cuda();
-  at::Tensor control = at::zeros({CachedStep::kRowLines, this->rows()},
+  at::Tensor control = at::zeros({CachedStep::kRowLines, computed},
                                  at::TensorOptions(at::kLong).pinned_memory(pinned));
   control[3].fill_(encoder_->spare_slot());
   auto of = control.accessor<int64_t, 2>();
@@ -352,12 +370,14 @@ EncodedPieces CachedStreams::encode(Rows rows) {
     pieces.lengths.push_back(encoder_->valid_frames(end));
     pieces.last.push_back(stream->over);
   }
-  const at::Tensor features = features_(blocks);
-  if (!step_.features.defined())
-    step_ = {at::empty_like(features), at::empty_like(control, at::TensorOptions(model_->device))};
-  step_.features.copy_(features);
-  step_.rows.copy_(control, /*non_blocking=*/true);
-  pieces.frames = encoded().narrow(0, 0, static_cast<int64_t>(blocks.size())).clone();
+  const at::Tensor features = features_(blocks, computed);
+  Step& step = steps_[computed];
+  if (!step.input.features.defined())
+    step.input = {at::empty_like(features),
+                  at::empty_like(control, at::TensorOptions(model_->device))};
+  step.input.features.copy_(features);
+  step.input.rows.copy_(control, /*non_blocking=*/true);
+  pieces.frames = encoded(step).narrow(0, 0, static_cast<int64_t>(blocks.size())).clone();
   for (const auto& [number, stream] : rows)
     stream->audio.forget(features_.first_sample(stream->done));
   return pieces;

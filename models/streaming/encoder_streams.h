@@ -30,6 +30,9 @@ using StepRecorder = std::function<std::function<void()>(const std::function<voi
 struct StreamOptions {
   int64_t streams = 1;  // that can be open at a time
   int64_t rows = 0;     // streams that a step encodes, at the most; 0 = all
+  /// Smaller numbers of rows. A step is computed with the smallest that holds its streams, so that
+  /// a few of them do not cost as much as all. Then frames are equal up to rounding alone.
+  std::vector<int64_t> fewer_rows = {};
   /// Without: by caches, for models that are made for it. With: by the model's ordinary encoder,
   /// again and again on a buffer of audio, for all others.
   std::optional<BufferSeconds> buffer = std::nullopt;
@@ -54,7 +57,8 @@ struct EncodedPieces {
 
 /// A step is computed as a batch of a fixed shape. A stream's frames therefore do not depend on the
 /// sizes of the pieces of its samples, on the time of finish(), or on the streams beside it. On a
-/// CPU a test compares every bit. One thread at a time may call. A stream that is not open, samples
+/// CPU a test compares every bit. With StreamOptions::fewer_rows there are several shapes, which
+/// round differently. One thread at a time may call. A stream that is not open, samples
 /// behind its end, and samples that are no numbers are UserErrors.
 class EncoderStreams {
  public:
@@ -101,12 +105,15 @@ class EncoderStreams {
   using Rows = std::span<const std::pair<int64_t, Stream*>>;  // number and stream
 
   EncoderStreams(const StreamOptions& options, const PromptConfig& prompt, std::string where);
-  int64_t rows() const { return rows_; }
+  /// The numbers of rows that steps are computed with, in ascending order.
+  const std::vector<int64_t>& row_counts() const { return row_counts_; }
 
  private:
+  /// The smallest of row_counts() that holds so many streams.
+  int64_t rows_for(size_t streams) const;
   virtual bool ready(const Stream& stream) const = 0;
-  /// The next chunks of 1 to rows() streams that are ready.
-  virtual EncodedPieces encode(Rows rows) = 0;
+  /// The next chunks of streams that are ready, as a step of `computed` rows, which holds them.
+  virtual EncodedPieces encode(Rows rows, int64_t computed) = 0;
   virtual void opened(int64_t slot) = 0;
 
   Stream& find(int64_t stream);
@@ -114,7 +121,7 @@ class EncoderStreams {
 
   std::string where_;
   PromptConfig prompt_;
-  int64_t rows_;
+  std::vector<int64_t> row_counts_;
   std::map<int64_t, Stream> streams_;
   std::vector<int64_t> free_slots_;
   int64_t next_ = 0;  // number of the next stream

@@ -42,9 +42,8 @@ at::Tensor between(const at::Tensor& first, const at::Tensor& end, int64_t exten
 
 }  // namespace
 
-StreamFeatures::StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t rows,
-                               int64_t frames)
-    : model_(std::move(model)), rows_(rows), frames_(frames) {
+StreamFeatures::StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t frames)
+    : model_(std::move(model)), frames_(frames) {
   using Normalization = FeatureConfig::Normalization;
   const Normalization kind = model_->config.features.normalization;
   if (kind != Normalization::none && kind != Normalization::fixed)
@@ -66,16 +65,16 @@ int64_t StreamFeatures::samples_for(int64_t end) const {
   return std::max(end * f.hop, (end - 1) * f.hop + reach);
 }
 
-at::Tensor StreamFeatures::operator()(std::span<const Block> blocks) const {
-  RTFX_CHECK(static_cast<int64_t>(blocks.size()) <= rows_, "more blocks than rows");
+at::Tensor StreamFeatures::operator()(std::span<const Block> blocks, int64_t rows) const {
+  RTFX_CHECK(static_cast<int64_t>(blocks.size()) <= rows, "more blocks than rows");
   const FeatureConfig& f = model_->config.features;
   const bool pinned = model_->device.is_cuda();
   const int64_t length = f.n_fft + (frames_ - 1) * f.hop;
   const auto whole = at::TensorOptions(at::kLong).pinned_memory(pinned);
   at::Tensor samples =
-      at::zeros({rows_, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+      at::zeros({rows, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   // The first sample and frame of each row, and those behind its last.
-  at::Tensor bounds = at::zeros({4, rows_}, whole);
+  at::Tensor bounds = at::zeros({4, rows}, whole);
   auto bound = bounds.accessor<int64_t, 2>();
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Block& block = blocks[i];

@@ -39,7 +39,7 @@ class StreamAudio {
 
 /// Computes the mel frames of streams. Frame t of an utterance is of the n_fft samples around
 /// sample t * hop. Only the very begin and end are padded with silence, and the pre-emphasis goes
-/// over the seams of pieces. Blocks are computed as one batch of a fixed shape, so a block's frames
+/// over the seams of pieces. Blocks are computed as one batch of a given shape, so a block's frames
 /// depend neither on the pieces that its samples came in nor on the blocks beside it: in tests, not
 /// in a bit on a CPU. To the whole utterance's features they are equal up to the order of the
 /// filterbank's sums, which is that of the product's shape; bit for bit until there.
@@ -49,8 +49,8 @@ class StreamAudio {
 /// UserError. Buffered streams do that over each buffer, as NeMo does.
 class StreamFeatures {
  public:
-  /// Computes features of `rows` blocks of `frames` frames at a time.
-  StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t rows, int64_t frames);
+  /// Computes features of blocks of `frames` frames.
+  StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t frames);
 
   struct Block {
     const StreamAudio* audio;
@@ -60,7 +60,7 @@ class StreamFeatures {
 
   /// At most `rows` blocks -> [rows, M, frames] float32 on the model's device; rows without a block
   /// are zeros. On a GPU, does not wait but for the copy of the samples.
-  at::Tensor operator()(std::span<const Block> blocks) const;
+  at::Tensor operator()(std::span<const Block> blocks, int64_t rows) const;
 
   /// Samples that must have come before frames up to `end` can be computed while more may come.
   int64_t samples_for(int64_t end) const;
@@ -69,7 +69,7 @@ class StreamFeatures {
 
  private:
   std::shared_ptr<const AcousticModel> model_;
-  int64_t rows_, frames_;
+  int64_t frames_;
 };
 
 }  // namespace rtfx

@@ -98,11 +98,11 @@ at::Tensor mel_frames(const std::shared_ptr<const rtfx::AcousticModel>& model,
   rtfx::StreamAudio stream;
   stream.push(audio);
   stream.finish();
-  const rtfx::StreamFeatures features(model, 1, 8);
+  const rtfx::StreamFeatures features(model, 8);
   const int64_t frames = model->config.features.frames(stream.received());
   std::vector<at::Tensor> blocks;
   for (int64_t first = 0; first < frames; first += 8)
-    blocks.push_back(features({{{&stream, first, frames}}})[0]);
+    blocks.push_back(features({{{&stream, first, frames}}}, 1)[0]);
   return at::cat(blocks, 1).narrow(1, 0, frames).contiguous();
 }
 

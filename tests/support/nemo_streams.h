@@ -70,7 +70,7 @@ inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& mo
   const auto encoder = make_cached_encoder(model, config.encoder, 1);
   const StepSizes& sizes = encoder->sizes();
   const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
-  const StreamFeatures features(model, 1, chunk);
+  const StreamFeatures features(model, chunk);
   StreamAudio received;
   received.push(audio);
   received.finish();
@@ -88,7 +88,7 @@ inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& mo
         at::tensor({begin, end, step * sizes.valid_out_len, int64_t{0}, int64_t{0}}, at::kLong)
             .view({CachedStep::kRowLines, 1});
     const StreamFeatures::Block block = {&received, first, std::min(real, full)};
-    const at::Tensor encoded = (*encoder)({features({&block, 1}), rows});
+    const at::Tensor encoded = (*encoder)({features({&block, 1}, 1), rows});
     frames.push_back(encoded[0].narrow(0, 0, encoder->valid_frames(end)).clone());
     done = full;
   }

@@ -44,7 +44,8 @@ TEST_P(BufferedStreamsOf, EqualNemosLoop) {
   const auto model = test::random_model(config, 7);
   const std::vector<Samples> all = utterances();
   for (const auto& [seconds, expected] : kContexts) {
-    const auto streams = make_encoder_streams(model, {.streams = 4, .rows = 3, .buffer = seconds});
+    const auto streams = make_encoder_streams(
+        model, {.streams = 4, .rows = 3, .fewer_rows = {1}, .buffer = seconds});
     EXPECT_EQ(streams->chunk_samples(), expected.chunk);
     EXPECT_EQ(streams->look_ahead_samples(), expected.right + 1);
     const auto streamed = test::stream(*streams, all, 4, 4000, 11);
