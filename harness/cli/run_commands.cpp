@@ -20,7 +20,6 @@
 #include "harness/run/run.h"
 #include "harness/run/tune.h"
 #include "harness/stream/stream.h"
-#include "models/dtypes.h"
 #include "speech/streams/speech_streams.h"
 
 namespace rtfx {
@@ -431,27 +430,6 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
              dataset.utterances.size(), duration_text(seconds), printable(where));
   if (!dataset.stand_in.empty())
     fmt::print("         stand-in data: {}\n", printable(dataset.stand_in));
-}
-
-/// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
-/// configuration is for a CPU. A run measures the other cases, and records a failure of these.
-void require_gpu_where_needed(const Config& config) {
-  if (config.device != "cpu") return;
-  ErrorList errors;
-  const auto refuse = [&](const std::string& where, const std::string& what) {
-    errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
-                "leave it out, or give --device cuda"});
-  };
-  const std::string root = config.origins.root();
-  for (size_t i = 0; i < config.dtypes.size(); ++i) {
-    if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
-      refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);
-  }
-  if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
-  for (const DecoderSpec& spec : config.decoders) {
-    if (find_decoder(spec.name, spec.where).needs_gpu) refuse(spec.where, spec.id);
-  }
-  config.origins.naming_overrides([&] { errors.throw_any(); });
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <numeric>
 #include <random>
 
+#include "algorithms/decoder.h"
 #include "base/error.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 
@@ -204,6 +206,25 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
 
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
+}
+
+void require_gpu_where_needed(const Config& config) {
+  if (config.device != "cpu") return;
+  ErrorList errors;
+  const auto refuse = [&](const std::string& where, const std::string& what) {
+    errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
+                "leave it out, or give --device cuda"});
+  };
+  const std::string root = config.origins.root();
+  for (size_t i = 0; i < config.dtypes.size(); ++i) {
+    if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
+      refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);
+  }
+  if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
+  for (const DecoderSpec& spec : config.decoders) {
+    if (find_decoder(spec.name, spec.where).needs_gpu) refuse(spec.where, spec.id);
+  }
+  config.origins.naming_overrides([&] { errors.throw_any(); });
 }
 
 }  // namespace rtfx
