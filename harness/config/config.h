@@ -19,10 +19,12 @@ namespace rtfx {
 
 // The key "tune" of a configuration: which options of a decoder `rtfx tune` chooses on which set.
 
-/// Where the value of an option is looked for, both ends included.
+/// Where the value of an option is looked for: between two numbers, both ends included, or among
+/// choices.
 struct TuneRange {
   double low = 0, high = 1;
-  bool is_integer = false;  // of the decoder's option
+  bool is_integer = false;                   // of the decoder's option
+  std::vector<nlohmann::json> choices = {};  // texts or truth values; empty: it is a number
 };
 
 struct TuneSpec {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "harness/config/config.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
@@ -79,16 +82,30 @@ const OptionTable<DatasetSource>& dataset_keys() {
   return keys;
 }
 
-/// {"lm.alpha": [0, 1]}
+/// At least two texts or truth values, each once.
+bool are_choices(const nlohmann::json& list) {
+  const std::set<nlohmann::json> different(list.begin(), list.end());
+  return different.size() >= 2 && different.size() == list.size() &&
+         std::ranges::all_of(list, [](const auto& v) { return v.is_string() || v.is_boolean(); });
+}
+
+bool are_ends(const nlohmann::json& list) {
+  return list.size() == 2 && list[0].is_number() && list[1].is_number() &&
+         list[0].get<double>() < list[1].get<double>();
+}
+
+/// {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"]}
 std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
-  if (!v.value().is_object() || v.value().empty()) v.fail(R"({"OPTION": [LOW, HIGH], ...})");
+  if (!v.value().is_object() || v.value().empty())
+    v.fail(R"({"OPTION": [LOW, HIGH] or [CHOICE, CHOICE, ...], ...})");
   std::map<std::string, TuneRange> ranges;
-  for (const auto& [name, ends] : v.value().items()) {
-    const JsonView view = v.at(name);
-    if (!ends.is_array() || ends.size() != 2 || !ends[0].is_number() || !ends[1].is_number() ||
-        !(ends[0].get<double>() < ends[1].get<double>()))
-      view.fail("two numbers, the smaller one first");
-    ranges[name] = {.low = ends[0], .high = ends[1]};
+  for (const auto& [name, values] : v.value().items()) {
+    if (values.is_array() && are_ends(values))
+      ranges[name] = {.low = values[0], .high = values[1]};
+    else if (values.is_array() && are_choices(values))
+      ranges[name] = {.choices = {values.begin(), values.end()}};
+    else
+      v.at(name).fail("two numbers, the smaller one first, or different texts to choose among");
   }
   return ranges;
 }
@@ -110,12 +127,16 @@ const OptionTable<TuneSpec>& tune_keys() {
       /*is_file=*/false,
       dataset_keys().info()};
   static const OptionField<TuneSpec> options{
-      "options", "range of each option whose value is chosen, by its name in `rtfx list`",
-      "{\"OPTION\": [LOW, HIGH], ...}",
+      "options",
+      "range or choices of each option whose value is chosen, by its name in `rtfx list`",
+      "{\"OPTION\": [LOW, HIGH] or [CHOICE, ...], ...}",
       [](TuneSpec& spec, const JsonView& v) { spec.options = read_ranges(v); },
       [](const TuneSpec& spec) {
         nlohmann::json ranges;
-        for (const auto& [name, range] : spec.options) ranges[name] = {range.low, range.high};
+        for (const auto& [name, range] : spec.options) {
+          ranges[name] = range.choices.empty() ? nlohmann::json{range.low, range.high}
+                                               : nlohmann::json(range.choices);
+        }
         return ranges;
       }};
   static const OptionField<TuneSpec> chosen{
