@@ -12,6 +12,7 @@ import rtfx_by_decoder
 import stream_latency
 import synthetic_journal as synthetic
 import trade_off
+import wasted
 from conftest import ROOT
 from forked_script import script
 from journal import read_journal
@@ -22,10 +23,10 @@ from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
 FIGURES = [
     "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_latency", "top_kernels",
-    "trade_off",
+    "trade_off", "wasted",
 ]  # fmt: skip
 NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "timeline"}
-TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_table", "rival_table", "report"}
+TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_page", "paper_table", "rival_table", "report"}
 
 
 def test_every_script_is_looked_at():
@@ -64,6 +65,17 @@ def batches():
             yield synthetic.with_batches(record)
 
 
+def counted():
+    """Two searches that need the same rows of two batches, and one that does not count."""
+    for batch, factor in ((4, 1.5), (16, 3)):
+        for decoder, more in (("frame_looping", 2), ("label_looping", 1)):
+            record = synthetic.run(decoder=decoder, batch=batch)
+            rows = {"joint_rows": int(1000 * factor * more), "pred_rows": int(400 * factor * more)}
+            record["counters"] |= rows | {"joint_rows_needed": 1000, "pred_rows_needed": 400}
+            yield record
+    yield synthetic.run(decoder="ctc_greedy")
+
+
 DRAWN = {
     batch_speed: batches,
     beam_sweep: beams,
@@ -74,6 +86,7 @@ DRAWN = {
     decoder_share: synthetic.typical,
     exactness: synthetic.typical,
     stream_latency: streams,
+    wasted: counted,
 }
 
 
@@ -159,11 +172,23 @@ def test_series_differ_in_shape_and_colour(drawn, module):
     assert len({colour for colour, _ in looks}) == len({shape for _, shape in looks}) == len(looks)
 
 
-@pytest.mark.parametrize("module", [region_share, exactness])
+@pytest.mark.parametrize("module", [region_share, exactness, wasted])
 def test_parts_of_bars_differ_in_hatching(drawn, module):
     figure = drawn(module)
     looks = {(bar.get_facecolor(), bar.get_hatch()) for cell in figure.axes for bar in cell.patches}
     assert len(looks) > 1 and len({hatch for _, hatch in looks}) == len(looks)
+
+
+def test_rows_in_vain(drawn):
+    """Of 3000 rows at batch 16, 1000 were needed; with twice as many rows, a sixth."""
+    figure = drawn(wasted)
+    joint, prediction = figure.axes
+    assert [label.get_text() for label in joint.get_yticklabels()] == [
+        "frame_looping, b 4", "label_looping, b 4", "frame_looping, b 16", "label_looping, b 16"]  # fmt: skip
+    for cell in (joint, prediction):
+        assert [text.get_text() for text in cell.texts] == [f"{share} % in vain" for share in (67, 33, 83, 67)]
+        needed, vain = cell.patches[0], cell.patches[1]
+        assert (needed.get_width(), vain.get_x(), vain.get_width()) == (1, 1, 2)
 
 
 def complaint(name, *arguments, stdin=""):
