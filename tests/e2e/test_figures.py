@@ -180,7 +180,7 @@ def test_parts_of_bars_differ_in_hatching(drawn, module):
 
 
 def test_rows_in_vain(drawn):
-    """Of 3000 rows at batch 16, 1000 were needed; with twice as many rows, a sixth."""
+    """At batch 16, 1000 of 3000 rows were needed, and a sixth where there are twice as many."""
     figure = drawn(wasted)
     joint, prediction = figure.axes
     assert [label.get_text() for label in joint.get_yticklabels()] == [

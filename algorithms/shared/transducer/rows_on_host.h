@@ -22,7 +22,7 @@ class RowsOnHost {
   explicit RowsOnHost(int64_t rows)
       : lists_(static_cast<size_t>(rows), std::vector<Hypothesis>(1)) {}
 
-  /// What an evaluation decided for all rows, [B] each.
+  /// The decisions of an evaluation, [B] each.
   struct Decided {
     at::Tensor labels, scores;
     at::Tensor durations;  // undefined but for TDT
