@@ -1,6 +1,7 @@
 """Rules for every figure: ticks, error bars, legends and shapes; and the errors of its script."""
 
 
+import adversarial
 import batch_speed
 import beam_sweep
 import decoder_share
@@ -21,7 +22,7 @@ from matplotlib.collections import LineCollection
 from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
 
 FIGURES = [
-    "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
+    "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_latency", "top_kernels",
     "trade_off", "wasted",
 ]  # fmt: skip
@@ -76,6 +77,18 @@ def counted():
     yield synthetic.run(decoder="ctc_greedy")
 
 
+def mixed():
+    """A decoder with three shares of utterances that make a batch five times as slow, and one set without a share."""
+    for batch in (1, 8, 32):
+        for share in ("0", "0.05", "1"):
+            seconds = adversarial.expected(float(share), batch, all_slow=5)
+            record = synthetic.run(batch=batch, decode_seconds=seconds)
+            record["dataset"] = record["dataset"] | {"id": f"long_p{share}"}
+            record["case"] = record["case"].replace("quickstart/", f"long_p{share}/")
+            yield record | {"result_key": record["case"]}
+        yield synthetic.run(batch=batch)
+
+
 DRAWN = {
     batch_speed: batches,
     beam_sweep: beams,
@@ -87,6 +100,7 @@ DRAWN = {
     exactness: synthetic.typical,
     stream_latency: streams,
     wasted: counted,
+    adversarial: mixed,
 }
 
 
@@ -117,7 +131,7 @@ def one_of_each(records):
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
 @pytest.mark.parametrize("some", [list, one_of_each], ids=["all", "one case"])
 def test_no_logarithmic_axis_has_a_single_tick_or_bars(drawn, module, some):
-    if some is one_of_each and module in (beam_sweep, exactness):
+    if some is one_of_each and module in (adversarial, beam_sweep, exactness):
         pytest.skip("shows nothing of a single case")
     figure = drawn(module, some(DRAWN[module]()))
     for cell in figure.axes:
@@ -189,6 +203,16 @@ def test_rows_in_vain(drawn):
         assert [text.get_text() for text in cell.texts] == [f"{share} % in vain" for share in (67, 33, 83, 67)]
         needed, vain = cell.patches[0], cell.patches[1]
         assert (needed.get_width(), vain.get_x(), vain.get_width()) == (1, 1, 2)
+
+
+def test_times_with_adversarial_utterances(drawn):
+    """At batch 8, a third of the batches holds one of 5 % of the utterances."""
+    figure = drawn(adversarial)
+    (cell,) = figure.axes
+    some, theory, every = (line.get_xydata().tolist() for line in cell.get_lines()[:3])
+    assert some == theory and every == [[1, 5], [8, 5], [32, 5]]
+    share = 1 - 0.95**8
+    assert some[1] == [8, pytest.approx(1 + 4 * share)]
 
 
 def complaint(name, *arguments, stdin=""):
