@@ -83,6 +83,11 @@ Value wall_rtfx(const record::Run& run) {
   return run.dataset.audio_seconds / *run.wall_seconds;
 }
 
+Value collisions(const record::Run& run) {
+  const Value pairs = counter(run, "merge_pairs"), found = counter(run, "hash_collisions");
+  return pairs && found && *pairs > 0 ? Value(*found / *pairs) : std::nullopt;
+}
+
 }  // namespace
 
 const std::vector<Metric>& metrics() {
@@ -330,6 +335,14 @@ const std::vector<Metric>& metrics() {
        wasted_predictions,
        "",
        "share of the prediction network's rows that no utterance needed (option count_rows)",
+       -1,
+       kDifference,
+       {},
+       true},
+      {"collisions",
+       collisions,
+       "",
+       "share of the compared pairs of texts that differ and have one hash (option count_collisions)",
        -1,
        kDifference,
        {},
