@@ -148,6 +148,10 @@ const OptionTable<TuneSpec>& tune_keys() {
        list_option("models", &TuneSpec::models, "ids of the models it is tuned for", "text",
                    read_text)
            .by_default("all that the decoder is for"),
+       list_option("shared_with", &TuneSpec::shared_with,
+                   "ids of decoders that get the chosen values too: other forms of the search",
+                   "text", read_text)
+           .by_default("none"),
        option("grid", &TuneSpec::grid, "values of each option that are tried first", 2, 100),
        option("tolerance", &TuneSpec::tolerance,
               "share of its range, to which each value is found in the end", 1e-4, 1),
@@ -170,6 +174,10 @@ const OptionTable<DecoderSpec>& decoder_keys() {
        text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
        list_option("models", &DecoderSpec::models,
                    "only for models of these ids or kinds (ctc, rnnt, multiblank, tdt)", "text",
+                   read_text)
+           .by_default("all"),
+       list_option("datasets", &DecoderSpec::datasets,
+                   "only for datasets of these ids, such as a language model of theirs", "text",
                    read_text)
            .by_default("all"),
        text_option("baseline", &DecoderSpec::baseline,
@@ -303,7 +311,7 @@ std::vector<OptionInfo> prepare_members() {
   return {member("graph", "search graph that is made; this or words must be given", "a path"),
           member("lexicon", "words with their pieces", "a path"),
           member("lm", "word language model of a graph, an ARPA file", "a path"),
-          member("topology", "of a graph", "normal | compact", "compact"),
+          member("topology", "of a graph", "normal | compact | normal_riva", "compact"),
           member("words", "list of words that is made, to boost", "a path"),
           member("dataset", "id of the dataset whose texts hold the words", "text"),
           member("said", "words of these texts; `false`: as many other words of the lexicon",

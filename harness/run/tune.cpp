@@ -290,6 +290,7 @@ class Tuner {
       DecoderSpec& one = config_.decoders.emplace_back(decoder_);
       one.id = id_of(weights);
       one.models.clear();
+      one.datasets.clear();
       set(one.options, weights);
       one.describe();
     }
@@ -349,12 +350,22 @@ json& decoder_entry(json& document, const std::string& id) {
                   "give the one that is tuned an entry of its own");
 }
 
+/// The decoders that get the chosen values.
+std::vector<std::string> ids_of(const TuneSpec& spec) {
+  std::vector<std::string> ids = spec.shared_with;
+  ids.insert(ids.begin(), spec.decoder);
+  return ids;
+}
+
 void require_named(const Config& config, const TuneSpec& spec) {
   std::vector<std::string> decoders, datasets;
   for (const DecoderSpec& decoder : config.decoders) decoders.push_back(decoder.id);
   for (const DatasetSource& dataset : config.datasets) datasets.push_back(dataset.id);
   if (std::ranges::find(decoders, spec.decoder) == decoders.end())
     throw unknown_name(spec.where + "/decoder", "decoder id", spec.decoder, decoders);
+  for (const std::string& id : spec.shared_with)
+    if (std::ranges::find(decoders, id) == decoders.end())
+      throw unknown_name(spec.where + "/shared_with", "decoder id", id, decoders);
   const DatasetSource& dev = spec.dataset;
   if (dev.manifest.empty() && dev.librispeech.empty() && dev.files.empty())
     throw unknown_name(spec.where + "/dataset", "dataset id", dev.id, datasets);
@@ -411,14 +422,17 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
     for (const TuneSpec& spec : config.tune) require_named(config, spec);
   });
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
-  for (size_t i = 0; i < config.tune.size(); ++i) decoder_entry(document, config.tune[i].decoder);
+  // An entry that is missing is found before anything is measured.
+  for (const TuneSpec& spec : config.tune)
+    for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
   for (const TuneSpec& spec : config.tune) note_common_utterances(config, spec);
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
       Tuner tuner(config, config.tune[i], mode);
       const std::vector<WeighedErrors> tried = tuner.search();
       tuner.print(tried);
-      tuner.set(decoder_entry(document, config.tune[i].decoder)["options"], tried.front().weights);
+      for (const std::string& id : ids_of(config.tune[i]))
+        tuner.set(decoder_entry(document, id)["options"], tried.front().weights);
       document["tune"][i]["chosen"] = tuner.chosen(tried.front().weights);
     }
   } catch (const TuningInterrupted&) {

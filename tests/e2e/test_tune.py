@@ -81,6 +81,7 @@ def test_ways_of_fusion_are_choices(rtfx, tmp_path):
     """Each way is searched by itself, and the development set is not among the measured sets."""
     (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
     beam = {"id": "beam", "name": "alsd_pp", "options": {"beam_size": 2, "lm": {"path": "lm.arpa"}}}
+    same = beam | {"id": "same", "options": beam["options"] | {"score_norm": False}}
     lines = [line for line in (AUDIO / "manifest.jsonl").read_text().splitlines() if line]
     for name, part in (("dev", lines[:3]), ("test", lines[3:5])):
         objects = [json.loads(line) for line in part]
@@ -89,8 +90,9 @@ def test_ways_of_fusion_are_choices(rtfx, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
     ways = {"lm.pruning": ["late", "early"], "lm.blank_scoring": ["lm_weighted_full", "no_score"]}
     config = small_config(
-        datasets=[{"id": "test", "manifest": "test.jsonl"}], decoders=["frame_looping", beam], batch_sizes=[3],
-        tune={"decoder": "beam", "dataset": {"id": "dev", "manifest": "dev.jsonl"},
+        datasets=[{"id": "test", "manifest": "test.jsonl"}], decoders=["frame_looping", beam, same],
+        batch_sizes=[3],
+        tune={"decoder": "beam", "shared_with": ["same"], "dataset": {"id": "dev", "manifest": "dev.jsonl"},
               "options": {"lm.alpha": [0, 2], **ways}, "grid": 2, "tolerance": 0.5},
     )  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -108,6 +110,8 @@ def test_ways_of_fusion_are_choices(rtfx, tmp_path):
     assert (f"{chosen['lm.alpha']:g}", chosen["lm.blank_scoring"], chosen["lm.pruning"]) == best[:3]
     fused = written["decoders"][1]["options"]["lm"]
     assert (fused["pruning"], fused["blank_scoring"]) == (chosen["lm.pruning"], chosen["lm.blank_scoring"])
+    shared = written["decoders"][2]["options"]
+    assert shared["lm"] == fused and shared["score_norm"] is False
 
 
 def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, config):
@@ -132,6 +136,7 @@ def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, co
         ({"options": {"lm.pruning": ["late", "late"]}}, "different texts to choose among"),
         ({"options": {"lm.alpha": ["late", "early"]}}, "unknown option with choices 'lm.alpha'"),
         ({"grid": 1}, "an integer 2..100"),
+        ({"shared_with": ["with_lmm"]}, "did you mean 'with_lm'"),
     ],
 )
 def test_errors(rtfx, config, tmp_path, changes, message):
