@@ -17,6 +17,7 @@ Metrics:
   gain.wer                        by how many percent the arm's word error rate is lower than that of `over`
   clips_per_second.decode         utterances per second of decoding, by the fastest round
   joint_ms                        milliseconds of joint calls for one batch, the least of all rounds
+  collisions                      percent of the compared pairs of texts that differ and have one hash
   idle.share                      percent of the decoding time without a running kernel, from `rtfx profile`
                                   into the run's folder
   stream.compute_ms, .queue_ms, .total_ms, each also .p50, .p99, .max; stream.rtfx
@@ -52,6 +53,7 @@ METRICS = {
     "gain.wer": "Relative reduction of the word error rate, %",
     "clips_per_second.decode": "Utterances per second of decoding",
     "joint_ms": "Time of joint calls, ms",
+    "collisions": "Collisions of hashes, % of the compared pairs",
     "idle.share": "Share of the decoding time without a running kernel, %",
     "stream.compute_ms": "Streams: mean time of a request in work, ms",
     "stream.queue_ms": "Streams: mean time of a request in the queue, ms",
@@ -139,7 +141,7 @@ def value_of(case, metric):
         return own[metric](case)
     if metric.startswith("min_ms."):
         return least_ms(case, metric.removeprefix("min_ms."))
-    if metric == "idle.share":
+    if metric in ("idle.share", "collisions"):
         share = case.figures.get(metric, {}).get("estimate")
         return None if share is None else 100 * share
     mean = case.metric(metric)[0]

@@ -21,6 +21,8 @@ LEFT_OUT = {
     '"max"': "fills the memory of the machine",
     "gpu_idle.py": "needs the profile of a GPU",
     "gpu_timeline.py": "needs the profile of a GPU",
+    "lmplz": "needs SLURP and KenLM",
+    "rtfx tune configs/tables": "needs the sets of the papers",
     "speak_test_other.py": "speaks five hours",
     "--only /frame_looping": "needs a GPU",
     "stream_c120.json": "takes minutes",
