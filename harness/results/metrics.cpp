@@ -342,7 +342,8 @@ const std::vector<Metric>& metrics() {
       {"collisions",
        collisions,
        "",
-       "share of the compared pairs of texts that differ and have one hash (option count_collisions)",
+       "share of the compared pairs of texts that differ and have one hash (option "
+       "count_collisions)",
        -1,
        kDifference,
        {},
