@@ -381,29 +381,38 @@ void require_same_folder(const std::filesystem::path& target, const std::filesys
 }
 
 /// The recordings of a set, and where in them its utterances begin.
-std::set<std::pair<std::filesystem::path, double>> recordings(const DatasetSource& source) {
-  std::set<std::pair<std::filesystem::path, double>> found;
+using Recordings = std::set<std::pair<std::filesystem::path, double>>;
+
+Recordings recordings(const DatasetSource& source) {
+  Recordings found;
   for (const Utterance& utterance : load_dataset(source).utterances)
     found.emplace(std::filesystem::weakly_canonical(utterance.audio), utterance.segment.offset);
   return found;
 }
 
-/// Says where the development set has utterances of the sets that the configuration measures. A
-/// test set that is not there is no error, because tuning does not need it.
-void note_common_utterances(const Config& config, const TuneSpec& spec) {
-  const auto dev = recordings(spec.dataset);
+/// Says where a development set has utterances of the sets that the configuration measures. A test
+/// set that is not there is no error, because tuning does not need it.
+void note_common_utterances(const Config& config) {
+  std::map<std::string, Recordings> measured;
   for (const DatasetSource& source : config.datasets) {
-    std::vector<std::pair<std::filesystem::path, double>> common;
     try {
-      std::ranges::set_intersection(dev, recordings(source), std::back_inserter(common));
+      measured[source.id] = recordings(source);
     } catch (const UserError&) {
-      continue;
     }
-    if (common.empty()) continue;
-    fmt::print(stderr,
-               "rtfx: notice: {} of the {} utterances of the development set {} are in the set {} "
-               "too, whose word error rate will be too good\n",
-               common.size(), dev.size(), printable(spec.dataset.id), printable(source.id));
+  }
+  std::set<std::string> seen;
+  for (const TuneSpec& spec : config.tune) {
+    if (!seen.insert(spec.dataset.id).second) continue;
+    const Recordings dev = recordings(spec.dataset);
+    for (const auto& [id, test] : measured) {
+      std::vector<Recordings::value_type> common;
+      std::ranges::set_intersection(dev, test, std::back_inserter(common));
+      if (common.empty()) continue;
+      fmt::print(stderr,
+                 "rtfx: notice: {} of the {} utterances of the development set {} are in the set "
+                 "{} too, whose word error rate will be too good\n",
+                 common.size(), dev.size(), printable(spec.dataset.id), printable(id));
+    }
   }
 }
 
@@ -425,7 +434,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
   // An entry that is missing is found before anything is measured.
   for (const TuneSpec& spec : config.tune)
     for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
-  for (const TuneSpec& spec : config.tune) note_common_utterances(config, spec);
+  note_common_utterances(config);
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
       Tuner tuner(config, config.tune[i], mode);

@@ -156,17 +156,18 @@ Counters AlsdPp::counts() const {
                      {"joint_calls", steps_},
                      {"joint_rows", joint_rows_},
                      {"pred_calls", steps_ + 1}};
-  if (options_.count_collisions) {
-    counts["merge_pairs"] = compared_.pairs;
-    counts["hash_collisions"] = compared_.collisions;
-    counts["wrong_merges"] = compared_.wrong_merges;
+  if (compared_) {
+    const FlatTexts::Counts compared = compared_->counts();
+    counts["merge_pairs"] = compared.pairs;
+    counts["hash_collisions"] = compared.collisions;
+    counts["wrong_merges"] = compared.wrong_merges;
   }
   return counts;
 }
 
 void AlsdPp::reset_counts() {
   steps_ = joint_rows_ = 0;
-  compared_ = {};
+  compared_.reset();
 }
 
 AlsdPp::State AlsdPp::start(const EncodedBatch& batch, const BeamLm& lm) const {
@@ -202,7 +203,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   Hypotheses result;
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
-  if (options_.count_collisions) compared_ = state->beams.hypotheses.texts->counts();
+  if (options_.count_collisions) compared_ = state->beams.hypotheses.texts;
   // The lattice of windows has durations. Those of its blanks are frames, and no model chose them.
   if (options_.window > 1) {
     result.durations.reset();

@@ -52,8 +52,8 @@ namespace rtfx {
 struct AlsdPpOptions : TransducerBeamOptions {
   int64_t max_symbols = 10;  // tokens per frame
   int64_t window = 1;        // frames per hypothesis and joint call; more than 1: RNN-T alone
-  std::string storage =
-      "tree";  // "flat": texts are copied at each step, to be compared with the tree
+  /// "flat": each step copies all texts. This is what the tree is compared with.
+  std::string storage = "tree";
   std::string merge_by = "hash";  // "tokens": flat texts are compared token by token
   bool count_collisions = false;  // of hashes, by flat texts
   bool merge_finished = false;    // TDT: equal texts that end at different frames become one too
@@ -97,7 +97,7 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
   void require_flat_options() const;
 
   int64_t steps_ = 0, joint_rows_ = 0;
-  FlatTexts::Counts compared_;  // with "count_collisions"
+  std::optional<FlatTexts> compared_;  // of the last batch, with "count_collisions"
 };
 
 }  // namespace rtfx
