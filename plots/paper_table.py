@@ -242,8 +242,7 @@ def own_rows(cases, cells, all_cells):
                 continue
             shown.add(case.name)
             cell = {"case": case.name, "metric": like["metric"]}
-            if "over" in like:
-                cell["over"] = like["over"]
+            cell |= {key: value for key, value in like.items() if key.startswith("over")}
             ours = our_value(cases, cell)
             digits = max(1, least_digits(like["metric"]), digits_of(like["published"]))
             setting = f"({case.dataset})" if "dataset" in like else ""

@@ -98,6 +98,15 @@ def test_comparisons_across_models_and_batches(tmp_path):
     assert cells.find_case(cases, cell("wer", model="quickstart-ctc", decoder="ctc_greedy")).model == "quickstart-ctc"
 
 
+def test_rows_that_the_paper_lacks_are_compared_with_the_same_model(tmp_path):
+    journal_of(tmp_path, synthetic.run(decoder="ours_alone", decode_seconds=0.25),
+               synthetic.run(model="quickstart-ctc", decoder="ctc_greedy", decode_seconds=0.1))  # fmt: skip
+    slower = cell("slower.total", over="ctc_greedy", over_model="quickstart-ctc", published="16")
+    assert render(tmp_path, table_of(slower)).returncode == 0
+    expected = 100 * (1 - (OTHER + 0.1) / (OTHER + 0.25))
+    assert f"| not in the paper | ours_alone | 16 | {expected:.1f} |" in (tmp_path / "table.md").read_text()
+
+
 def test_clips_and_joint_calls(tmp_path):
     record = synthetic.run(decoder="steps", decode_seconds=0.25)
     record["counters"] |= {"joint_us": 60_000}
