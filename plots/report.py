@@ -22,6 +22,7 @@ import region_share
 import rtfx_by_decoder
 import skip_blank
 import trade_off
+import wasted
 from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
 from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
 from style import NARROW, WIDE, inline_svg, note_stand_ins
@@ -183,6 +184,9 @@ FIGURES = [
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
      "frames and durations. Rounding: other tokens, but every decision is the best one up to rounding. "
      "Text: other tokens, same words. Different: other words."),
+    ("wasted", "What is computed in vain?", wasted.draw,
+     "Rows of the joint and the prediction network for each one that an utterance needed. The others were "
+     "computed because the batch is one tensor. Of decoders with the option count_rows."),
     ("boost", "How strongly may words be boosted?", boost.draw,
      "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
      "that are boosted too much stand where they were not said: false alarms, and insertions."),

@@ -257,13 +257,14 @@ def main(description, draw, read=read_journal, shown=lambda journal: journal.cas
         "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
     )
     parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
+    parser.add_argument("--case", default="", help="only cases with this in their name")
     arguments = parser.parse_args()
     run_script(lambda: draw_file(arguments, draw, read, shown))
 
 
 def draw_file(arguments, draw, read, shown):
     journal = read(arguments.run)
-    cases = shown(journal)
+    cases = [case for case in shown(journal) if arguments.case in case.name]
     figure = draw(cases, arguments.width)
     if figure is None:
         raise SystemExit(f"{printable(journal.path)}: no record that this figure shows")

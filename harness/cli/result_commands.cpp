@@ -349,7 +349,13 @@ struct ReproduceArguments {
   ConfigArguments config;
   JournalMode mode;
   int64_t quick = 0;
-  bool latex = false, yes = false;
+  bool latex = false, yes = false, all = false;
+
+  /// Renders what is in the folder of --from, or of runs/, without running anything.
+  void render_all() const {
+    const std::filesystem::path runs = journal.empty() ? "runs" : journal;
+    rtfx::render_all(runs, config.output.empty() ? runs : std::filesystem::path(config.output));
+  }
 
   int run() {
     config.file = table_file(table).string();
@@ -391,9 +397,17 @@ void add_reproduce(CLI::App& app, int& code) {
                    "folder of --output")
       ->type_name("RUN")
       ->excludes(quick);
+  command
+      ->add_flag("--all", args->all,
+                 "one page of all tables whose journals are in the folder of --from (default: "
+                 "runs), without running: tables.md there or in the folder of --output")
+      ->excludes(quick);
   command->add_flag("--yes", args->yes, "run a large model on a CPU without asking");
   command->add_flag("--latex", args->latex, "write the table as LaTeX too");
   command->callback([args, &code] {
+    if (args->all && !args->table.empty())
+      throw UserError("reproduce", "--all is for all tables", "leave out the name, or --all");
+    if (args->all) return args->render_all();
     if (args->table.empty()) return print_tables();
     code = args->run();
   });
