@@ -1,6 +1,7 @@
 """Configuration errors: exit code 2 and one line that says where, what, and what is allowed."""
 
 import pytest
+from conftest import MODELS, ROOT
 
 
 @pytest.fixture
