@@ -49,18 +49,18 @@ std::string group_of(const CaseSummary& c) {
     stand_ins.push_back(fmt::format("{}: {}", kStandInModel, model));
   if (!c.stand_in_data.empty())
     stand_ins.push_back(fmt::format("{}: {}", kStandInData, c.stand_in_data));
-  return printable(fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}{}",
-                               about.model.id, about.dataset.id, about.dataset.utterances,
+  return printable(fmt::format("{} on {} ({}, {:.0f} s of audio, {}){}{}", about.model.id,
+                               about.dataset.id, counted(about.dataset.utterances, "utterance"),
                                static_cast<double>(about.dataset.audio_seconds), about.device,
                                stand_ins.empty() ? "" : ": ", fmt::join(stand_ins, ", ")));
 }
 
 std::string id_of(const CaseSummary& c) { return printable(c.about().decoder.id); }
 
-/// Whether the references are in a script without spaces between words, for which WER says little.
+/// Whether most of the references are in scripts without spaces between words, for which WER says
+/// little.
 bool has_few_spaces(const record::Run& run) {
-  constexpr int64_t kLongWord = 15;  // characters; the longest mean of a language with spaces is 8
-  return run.wer.reference_characters.value_or(0) > kLongWord * run.wer.reference_words.value_or(0);
+  return 2 * run.wer.unspaced_characters.value_or(0) > run.wer.reference_characters.value_or(0);
 }
 
 /// Whether the character error rate stands beside the WER.
@@ -286,8 +286,9 @@ void print_table(const Summaries& cases) {
     explain("CER: characters wrong, too many or missing / characters of the references, in %.");
   if (any_run(has_few_spaces))
     explain(
-        "The references have hardly any spaces, so that a word of the WER is a whole phrase: the "
-        "CER is what counts. The scorer unicode_words counts each ideograph as a word.");
+        "The references are in a script without spaces, so that a word of the WER is a whole "
+        "phrase: the CER is what counts. The scorer unicode_words counts each ideograph as a "
+        "word.");
   if (any_has(&record::Run::oracle_wer))
     explain("oracle: WER if every utterance had the best text of its n-best list.");
   if (any_has(&record::Run::boosted)) {
