@@ -114,6 +114,7 @@ void add_bench(CLI::App& app, int& code) {
       ->add_option("--output", args->output,
                    "folder of the journal; an earlier one there is kept as journal.jsonl.N")
       ->type_name("FOLDER");
+  command->add_flag("--resume", args->resume, "continue the journal in the output folder");
   command->add_flag("--print-config", args->print_config,
                     "print the configuration that this stands for, and run nothing");
   command->callback([args, &code] {
@@ -122,8 +123,8 @@ void add_bench(CLI::App& app, int& code) {
       return;
     }
     const Config config = bench_config(*args);
-    code = rtfx::run(config, Journal::Mode::force);
-    if (code != kInterrupted) print_next(config, code, "");
+    code = rtfx::run(config, args->resume ? Journal::Mode::resume : Journal::Mode::force);
+    print_next(config, code, "the same command with");
   });
 }
 
