@@ -174,11 +174,6 @@ void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
-/// Prints a line of text, wrapped where a terminal is narrower.
-void print_wrapped(const std::string& text) {
-  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
-}
-
 using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
 
 Costs costs_of(const Summaries& cases) {
@@ -224,6 +219,15 @@ void print_details(const Summaries& cases) {
       print_wrapped(
           fmt::format("\n{}: beyond rounding: {}", printable(c.case_name()), printable(beyond)));
   }
+}
+
+/// "frame_looping.aa" and such.
+std::set<std::string> controls_of(const Summaries& cases) {
+  std::set<std::string> ids;
+  for (const CaseSummary& c : cases) {
+    if (c.about().decoder.control_of) ids.insert(id_of(c));
+  }
+  return ids;
 }
 
 }  // namespace
@@ -275,6 +279,8 @@ void print_table(const Summaries& cases) {
   if (std::ranges::any_of(
           cases, [](const CaseSummary& c) { return !c.values("tokens.per_second").empty(); }))
     explain("tokens/s: tokens of the results per second of audio, of those of the references.");
+  for (const std::string& id : controls_of(cases))
+    explain(id + ": its decoder once more, an A/A control; the two differ by noise alone.");
   if (any_has(&record::Run::pipeline))
     explain("first pass: RTFx of the first pass of a process, which no other one has prepared.");
   const auto any_run = [&](const auto& holds) {
