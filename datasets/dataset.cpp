@@ -93,7 +93,7 @@ class Line {
     if (found == object_.end()) throw UserError(where_, "lacks 'audio_filepath'", kExample);
     if (!found->is_string()) fail("audio_filepath", "a string");
     if (found->get_ref<const std::string&>().empty()) fail("audio_filepath", "a path");
-    return *found;
+    return view().at("audio_filepath").text();
   }
 
   AudioSegment segment() const { return {.offset = seconds("offset"), .seconds = duration()}; }

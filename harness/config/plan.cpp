@@ -261,7 +261,12 @@ void require_gpu_where_needed(const Config& config) {
   }
   if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
   for (const DecoderSpec& spec : config.decoders) {
-    if (find_decoder(spec.name, spec.where).needs_gpu) refuse(spec.where, spec.id);
+    if (find_decoder(spec.name, spec.where).needs_gpu) {
+      refuse(spec.where, spec.id);
+    } else if (const auto loop = spec.options.find("loop");
+               loop != spec.options.end() && loop->is_string() && *loop != "host") {
+      refuse(spec.where + "/options/loop", loop->get<std::string>());
+    }
   }
   config.origins.naming_overrides([&] { errors.throw_any(); });
 }

@@ -19,7 +19,7 @@ from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
-from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
+from style import NARROW, WIDE, log_ticks, note_stand_ins, in_lines
 
 FIGURES = [
     "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
@@ -298,10 +298,27 @@ def test_titles_and_footnotes_are_not_cut(tmp_path, width):
     assert titles.count(LONG) == 2 and "published checkpoint" in figure.get_supxlabel()
 
 
-def test_long_names_have_two_lines():
-    assert two_lines("label_looping[window=16]") == "label_looping[window=16]"
-    assert two_lines("alsd_pp[beam_size=16][lm.alpha=0.25][kernels=fused]") == "alsd_pp[beam_size=16]\n[lm.alpha=0.25][kernels=fused]"
-    assert two_lines("a_decoder_whose_name_is_very_long_indeed") == "a_decoder_whose_name_is_very_long_indeed"
+def test_long_names_have_in_lines():
+    assert in_lines("label_looping[window=16]") == "label_looping[window=16]"
+    assert in_lines("alsd_pp[beam_size=16][lm.alpha=0.25][kernels=fused]") == "alsd_pp[beam_size=16]\n[lm.alpha=0.25][kernels=fused]"
+    assert in_lines("a_decoder_whose_name_is_very_long_indeed") == "a_decoder_whose_name_is_very_long_indeed"
+    assert in_lines("a_decoder_whose_name_is_longer_than_any_line") == "a_decoder_whose_name_\nis_longer_than_any_line"
+    assert max(map(len, in_lines(100 * "x" + "[beam_size=16]").split("\n"))) <= 40
+
+
+@pytest.mark.parametrize("module", [trade_off, rtfx_by_decoder, exactness, region_share], ids=lambda module: module.__name__)
+def test_an_endless_name_leaves_room_for_the_figure(module, tmp_path):
+    records = [record for record in synthetic.typical() if record["kind"] == "run"]
+    for record in records:
+        if record["decoder"]["id"] == "label_looping":
+            record["decoder"]["id"] = 5 * "a_name_that_goes_on_"
+            record["case"] = record["case"].replace("label_looping", record["decoder"]["id"])
+    journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *records]))
+    figure = module.draw(journal.cases, NARROW)
+    figure.draw_without_rendering()
+    assert all(cell.get_window_extent().width > 0.2 * figure.bbox.width for cell in figure.axes)
+    texts = [*(label for cell in figure.axes for label in cell.get_yticklabels()), *(t for shown in figure.legends for t in shown.get_texts())]
+    assert all(-1 <= text.get_window_extent().x0 and text.get_window_extent().x1 <= figure.bbox.width + 1 for text in texts)
 
 
 @pytest.mark.parametrize("draw", [rtfx_by_decoder.draw, batch_speed.draw])
