@@ -68,7 +68,7 @@ TEST(FlatTexts, EqualTheTreeInASearch) {
       EXPECT_EQ(by_tokens->decode(batch).to_host(), expected);
       for (const Hypothesis& h : expected) tokens += h.tokens.size();
       const Counters counts = flat->counters();
-      EXPECT_GT(counts.at("merge_pairs"), 100 * rows);
+      EXPECT_GT(counts.at("merge_pairs"), 20 * rows);
       EXPECT_EQ(counts.at("hash_collisions"), 0);
       EXPECT_EQ(counts.at("wrong_merges"), 0);
       EXPECT_FALSE(tree->counters().contains("merge_pairs"));
