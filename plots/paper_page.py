@@ -42,10 +42,6 @@ def is_effect(cell):
     return cell["class"] == "R" and nothing is not None and float(cell["published"]) != nothing
 
 
-def title_of(table):
-    return f"{table['paper']['title']} ({table['paper']['reference']})"
-
-
 def effect_rows(table, cases):
     """Yields (texts under EFFECT_HEADS, verdict) for each effect of a table."""
     for cell in filter(is_effect, table["cells"]):
@@ -85,7 +81,9 @@ def page(tables, folder):
             yield row([name, *map(str, counts)])
     yield row(["all", *map(str, totals)])
     for name, table, journal in tables:
-        yield from ("", f"## {script.markdown(title_of(table))}", "", script.markdown(table["question"]), "")
+        paper = table["paper"]
+        yield from ("", f"## {script.markdown(paper['title'])}", "", f"{script.markdown(paper['reference'])}.", "")
+        yield from (script.markdown(table["question"]), "")
         if journal is None:
             yield f"Not run. `rtfx reproduce {name}` runs it."
         else:

@@ -116,10 +116,11 @@ def test_ways_of_fusion_are_choices(rtfx, tmp_path):
 
 def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, config):
     (tmp_path / "lm.arpa").write_text(arpa({}))
-    path = config(decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
+    measured = [{"id": "test", "manifest": TUNE["dataset"]["manifest"]}]
+    path = config(datasets=measured, decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
     result = rtfx("tune", path, "--output", tmp_path / "run")
     assert result.returncode == 0, result.stderr
-    assert "3 of the 3 utterances of the development set dev are in the set" in result.stderr
+    assert "3 of the 3 utterances of the development set dev are in the set test too" in result.stderr
 
 
 @pytest.mark.parametrize(
