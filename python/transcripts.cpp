@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/stop.h"
 #include "python/handles.h"
 #include "python/library.h"
 #include "speech/aligner.h"
 #include "speech/runtime/device.h"
-#include "speech/runtime/stages.h"
 #include "speech/transcriber.h"
 
 struct rtfx_transcripts {
@@ -107,6 +107,8 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
     const auto inputs = recordings_of({recordings, static_cast<size_t>(count)});
     auto made = std::make_unique<rtfx_transcripts>();
     Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
+    // On a CPU this thread computes. A large batch takes minutes there, and is not waited for.
+    const StopScope scope([&] { return collector.stopped(); });
     transcriber.run(inputs, collector);
     if (collector.stopped()) throw Interrupted();
     collector.view_notices();
@@ -128,6 +130,8 @@ rtfx_transcripts* rtfx_align(rtfx_model* model, const rtfx_recording* recordings
     const std::vector<std::optional<std::string>> given(texts, texts + count);
     auto made = std::make_unique<rtfx_transcripts>();
     Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
+    // On a CPU this thread computes. A large batch takes minutes there, and is not waited for.
+    const StopScope scope([&] { return collector.stopped(); });
     aligner.run(inputs, given, collector);
     if (collector.stopped()) throw Interrupted();
     collector.view_notices();

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/nvtx.h"
+#include "base/stop.h"
 
 namespace rtfx {
 
@@ -82,6 +83,7 @@ Encoded ReferenceEncoder::operator()(const Features& features) const {
   FrameMasks masks = masks_of(encoded);
   if (silence_ > 0) masks.norm_mask = norm_mask(features.lengths, encoded.frames.size(1));
   for (size_t i = 0; i < layers_.size(); ++i) {
+    check_stop();
     encoded.frames = layers_[i](encoded.frames, masks);
     if (!reduction_ || config_.reduction_position != static_cast<int64_t>(i)) continue;
     encoded = reduce(encoded);

@@ -92,7 +92,8 @@ class Model(library.Handle):
         `rtfx transcribe` does it: files are read ahead, and long ones are cut. `batch_size`: clips; None: one on a CPU,
         and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
         raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
-        its path, or as `audio[index]`. Ctrl-C ends the call after the batches in flight.
+        its path, or as `audio[index]`. Ctrl-C ends the call after the encoder layer in
+        work on a CPU, and after the batches in flight on a GPU.
         `decode_again`: so many seconds of speech without a word are decoded again, which `decoded_again` of the result
         tells; 0: none are.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,

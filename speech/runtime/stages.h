@@ -2,18 +2,15 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "base/stop.h"
+
 namespace rtfx {
 
 // Ctrl-C: the first one asks the run to stop after the batch in flight, the second one ends it.
-
-struct Interrupted : std::exception {
-  const char* what() const noexcept override { return "interrupted"; }
-};
 
 /// Handles SIGINT and SIGTERM from now on; a file-size limit becomes an error of write(2).
 struct InterruptWatch {

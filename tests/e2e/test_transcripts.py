@@ -288,6 +288,28 @@ def test_what_ffmpeg_reads(transcribe, tmp_path, ending):
     assert abs(line["seconds"] - 5.065) < 0.1 and len(line["words"]) > 10
 
 
+def test_a_video_in_bench_and_on_standard_input(program, transcribe, tmp_path):
+    """A program in place of ffmpeg writes the sound of the film, so that every machine can try it."""
+    import soundfile
+
+    samples, rate = soundfile.read(CLIPS[2], dtype="float32")
+    (tmp_path / "sound").write_bytes(samples.tobytes())
+    (tmp_path / "ffmpeg").write_text(f"#!/bin/sh\nexec /bin/cat '{tmp_path}/sound'\n")
+    (tmp_path / "ffmpeg").chmod(0o755)
+    film = tmp_path / "film.mp4"
+    film.write_bytes(b"\0\0\0\x18ftypmp42 a film")
+    settings = {"capture_output": True, "env": os.environ | {"PATH": str(tmp_path)}}
+    model = ["--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1"]
+    said = subprocess.run([program, "transcribe", *model, "-"], input=film.read_bytes(), **settings)
+    assert said.returncode == 0 and said.stdout.decode() == transcribe(CLIPS[2]).stdout
+    bench = ["bench", *model, "--data", film, "--decoder", "frame_looping", "--rounds", "1", "--warmup", "0"]
+    result = subprocess.run([program, *bench, "--output", tmp_path / "run"], **settings)
+    assert result.returncode == 0, result.stderr
+    (run,) = [r for r in map(json.loads, (tmp_path / "run/journal.jsonl").read_text().splitlines()) if r["kind"] == "run"]
+    assert run["dataset"]["utterances"] == 1
+    assert run["dataset"]["audio_seconds"] == pytest.approx(len(samples) / rate, abs=1e-3)
+
+
 def test_without_ffmpeg_a_video_is_a_line(program, tmp_path):
     (tmp_path / "film.mp4").write_bytes(b"a film")
     command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", tmp_path / "film.mp4", CLIPS[2]]

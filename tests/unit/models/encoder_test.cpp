@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/stop.h"
 #include "models/encoder/conformer_layer.h"
 #include "models/encoder/subsampling.h"
 #include "tests/support/encoder_variants.h"
@@ -29,6 +30,22 @@ TEST(Encoder, XScalingMultipliesByTheSquareRootOfTheWidth) {
         .frames;
   };
   EXPECT_LT(largest_difference(run(true), run(false) * 4), 1e-4);
+}
+
+TEST(Encoder, EndsBetweenItsLayersWhereItIsStopped) {
+  ModelConfig config = test::small_config();
+  config.encoder.layers = 5;
+  const Encoder encoder(config.encoder, 80, random_state_dict(config, 1), at::kCPU, at::kFloat, {},
+                        {});
+  const Features features{at::randn({1, 80, 24}), at::tensor({24}, at::kLong)};
+  int asked = 0;
+  {
+    const StopScope scope([&] { return ++asked == 3; });
+    EXPECT_THROW(encoder(features), Interrupted);
+  }
+  EXPECT_EQ(asked, 3);
+  EXPECT_NO_THROW(encoder(features));
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(ConvolutionModule, BatchNormIsFolded) {
