@@ -39,7 +39,10 @@ const OptionTable<ModelSource>& model_keys() {
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")
            .by_default("the checkpoint's name"),
-       path_option("path", &ModelSource::path, "checkpoint, a file or a folder").required(),
+       path_option(
+           "path", &ModelSource::path,
+           "checkpoint: a file, a folder, or the name of a downloaded model of huggingface.co")
+           .required(),
        list_option("att_context_size", &ModelSource::att_context_size,
                    "attention context of a cache-aware encoder",
                    JsonView::range_text(int64_t{-1}, 1 << 20),
