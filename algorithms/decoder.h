@@ -78,10 +78,14 @@ struct Description {
 ///   frames, frames_skipped        frames of the batch, and those dropped before the search
 ///   outer_iters, inner_iters      rounds of the loops
 ///   joint_calls, joint_rows       evaluations of the joint network, and their rows in sum
-///   pred_calls                    evaluations of the prediction network
+///   pred_calls, pred_rows         evaluations of the prediction network, and their rows
+///   joint_rows_needed, pred_rows_needed  rows whose results the search used
+///   merge_pairs                   pairs of hypotheses that were compared for being equal
+///   hash_collisions, wrong_merges  those of equal hash and other tokens, and those merged
 ///   host_reads                    waits for the device
 ///   graph_launches, graph_captures  launches and recordings of CUDA graphs
 ///   uploads                       transfers of a step's inputs to the device
+///   joint_us                      microseconds of joint calls
 ///   objects_us, results_us        microseconds in which Python made objects
 ///                                 (docs/own_decoder.md)
 using Counters = std::map<std::string, int64_t>;

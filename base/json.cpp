@@ -121,7 +121,13 @@ std::vector<JsonView> JsonView::elements() const {
 std::string JsonView::text() const {
   if (!value_->is_string() || value_->get_ref<const std::string&>().empty())
     fail("a non-empty string");
+  require_no_nul();
   return value_->get<std::string>();
+}
+
+void JsonView::require_no_nul() const {
+  if (value_->get_ref<const std::string&>().find('\0') != std::string::npos)
+    throw UserError(where_, "has a NUL character", "leave it out");
 }
 
 bool JsonView::boolean() const {
@@ -156,6 +162,7 @@ std::string JsonView::choice(const std::vector<std::string>& allowed) const {
 
 std::filesystem::path JsonView::file() const {
   if (!value_->is_string()) fail("a file");
+  require_no_nul();
   const std::filesystem::path path = value_->get<std::string>();
   if (!std::filesystem::exists(path))
     throw UserError(where_, fmt::format("no such file: '{}'", path.string()), "check the path");

@@ -46,6 +46,7 @@ class JsonView {
   /// The elements of a list; a single value counts as a list of one. Throws for an empty list.
   std::vector<JsonView> elements() const;
 
+  /// Text that is not empty and holds no NUL, since the system would read a path up to it alone.
   std::string text() const;
   bool boolean() const;
   int64_t integer(int64_t low, int64_t high = std::numeric_limits<int64_t>::max()) const;
@@ -62,6 +63,7 @@ class JsonView {
 
  private:
   JsonView child(const std::string& key, const nlohmann::json& value) const;
+  void require_no_nul() const;
 
   const nlohmann::json* value_;
   std::string where_;

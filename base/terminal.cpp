@@ -1,5 +1,6 @@
 #include "base/terminal.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -51,6 +52,10 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent) {
     text.remove_prefix(end);
   }
   return out;
+}
+
+void print_wrapped(const std::string& text, size_t indent) {
+  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size()), indent));
 }
 
 }  // namespace rtfx

@@ -26,4 +26,7 @@ size_t characters(std::string_view text);
 /// stay.
 std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
+/// Prints a line to standard output, wrapped where a terminal is narrower.
+void print_wrapped(const std::string& text, size_t indent = 0);
+
 }  // namespace rtfx

@@ -152,9 +152,41 @@ std::string log_of(SNDFILE* handle) {
   return log.data();
 }
 
+/// A pipe, and how many of its bytes were read.
+struct PipeInput {
+  int descriptor = -1;
+  size_t bytes = 0;
+
+  /// The next bytes; fewer than `size` only at the end.
+  size_t read(char* to, size_t size) {
+    size_t got = 0;
+    while (got < size) {
+      const ssize_t count = ::read(descriptor, to + got, size - got);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      got += static_cast<size_t>(count);
+    }
+    bytes += got;
+    return got;
+  }
+};
+
+/// Lets libsndfile read from a PipeInput, which it must not ask for another place.
+SF_VIRTUAL_IO pipe_functions() {
+  return {.get_filelen = [](void*) -> sf_count_t { return SF_COUNT_MAX; },
+          .seek = [](sf_count_t offset, int, void*) { return offset; },
+          .read =
+              [](void* to, sf_count_t size, void* input) {
+                return static_cast<sf_count_t>(static_cast<PipeInput*>(input)->read(
+                    static_cast<char*>(to), static_cast<size_t>(size)));
+              },
+          .write = [](const void*, sf_count_t, void*) -> sf_count_t { return 0; },
+          .tell = [](void*) -> sf_count_t { return 0; }};
+}
+
 /// Opens the samples of a WAV file whose head has been read from a pipe; null for a codec that
 /// needs more than the samples.
-SNDFILE* open_samples(int descriptor, const WavHead& wav, SF_INFO& info) {
+SNDFILE* open_samples(PipeInput& input, const WavHead& wav, SF_INFO& info) {
   const int coding = [&]() -> int {
     switch (wav.codec << 8U | static_cast<uint32_t>(wav.bits)) {
       case 0x108:
@@ -184,7 +216,8 @@ SNDFILE* open_samples(int descriptor, const WavHead& wav, SF_INFO& info) {
           .format = SF_FORMAT_RAW | SF_ENDIAN_LITTLE | coding,
           .sections = 1,
           .seekable = 0};
-  return sf_open_fd(descriptor, SFM_READ, &info, /*close_desc=*/0);
+  SF_VIRTUAL_IO functions = pipe_functions();
+  return sf_open_virtual(&functions, SFM_READ, &info, &input);
 }
 
 /// Describes the damage of the container; empty if there is none.
@@ -253,9 +286,11 @@ struct AudioReader::File {
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
-  int descriptor = -1;         // of a pipe
-  bool raw = false;            // 16 bit samples, which are read from the descriptor itself
-  bool half_sample = false;    // was left at its end
+  PipeInput input;
+  bool raw = false;            // 16 bit samples, which are read from the pipe itself
+  size_t frame_bytes = 2;      // of a pipe: one sample of each channel
+  size_t head_bytes = 0;       // of a pipe, before its samples
+  size_t odd_bytes = 0;        // at the end of a pipe, which are no whole frame
   uint64_t left = UINT64_MAX;  // frames of a pipe up to the end that its header declares
   int channel = 0;             // that is read; 0: the average of all
   MixPower power;
@@ -275,23 +310,10 @@ struct AudioReader::File {
     return all;
   }
 
-  /// The next bytes of a pipe; fewer than `size` only at its end.
-  size_t read_bytes(char* to, size_t size) const {
-    size_t got = 0;
-    while (got < size) {
-      const ssize_t count = ::read(descriptor, to + got, size - got);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      got += static_cast<size_t>(count);
-    }
-    return got;
-  }
-
   std::vector<float> raw_samples() {
     std::vector<int16_t> values(static_cast<size_t>(block));
     const size_t got =
-        read_bytes(reinterpret_cast<char*>(values.data()), values.size() * sizeof(int16_t));
-    half_sample |= got % sizeof(int16_t) != 0;
+        input.read(reinterpret_cast<char*>(values.data()), values.size() * sizeof(int16_t));
     values.resize(got / sizeof(int16_t));
     std::vector<float> samples(values.size());
     std::ranges::transform(values, samples.begin(), [](int16_t v) { return v / 32768.0F; });
@@ -299,15 +321,7 @@ struct AudioReader::File {
   }
 
   /// The bytes of a block of a pipe.
-  int block_bytes() const {
-    const int coding = audio.info.format & SF_FORMAT_SUBMASK;
-    const int bytes = coding == SF_FORMAT_PCM_16                                ? 2
-                      : coding == SF_FORMAT_PCM_24                              ? 3
-                      : coding == SF_FORMAT_PCM_32 || coding == SF_FORMAT_FLOAT ? 4
-                      : coding == SF_FORMAT_DOUBLE                              ? 8
-                                                                                : 1;
-    return static_cast<int>(block) * audio.info.channels * bytes;
-  }
+  int block_bytes() const { return static_cast<int>(block) * static_cast<int>(frame_bytes); }
 
   /// Joins frames to a block, since one alone has some hundred samples.
   std::vector<float> mp3_frames() {
@@ -325,7 +339,10 @@ struct AudioReader::File {
     const std::vector<float> block = mono();
     require_sound(block, path.string(), "repair the file or leave it out", samples);
     samples += block.size();
-    if (block.empty()) check_end();
+    if (block.empty()) {
+      if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;
+      check_end();
+    }
     if (resampler) {
       resampler->process(block, ready);
     } else {
@@ -336,17 +353,17 @@ struct AudioReader::File {
 
   /// Describes what follows the declared end of a pipe, if it comes within 0.2 s; empty where
   /// nothing of worth is lost.
-  std::string pipe_problem() const {
-    pollfd input = {descriptor, POLLIN, 0};
+  std::string pipe_problem() {
+    pollfd more = {input.descriptor, POLLIN, 0};
     std::string next(4, '\0');
-    if (left > 0 || poll(&input, 1, 200) <= 0 || read_bytes(next.data(), next.size()) < next.size())
+    if (left > 0 || poll(&more, 1, 200) <= 0 || input.read(next.data(), next.size()) < next.size())
       return "";
     return next == "RIFF"
                ? fmt::format("holds several WAV files, the second behind sample {}", samples)
                : "";
   }
 
-  void check_end() const {
+  void check_end() {
     const std::string problem = pipe ? pipe_problem() : container_problem(path, audio, samples);
     if (!problem.empty()) throw UserError(path.string(), problem, "copy or convert the file again");
     if (samples == 0)
@@ -373,7 +390,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
     : file_(std::make_unique<File>()), sample_rate_(sample_rate) {
   file_->path = name;
   file_->pipe = true;
-  file_->descriptor = descriptor;
+  file_->input.descriptor = descriptor;
   file_->raw = raw_rate > 0;
   AudioFile& audio = file_->audio;
   if (file_->raw) {
@@ -381,18 +398,19 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
   } else {
     const auto wav = read_wav_head([&](size_t count) {
       std::string bytes(count, '\0');
-      bytes.resize(file_->read_bytes(bytes.data(), count));
+      bytes.resize(file_->input.read(bytes.data(), count));
       return bytes;
     });
     if (wav) check_rate(name, wav->sample_rate);
-    if (wav) audio.handle.reset(open_samples(descriptor, *wav, audio.info));
+    if (wav) audio.handle.reset(open_samples(file_->input, *wav, audio.info));
     if (!audio.handle) {
       throw UserError(name, "not readable as audio: no WAV file of plain samples",
                       "pipe it through `ffmpeg -i - -f wav -`, or give 16 bit samples with --raw "
                       "16000");
     }
-    const auto frame = static_cast<uint64_t>(wav->channels) * static_cast<uint64_t>(wav->bits / 8);
-    if (wav->bytes < UINT64_MAX) file_->left = wav->bytes / frame;
+    file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
+    file_->head_bytes = file_->input.bytes;
+    if (wav->bytes < UINT64_MAX) file_->left = wav->bytes / file_->frame_bytes;
   }
   file_->block = std::max(1, audio.info.samplerate / 20);
   start();
@@ -421,8 +439,11 @@ std::vector<float> AudioReader::read(size_t count) {
     if (!f.ended) continue;
     if (f.power.cancels()) notices_.push_back(MixPower::notice());
     if (f.audio.mp3 && !f.audio.mp3->notice().empty()) notices_.push_back(f.audio.mp3->notice());
-    if (f.half_sample)
-      notices_.emplace_back("ends within a sample of 16 bits: its last byte is left out");
+    if (f.odd_bytes > 0) {
+      notices_.push_back(
+          fmt::format("ends within a sample: its last {} left out",
+                      f.odd_bytes == 1 ? "byte is" : fmt::format("{} bytes are", f.odd_bytes)));
+    }
   }
   const size_t end = std::min(f.ready.size(), f.given + count);
   std::vector<float> samples(f.ready.begin() + static_cast<ptrdiff_t>(f.given),
@@ -434,20 +455,21 @@ std::vector<float> AudioReader::read(size_t count) {
 
 bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
-  if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode))
+  if (!file_->pipe || fstat(file_->input.descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
   // A full pipe is one to read, however small it is.
   constexpr int kLeastPipe = 4096;
-  const int holds = std::max(kLeastPipe, fcntl(file_->descriptor, F_GETPIPE_SZ));
+  const int holds = std::max(kLeastPipe, fcntl(file_->input.descriptor, F_GETPIPE_SZ));
   const int wanted = std::min(file_->block_bytes(), holds / 2);
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   for (;;) {
-    pollfd input = {file_->descriptor, POLLIN | POLLRDHUP, 0};
+    pollfd input = {file_->input.descriptor, POLLIN | POLLRDHUP, 0};
     const int ready = poll(&input, 1, milliseconds);
     if (ready > 0) {
       int bytes = 0;
       const bool ends = (input.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
-      if (ends || ioctl(file_->descriptor, FIONREAD, &bytes) != 0 || bytes >= wanted || bytes == 0)
+      if (ends || ioctl(file_->input.descriptor, FIONREAD, &bytes) != 0 || bytes >= wanted ||
+          bytes == 0)
         return true;
     }
     if (std::chrono::steady_clock::now() >= until) return false;

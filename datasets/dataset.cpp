@@ -93,7 +93,7 @@ class Line {
     if (found == object_.end()) throw UserError(where_, "lacks 'audio_filepath'", kExample);
     if (!found->is_string()) fail("audio_filepath", "a string");
     if (found->get_ref<const std::string&>().empty()) fail("audio_filepath", "a path");
-    return *found;
+    return view().at("audio_filepath").text();
   }
 
   AudioSegment segment() const { return {.offset = seconds("offset"), .seconds = duration()}; }
@@ -532,12 +532,30 @@ std::string names_and_sizes(const std::vector<Utterance>& utterances) {
   return text;
 }
 
+/// The set that datasets/prepare_dataset.py writes into a folder of this name; empty for others.
+std::string prepared_set(const std::filesystem::path& folder) {
+  static const std::map<std::string, std::string> sets = {
+      {"librispeech", "librispeech"}, {"spgi", "spgispeech"},
+      {"earnings22", "earnings22"},   {"ami", "ami"},
+      {"europarl", "europarl"},       {"slurp", "slurp"}};
+  const auto found = sets.find(folder.filename().string());
+  return found == sets.end() ? "" : found->second;
+}
+
 /// Throws UserError where there is no such manifest.
 void require_manifest(const std::string& manifest) {
   const std::filesystem::path path = manifest;
   if (std::filesystem::exists(path)) return;
   const std::string folder = path.parent_path().string();
-  // Tables are measured on this set, in whichever folder it is.
+  if (const std::string set = prepared_set(folder); !set.empty()) {
+    throw UserError(
+        manifest, "no such file",
+        fmt::format("`.venv/bin/python datasets/prepare_dataset.py {} SOURCE --output {}` makes it "
+                    "from the recordings; or name other data with --set datasets.N.manifest=FILE, "
+                    "such as those of datasets/speak_test_other.py",
+                    set, folder));
+  }
+  // Spoken text stands in for this set, in whichever folder it is.
   const bool spoken = folder.find("test_other") != std::string::npos;
   throw UserError(
       manifest, "no such file",

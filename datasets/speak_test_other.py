@@ -26,7 +26,10 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    raise SystemExit("speak_test_other: error: this Python has no numpy; start it with .venv/bin/python") from None
 
 from split_manifest import write_split
 

@@ -104,14 +104,17 @@ XL |= dict(biases=True, x_scaling=True)
 XXL = XL | dict(layers=42, x_scaling=False)
 V2 = XL | dict(mels=128, biases=False, x_scaling=False)
 LARGE = XL | dict(d_model=512, layers=17)
-MEDIUM = XL | dict(d_model=256, layers=18)  # of Conformer, with the small model's heads of half the width
+# Widths that the older small models of width 144 and 176 can have.
+SMALL, MEDIUM, LARGE_1K = dict(layers=16), dict(layers=18), dict(d_model=528, layers=17, heads=12)
 TRANSDUCER = dict(prediction_width=640, prediction_layers=2, joint_width=640)
 # The head and the sizes of published models. Large transducers were published with one LSTM layer, and
 # Conformers with 4x sub-sampling and longer kernels: a stand-in keeps those of the small model.
 SHAPES = {
+    "conformer-ctc-small": ("ctc", SMALL),
     "conformer-ctc-medium": ("ctc", MEDIUM),
     "conformer-ctc-large": ("ctc", LARGE | dict(layers=18)),
     "fastconformer-rnnt-large": ("rnnt", LARGE | TRANSDUCER),
+    "fastconformer-rnnt-large-1k": ("rnnt", LARGE_1K | TRANSDUCER),
     "fastconformer-tdt-large": ("tdt", LARGE | TRANSDUCER),
     "parakeet-ctc-0.6b": ("ctc", XL),
     "parakeet-rnnt-0.6b": ("rnnt", XL | TRANSDUCER),

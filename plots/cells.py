@@ -1,7 +1,8 @@
 """Arithmetic for the cells of a published table: finds the case of a cell, its value here, and whether they agree.
 
 A cell is an object of "cells" in configs/tables/*.json. It selects a case by `model`, `decoder` and
-`batch`, and by `dataset` and `dtype` where there are several, or by the case's whole name (`case`).
+`batch`, and by `dataset` and `dtype` where there are several, or by the case's whole name (`case`). A comparison is with
+the decoder `over` at the same settings, or at `over_model` and `over_batch`.
 
 Metrics:
   rtfx.total, rtfx.decode         seconds of audio per second of work, mean over rounds
@@ -12,17 +13,28 @@ Metrics:
                                   decode: (share / RTFx of `over`) / (share / RTFx of the arm)
   speedup.min_ms.total, .decode   the same from the least times
   saved.decode                    percent of the decoding time of `over` that the arm does without
+  slower.total, slower.decode     by how many percent the arm's RTFx is lower than that of `over`
+  gain.wer                        by how many percent the arm's word error rate is lower than that of `over`
+  clips_per_second.decode         utterances per second of decoding, by the fastest round
+  joint_ms                        milliseconds of joint calls for one batch, the least of all rounds
+  collisions                      percent of the compared pairs of texts that differ and have one hash
+  idle.share                      percent of the decoding time without a running kernel, from `rtfx profile`
+                                  into the run's folder
   stream.compute_ms, .queue_ms, .total_ms, each also .p50, .p99, .max; stream.rtfx
                                   from `rtfx stream`, where `batch` is the number of streams
 
 Classes: W is an accuracy, which should be equal when rounded. R is a ratio, which should have the same direction and a
 similar size. H is the speed of a machine, which is never judged. Q compares the order only. A speed-up has a direction
-where its 95 % interval over rounds excludes 1.
+where its 95 % interval over rounds excludes 1, and a share that is saved or lost where it excludes 0. Word error rates
+have no interval, so that their gains have the direction of the counted errors.
 """
 
 import math
 
 from intervals import paired_ratio, unpaired_ratio
+
+# Comparisons with `over`, and the value that means no difference.
+NEUTRAL = {"speedup.": 1, "saved.": 0, "slower.": 0, "gain.": 0}
 
 METRICS = {
     "rtfx.total": "RTFx, total",
@@ -36,6 +48,13 @@ METRICS = {
     "speedup.min_ms.total": "Speed-up, total (least times)",
     "speedup.min_ms.decode": "Speed-up, decoding alone (least times)",
     "saved.decode": "Share of the decoding time that is saved, %",
+    "slower.total": "How much slower, total, %",
+    "slower.decode": "How much slower, decoding alone, %",
+    "gain.wer": "Relative reduction of the word error rate, %",
+    "clips_per_second.decode": "Utterances per second of decoding",
+    "joint_ms": "Time of joint calls, ms",
+    "collisions": "Collisions of hashes, % of the compared pairs",
+    "idle.share": "Share of the decoding time without a running kernel, %",
     "stream.compute_ms": "Streams: mean time of a request in work, ms",
     "stream.queue_ms": "Streams: mean time of a request in the queue, ms",
     "stream.total_ms": "Streams: mean latency, ms",
@@ -55,6 +74,11 @@ def matches(case, cell):
         "dtype": case.dtype,
     }
     return all(str(cell[key]) == found[key] for key in found if key in cell)
+
+
+def neutral(metric):
+    """Returns the value of a comparison that means no difference; None for a metric of one case."""
+    return next((value for start, value in NEUTRAL.items() if metric.startswith(start)), None)
 
 
 def find_case(cases, cell):
@@ -78,6 +102,21 @@ def least_ms(case, part):
     return 1000 * min(seconds_of(run, part) for run in case.rounds) / batches
 
 
+def clips_per_second(case):
+    return case.last["dataset"]["utterances"] / min(seconds_of(run, "decode") for run in case.rounds)
+
+
+def joint_ms(case):
+    times = [(run.get("counters") or {}).get("joint_us") for run in case.rounds]
+    batches = batches_of(case)
+    return None if None in times or not batches else min(times) / 1000 / batches
+
+
+def wer_percent(case):
+    wer = (case.last.get("wer") or {}).get("wer")
+    return None if wer is None else 100 * wer
+
+
 def seconds_of(run, part):
     return run["total_seconds"] if part == "total" else run["regions"][part]["host_seconds"]
 
@@ -92,16 +131,19 @@ def cost(case, part):
 
 
 def value_of(case, metric):
-    """Returns the metric of one case; None without a result. Speed-ups need two cases: speed_up()."""
+    """Returns the metric of one case; None without a result. Comparisons need two cases: our_value()."""
     if case is None or case.failure or not case.rounds:
         return None
     if not case.has_words and not metric.endswith(".total"):
         return None
-    if metric == "wer":
-        wer = (case.last.get("wer") or {}).get("wer")
-        return None if wer is None else 100 * wer
+    own = {"wer": wer_percent, "clips_per_second.decode": clips_per_second, "joint_ms": joint_ms}
+    if metric in own:
+        return own[metric](case)
     if metric.startswith("min_ms."):
         return least_ms(case, metric.removeprefix("min_ms."))
+    if metric in ("idle.share", "collisions"):
+        share = case.figures.get(metric, {}).get("estimate")
+        return None if share is None else 100 * share
     mean = case.metric(metric)[0]
     return 100 * mean if metric == "share.decode" and mean is not None else mean
 
@@ -121,44 +163,69 @@ def speed_up(baseline, arm, metric):
 
 
 def baseline_of(cases, cell, case):
-    """Returns the case of the decoder `over` at the same settings."""
-    return find_case(cases, {"decoder": cell["over"]} | same_settings(case))
+    """Returns the case of the decoder `over` at the same settings, but for those that the cell names."""
+    others = {key: cell[f"over_{key}"] for key in ("model", "batch") if f"over_{key}" in cell}
+    return find_case(cases, {"decoder": cell["over"]} | same_settings(case) | others)
+
+
+def gain(baseline, arm):
+    """Returns by how many percent the arm's word error rate is below the baseline's."""
+    theirs, ours = (value_of(case, "wer") for case in (baseline, arm))
+    return None if ours is None or not theirs else 100 * (1 - ours / theirs)
+
+
+def of_times(metric, times):
+    """Returns the metric of an arm that is `times` times as fast as its baseline."""
+    if metric.startswith("saved."):
+        return 100 * (1 - 1 / times)
+    return 100 * (1 - times) if metric.startswith("slower.") else times
+
+
+def as_speed_up(metric):
+    return "speedup." + metric.partition(".")[2]
 
 
 def our_value(cases, cell):
     case = find_case(cases, cell)
     metric = cell["metric"]
-    if not metric.startswith(("speedup.", "saved.")):
+    if neutral(metric) is None:
         return value_of(case, metric)
     if case is None:
         return None
     baseline = baseline_of(cases, cell, case)
-    if metric.startswith("speedup."):
-        return speed_up(baseline, case, metric)
-    times = speed_up(baseline, case, metric.replace("saved.", "speedup."))
-    return times and 100 * (1 - 1 / times)
+    if metric == "gain.wer":
+        return gain(baseline, case)
+    times = speed_up(baseline, case, as_speed_up(metric))
+    return times and of_times(metric, times)
 
 
 def our_interval(cases, cell):
-    """Returns the 95 % interval (low, high) of a speed-up; None for other metrics, without a result, and for one round.
+    """Returns the 95 % interval (low, high) of a comparison of times; None for other metrics, without a result, and for
+    one round.
 
     The interval uses the times of all rounds, even where the cell compares least times. Rounds of one
-    invocation were measured side by side and are paired by their numbers.
+    invocation with the same model and batch were measured side by side and are paired by their numbers.
     """
-    case = find_case(cases, cell)
-    if case is None or not cell["metric"].startswith("speedup."):
+    case, metric = find_case(cases, cell), cell["metric"]
+    if case is None or neutral(metric) is None or metric == "gain.wer":
         return None
     baseline = baseline_of(cases, cell, case)
     if any(c is None or c.failure or not c.rounds for c in (baseline, case)):
         return None
-    part = cell["metric"].rpartition(".")[2]
+    part = metric.rpartition(".")[2]
     theirs, ours = (
         {(run["provenance_id"], run["round"]): seconds_of(run, part) for run in c.rounds}
         for c in (baseline, case)
     )
-    if theirs.keys() == ours.keys():
-        return paired_ratio([ours[key] for key in theirs], list(theirs.values()))
-    return unpaired_ratio(list(ours.values()), list(theirs.values()))
+    audio = [c.last["dataset"]["audio_seconds"] for c in (baseline, case)]
+    if theirs.keys() == ours.keys() and same_settings(baseline) == same_settings(case):
+        found = paired_ratio([ours[key] for key in theirs], list(theirs.values()))
+    else:
+        found = unpaired_ratio(list(ours.values()), list(theirs.values()))
+    if found is None:
+        return None
+    ends = (of_times(metric, times * audio[1] / audio[0]) for times in found)
+    return tuple(sorted(ends))
 
 
 def same_settings(case):
@@ -175,14 +242,35 @@ def digits_of(published):
     return len(published.partition(".")[2])
 
 
-def direction(interval, published):
-    """Compares the 95 % interval of a ratio with the direction of the published ratio."""
+SAME, NONE, REVERSED = "same direction", "no difference", "reversed"
+ONE_ROUND = "one round: not judged"
+
+
+def direction(interval, published, nothing=1):
+    """Compares the 95 % interval of a comparison with the direction of the published one. `nothing` is the value that
+    means no difference."""
     if interval is None:
-        return "one round: not judged"
+        return ONE_ROUND
     low, high = interval
-    if low <= 1 <= high:
-        return "no difference"
-    return "same direction" if (low > 1) == (published > 1) else "reversed"
+    if low <= nothing <= high:
+        return NONE
+    return SAME if (low > nothing) == (published > nothing) else REVERSED
+
+
+def verdict(cell, ours, interval=None):
+    """Returns whether a comparison has the direction of the published one: SAME, NONE, REVERSED, ONE_ROUND; None for
+    cells that compare nothing, for published ones without a direction, and where nothing was run."""
+    nothing, theirs = neutral(cell["metric"]), float(cell["published"])
+    if ours is None or cell["class"] != "R" or nothing is None or theirs == nothing:
+        return None
+    if cell["metric"] == "gain.wer":
+        return direction((ours, ours), theirs, nothing)
+    return direction(interval, theirs, nothing)
+
+
+def other_size(found, ours, theirs):
+    """Returns what a verdict is followed by where both point the same way, and one is more than twice the other."""
+    return ", other size" if found == SAME and not 0.5 <= ours / theirs <= 2 else ""
 
 
 def agreement(cell, ours, interval=None):
@@ -196,13 +284,10 @@ def agreement(cell, ours, interval=None):
         difference = round(ours, digits_of(cell["published"])) - theirs
         return "equal" if abs(difference) < 1e-9 else f"{difference:+.2f}"
     if cell["class"] == "R":
-        similar = 0.5 <= ours / theirs <= 2
-        if not cell["metric"].startswith("speedup."):
-            return "similar" if similar else "differs"
-        if theirs == 1:
-            return "similar" if similar else "differs"
-        found = direction(interval, theirs)
-        size = "" if similar or found != "same direction" else ", other size"
+        found = verdict(cell, ours, interval)
+        if found is None:
+            return "similar" if 0.5 <= ours / theirs <= 2 else "differs"
+        size = other_size(found, ours, theirs)
         ends = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
-        return f"{found}{size}{ends}"
+        return f"{found}{size}{ends}{', without interval' if cell['metric'] == 'gain.wer' else ''}"
     return ""

@@ -52,6 +52,13 @@ def read_profile(path):
     return Journal(path, [], cases)
 
 
+def read_profile_of_gpu(path):
+    journal = read_profile(path)
+    if not journal.cases:
+        raise SystemExit(f"{path}: no case with GPU figures; give a profile from a GPU")
+    return journal
+
+
 def is_old(case):
     return "busy" not in case.last["regions"][REGION]
 
@@ -134,4 +141,4 @@ def draw_case(cell, row, case, handles, excess):
 
 
 if __name__ == "__main__":
-    main(__doc__.splitlines()[0], draw, read_profile)
+    main(__doc__.splitlines()[0], draw, read_profile_of_gpu)

@@ -28,6 +28,10 @@ from script import OneLineParser, file_of, run_script
 #   warmup_rounds, measured_rounds   as published, or as the configuration has them
 #   utterances                       {id of a set: utterances of the published one}
 #   streams, seconds                 numbers of simulated streams, and how long each ran
+#
+# Its key "figures" lists scripts of plots/ that are drawn beside the table. An entry is the script's name, or
+#   {"name": of the file, "script": ..., "case": part of the names of the cases that are shown,
+#    "from": "profile" where the script reads what `rtfx profile` writes into the run's folder}
 
 
 def full_batch(case):
@@ -62,7 +66,10 @@ def _rounds(protocol, journal):
 
 def _sets(protocol, journal):
     sizes = {case.dataset: case.last["dataset"]["utterances"] for case in journal.cases}
-    for name, published in protocol.get("utterances", {}).items():
+    wanted = protocol.get("utterances", {})
+    if len(wanted) == len(sizes) == 1:  # whatever the set is called
+        wanted = dict(zip(sizes, wanted.values()))
+    for name, published in wanted.items():
         if name in sizes and sizes[name] < published:
             yield f"{name}: {sizes[name]} of {published} utterances"
 
@@ -235,8 +242,7 @@ def own_rows(cases, cells, all_cells):
                 continue
             shown.add(case.name)
             cell = {"case": case.name, "metric": like["metric"]}
-            if "over" in like:
-                cell["over"] = like["over"]
+            cell |= {key: value for key, value in like.items() if key.startswith("over")}
             ours = our_value(cases, cell)
             digits = max(1, least_digits(like["metric"]), digits_of(like["published"]))
             setting = f"({case.dataset})" if "dataset" in like else ""

@@ -22,6 +22,7 @@ import region_share
 import rtfx_by_decoder
 import skip_blank
 import trade_off
+import wasted
 from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
 from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
 from style import NARROW, WIDE, inline_svg, note_stand_ins
@@ -183,6 +184,9 @@ FIGURES = [
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
      "frames and durations. Rounding: other tokens, but every decision is the best one up to rounding. "
      "Text: other tokens, same words. Different: other words."),
+    ("wasted", "What is computed in vain?", wasted.draw,
+     "Rows of the joint and the prediction network for each one that an utterance needed. The others were "
+     "computed because the batch is one tensor. Of decoders with the option count_rows."),
     ("boost", "How strongly may words be boosted?", boost.draw,
      "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
      "that are boosted too much stand where they were not said: false alarms, and insertions."),
@@ -236,13 +240,10 @@ def words_of(case):
     }
 
 
-LONG_WORD = 15  # characters; harness/results/table.cpp has the same rule
-
-
 def has_few_spaces(wer):
-    """Says whether the references have hardly any spaces, so that their characters are what counts."""
-    characters, words = wer.get("reference_characters") or 0, wer.get("reference_words") or 0
-    return wer.get("cer") is not None and characters > LONG_WORD * words
+    """Says whether most of the references are in scripts without spaces, so that their characters are what counts;
+    harness/results/table.cpp has the same rule."""
+    return wer.get("cer") is not None and 2 * wer.get("unspaced_characters", 0) > wer["reference_characters"]
 
 
 def shows_characters(wer):

@@ -67,20 +67,25 @@ def new_figure(rows, columns, width, heights):
 
 
 LONG_NAME = 32  # characters; a longer one would leave too little room for its bar
+LONGEST_LINE = 40  # characters of a name that has no place to break it
 
 
-def two_lines(name):
-    """Breaks a long name before the bracket or behind the comma that is nearest to its middle."""
+def in_lines(name):
+    """Breaks a long name before a bracket or behind a comma; a line that stays too long, behind an underscore or
+    anywhere. Of several places it takes the one nearest to the middle."""
     places = [i + (sign == ",") for i, sign in enumerate(name) if sign in "[,"]
-    if len(name) <= LONG_NAME or not places:
+    places = [place for place in places if 0 < place < len(name)]
+    if len(name) <= LONG_NAME or (not places and len(name) <= LONGEST_LINE):
         return name
+    places = places or [i + 1 for i, sign in enumerate(name[:-1]) if sign in "_- "] or [len(name) // 2]
     cut = min(places, key=lambda i: abs(i - len(name) / 2))
-    return f"{name[:cut]}\n{name[cut:]}"
+    head, tail = name[:cut], name[cut:].lstrip()
+    return "\n".join(in_lines(part) if len(part) > LONGEST_LINE else part for part in (head, tail))
 
 
 def name_rows(axes, names):
     """Labels the rows of a bar chart from top to bottom, like a table."""
-    axes.set_yticks(range(len(names)), map(two_lines, names))
+    axes.set_yticks(range(len(names)), map(in_lines, names))
     for label in axes.get_yticklabels():
         if "\n" in label.get_text():
             label.set_fontsize(6.5)
@@ -169,12 +174,12 @@ def legend(figure, handles, labels, width, entry=1.25):
     if not handles:
         return
     columns = max(1, min(len(labels), int(width / entry)))
-    figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
+    figure.legend(handles, [in_lines(label) for label in labels], loc="outside upper left", ncols=columns, frameon=False)
 
 
 def entry_width(labels):
     """Returns the inches that the longest of `labels` takes in a legend."""
-    return 0.65 + 0.068 * max(map(len, labels))
+    return 0.65 + 0.068 * max(len(line) for label in labels for line in in_lines(label).split("\n"))
 
 
 def inline_svg(figure, name, description):
@@ -257,13 +262,14 @@ def main(description, draw, read=read_journal, shown=lambda journal: journal.cas
         "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
     )
     parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
+    parser.add_argument("--case", default="", help="only cases with this in their name")
     arguments = parser.parse_args()
     run_script(lambda: draw_file(arguments, draw, read, shown))
 
 
 def draw_file(arguments, draw, read, shown):
     journal = read(arguments.run)
-    cases = shown(journal)
+    cases = [case for case in shown(journal) if arguments.case in case.name]
     figure = draw(cases, arguments.width)
     if figure is None:
         raise SystemExit(f"{printable(journal.path)}: no record that this figure shows")

@@ -5,7 +5,7 @@ It reads profile.jsonl, which `rtfx profile` writes on a GPU. A bar is the sum o
 
 import re
 
-from gpu_idle import REGION, read_profile
+from gpu_idle import REGION, read_profile_of_gpu
 from journal import panels
 from style import (
     BAR,
@@ -87,4 +87,4 @@ def label_bar(cell, bar, colour, labels):
 
 
 if __name__ == "__main__":
-    main(__doc__.splitlines()[0], draw, read_profile)
+    main(__doc__.splitlines()[0], draw, read_profile_of_gpu)

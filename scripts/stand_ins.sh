@@ -11,8 +11,13 @@ if [[ ! -e data/standin256-rnnt.nemo || ! -e data/standin256-tdt.nemo ]]; then
   "$python" "$shared/tools/export_standin256.py" "$shared/models/standin256.pt" "$shared/lm/tokenizer.model" data
 fi
 for shape in "$@"; do
-  small=standin256-rnnt # its CTC head is that of the TDT file too
-  [[ $shape != *-tdt-* ]] || small=standin256-tdt
+  # Models of one table that should differ in their words come from different small ones.
+  case $shape in
+    conformer-ctc-small) small=models/quickstart/quickstart-rnnt.nemo ;;
+    conformer-ctc-medium | *-1k) small=$shared/models/standin-rnnt.nemo ;;
+    *-tdt-*) small=data/standin256-tdt.nemo ;;
+    *) small=data/standin256-rnnt.nemo ;; # its CTC head is that of the TDT file too
+  esac
   [[ -e data/standin-$shape.nemo ]] ||
-    "$python" models/widen_checkpoint.py "data/$small.nemo" "data/standin-$shape.nemo" --shape "$shape"
+    "$python" models/widen_checkpoint.py "$small" "data/standin-$shape.nemo" --shape "$shape"
 done

@@ -88,7 +88,10 @@ json decoder_of(const std::string& text) {
 bool is_transcript(const fs::path& path) { return path.string().ends_with(".trans.txt"); }
 
 bool is_librispeech(const fs::path& folder) {
-  const fs::recursive_directory_iterator files(folder), end;
+  // Reading the dataset names the folders that may not be read.
+  const fs::recursive_directory_iterator files(folder,
+                                               fs::directory_options::skip_permission_denied),
+      end;
   return std::any_of(files, end, [](const auto& entry) { return is_transcript(entry.path()); });
 }
 

@@ -16,7 +16,7 @@ struct BenchOptions {
   std::vector<std::string> dtypes = {"fp32"};
   int64_t rounds = 5, warmup = 1, limit = 0, threads = 0;
   std::string device = "auto", output = "runs/bench";
-  bool print_config = false;
+  bool resume = false, print_config = false;
 };
 
 /// "label_looping[window=1,8,max_symbols=5]" as a configuration has it, several separated by

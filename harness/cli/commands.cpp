@@ -116,7 +116,7 @@ struct Program {
         ->type_name("FILE");
     build
         ->add_option("--topology", graph.topology,
-                     "of CTC: compact or normal; for transducers: tokens")
+                     "of CTC: compact, normal or normal_riva; for transducers: tokens")
         ->type_name("TOPOLOGY");
     build->add_flag("--drop-unspelled", graph.drop_unspelled,
                     "leave out words with pieces that the tokenizer lacks");

@@ -164,8 +164,8 @@ class LatticeWriter {
     write_file(folder_ / "lattices.txt", archive_);
     write_file(folder_ / "words.txt", symbol_table(graph_));
     write_file(folder_ / "utterances.jsonl", lines_);
-    fmt::print(stderr, "rtfx: {}: lattices of {} utterances\n", printable(folder_.string()),
-               number_);
+    fmt::print(stderr, "rtfx: {}: lattices of {}\n", printable(folder_.string()),
+               counted(static_cast<int64_t>(number_), "utterance"));
     return failed_ == 0 ? kOk : kFailed;
   }
 
@@ -306,8 +306,9 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   write_file(folder / "emissions.npy",
              npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));
   write_file(folder / "utterances.jsonl", lines);
-  fmt::print("{}: {} utterances, {:.1f} s, {} frames of {} columns\n", printable(folder.string()),
-             emissions.size(), dataset.audio_seconds, frames, model->config.vocabulary + 1);
+  fmt::print("{}: {}, {:.1f} s, {} frames of {} columns\n", printable(folder.string()),
+             counted(static_cast<int64_t>(emissions.size()), "utterance"), dataset.audio_seconds,
+             frames, model->config.vocabulary + 1);
   return kOk;
 }
 

@@ -320,7 +320,7 @@ An exact decoder fell below the required grade (\fBverify.required\fR).
 130
 Interrupted; \fB\-\-resume\fR goes on.
 .PP
-\fBrtfx gate\fR: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, 12 INVALID, 13 CORRECTNESS.
+\fBrtfx gate\fR and \fBrtfx verify\fR: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, 12 INVALID, 13 CORRECTNESS.
 .SH ENVIRONMENT
 .TP
 \fBNO_COLOR\fR

@@ -17,6 +17,7 @@
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/config/config.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/device_memory.h"
@@ -159,7 +160,8 @@ std::string list(const json& values) {
 }
 
 void line(const char* name, const std::string& text) {
-  fmt::print("  {:<12} {}\n", name, printable(text));
+  constexpr size_t kIndent = 15;
+  print_wrapped(fmt::format("  {:<12} {}", name, printable(text)), kIndent);
 }
 
 std::string encoder_line(const json& e) {
@@ -233,17 +235,7 @@ void print_lines(const std::string& file, const json& m) {
   line("vocabulary", fmt::format("{} tokens, {}: {} ...", v["tokens"].get<int64_t>(),
                                  v["kind"].get<std::string>(),
                                  v["first"].dump(-1, ' ', false, json::error_handler_t::replace)));
-  json names = json::array();
-  const char* label = "decoders";
-  for (const json& name : m["decoders"]) {
-    if (list(names).size() + name.get_ref<const std::string&>().size() > 64) {
-      line(label, list(names) + ",");
-      label = "";
-      names.clear();
-    }
-    names.push_back(name);
-  }
-  line(label, list(names));
+  line("decoders", list(m["decoders"]));
   for (const json& notice : m["notices"]) line("notice", notice);
   if (!m["ignored"].empty()) {
     line("ignored", fmt::format("{} tensors that decoding does not need ({}, ...)",
@@ -296,9 +288,13 @@ json to_json(const std::vector<OptionInfo>& options) {
   return list;
 }
 
-void print_options(const std::vector<OptionInfo>& options, const char* indent) {
+constexpr size_t kContinued = 4;  // blanks before a line that a narrow terminal goes on with
+
+void print_options(const std::vector<OptionInfo>& options, const std::string& indent) {
   for (const OptionInfo& o : options) {
-    fmt::print("{}{:<24} {} [{}; default {}]\n", indent, o.name, o.help, o.allowed, default_of(o));
+    print_wrapped(fmt::format("{}{:<24} {} [{}; default {}]", indent, o.name, o.help, o.allowed,
+                              default_of(o)),
+                  indent.size() + kContinued);
   }
 }
 
@@ -313,7 +309,8 @@ json to_json(const DecoderEntry& entry) {
 }
 
 void print_decoder(const DecoderEntry& entry) {
-  fmt::print("{}\n    {}\n", entry.name, entry.summary);
+  fmt::print("{}\n", entry.name);
+  print_wrapped("    " + entry.summary, kContinued);
   print_options(entry.options, "    ");
 }
 
@@ -340,7 +337,9 @@ void print_keys(const std::vector<OptionInfo>& keys, bool as_json) {
 void print_metrics(bool as_json) {
   if (as_json) return fmt::print("{}\n", metrics_json().dump(2));
   for (const Metric& m : metrics())
-    fmt::print("{:<24} {} [{}]\n", m.key, m.meaning, *m.unit == '\0' ? "share" : m.unit);
+    print_wrapped(
+        fmt::format("{:<24} {} [{}]", m.key, m.meaning, *m.unit == '\0' ? "share" : m.unit),
+        kContinued);
 }
 
 /// The keys that are `name` or members of it.
@@ -379,8 +378,10 @@ namespace {
 /// `problem`: why not; empty when all is well.
 void report(const char* what, const std::string& problem, const std::string& good,
             const char* bad = "no") {
-  fmt::print("{:<5} {:<20} {}\n", problem.empty() ? "ok" : bad, what,
-             problem.empty() ? good : problem);
+  constexpr size_t kIndent = 27;
+  print_wrapped(fmt::format("{:<5} {:<20} {}", problem.empty() ? "ok" : bad, what,
+                            problem.empty() ? good : problem),
+                kIndent);
 }
 
 std::string first_line(const char* path) {

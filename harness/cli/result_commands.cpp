@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "harness/cli/arguments.h"
+#include "harness/config/document.h"
 #include "harness/report/dashboard.h"
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"
@@ -22,8 +23,11 @@
 #include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 #include "harness/results/noise.h"
+#include "harness/run/caching_audit.h"
 #include "harness/run/rescore.h"
+#include "harness/run/verify.h"
 #include "harness/scoring/normalize.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 
@@ -71,6 +75,17 @@ ResultSet read_for_gate(const std::string& run) {
   return results;
 }
 
+/// The exit code of the gravest verdict, which is printed but beside JSON.
+int verdict_code(const std::vector<GateRow>& rows, bool json, bool allow_inconclusive) {
+  const Verdict verdict = worst(rows);
+  const bool allowed = verdict == Verdict::inconclusive && allow_inconclusive;
+  if (!json) {
+    fmt::print("\n{}\n", to_string(verdict));
+    if (allowed) fmt::print("--allow-inconclusive: the exit code is 0\n");
+  }
+  return allowed ? 0 : static_cast<int>(verdict);
+}
+
 int run_gate(const GateArguments& args) {
   std::vector<ResultSet> baselines;
   for (const std::string& baseline : args.baselines) baselines.push_back(read_for_gate(baseline));
@@ -85,17 +100,13 @@ int run_gate(const GateArguments& args) {
                           .drift = args.drift});
   if (!args.junit.empty()) write_file(args.junit, gate_junit(rows, args.allow_inconclusive));
   if (!args.markdown.empty()) write_file(args.markdown, gate_markdown(rows));
-  const Verdict verdict = worst(rows);
-  const bool allowed = verdict == Verdict::inconclusive && args.allow_inconclusive;
   if (args.json) {
     fmt::print("{}", to_line(gate_json(rows)));
   } else {
     print_gate(rows);
     print_conclusion({}, conclude(rows));
-    fmt::print("\n{}\n", to_string(verdict));
-    if (allowed) fmt::print("--allow-inconclusive: the exit code is 0\n");
   }
-  return allowed ? 0 : static_cast<int>(verdict);
+  return verdict_code(rows, args.json, args.allow_inconclusive);
 }
 
 void add_compare(CLI::App& app) {
@@ -158,6 +169,75 @@ void add_gate(CLI::App& app, int& code) {
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
                     "exit with 0 where the verdict is INCONCLUSIVE");
   command->callback([args, &code] { code = run_gate(*args); });
+}
+
+nlohmann::json verification_json(const Verification& verification) {
+  nlohmann::json left_out = nlohmann::json::array();
+  for (const auto& [name, why] : verification.left_out)
+    left_out.push_back({{"case", name}, {"why", why}});
+  nlohmann::json out = gate_json(verification.rows);
+  out.update({{"journal", verification.journal.string()},
+              {"cases", verification.cases},
+              {"seed", verification.seed},
+              {"sampled", verification.sampled},
+              {"left_out", left_out}});
+  return out;
+}
+
+void add_verify(CLI::App& app, int& code) {
+  struct Arguments {
+    std::string journal, child;
+    VerifyOptions options;
+    bool json = false, allow_inconclusive = false;
+  };
+  const auto args = std::make_shared<Arguments>();
+  VerifyOptions& options = args->options;
+  options.output = "runs/verify";
+  auto* command = app.add_subcommand(
+      "verify", "run a sample of somebody else's journal again and compare; exit codes as gate's");
+  command->add_option("journal", args->journal, kRunHelp)->required()->type_name(kRun);
+  command->add_option("--sample", options.sample, "cases that are drawn and run again")
+      ->check(at_least(1));
+  command->add_option("--seed", options.seed, "of what is drawn (default: another one each time)")
+      ->check(at_least(0));
+  command->add_option("--rounds", options.rounds, "measured passes of the rerun")
+      ->check(at_least(1));
+  command->add_option("--only", options.only, "only cases with this in their name")
+      ->type_name("TEXT");
+  command
+      ->add_option("--set", options.overrides,
+                   "override of the journal's configuration, above all where its files are here: "
+                   "models.0.path=m.nemo")
+      ->type_name("KEY=VALUE");
+  command
+      ->add_option("--device", options.device,
+                   "cpu, cuda or cuda:N (default: as the journal was measured)")
+      ->type_name("DEVICE");
+  command
+      ->add_option("--output", options.output,
+                   "folder of the rerun; an earlier journal there is kept as journal.jsonl.N")
+      ->type_name("FOLDER");
+  command->add_flag("--json", args->json, "print JSON in place of the table");
+  command->add_flag("--allow-inconclusive", args->allow_inconclusive,
+                    "exit with 0 where the verdict is INCONCLUSIVE");
+  // Hidden: it gives this to the child process of each audit, with the configuration in place of a
+  // journal.
+  command->add_option("--child", args->child)->group("");
+  command->callback([args, &code] {
+    if (!args->child.empty()) {
+      write_audit(parse_config(read_document(args->journal)), args->options.seed.value_or(0),
+                  args->child);
+      return;
+    }
+    try {
+      const Verification verification = verify(args->journal, args->options);
+      args->json ? fmt::print("{}", to_line(verification_json(verification)))
+                 : print_verification(verification);
+      code = verdict_code(verification.rows, args->json, args->allow_inconclusive);
+    } catch (const Interrupted&) {
+      code = kInterrupted;
+    }
+  });
 }
 
 void add_export(CLI::App& app) {
@@ -255,6 +335,7 @@ void add_rescore(CLI::App& app) {
 void add_result_commands(CLI::App& app, int& code) {
   add_compare(app);
   add_gate(app, code);
+  add_verify(app, code);
   add_export(app);
   add_summary(app);
   add_diff_runs(app);
@@ -268,7 +349,13 @@ struct ReproduceArguments {
   ConfigArguments config;
   JournalMode mode;
   int64_t quick = 0;
-  bool latex = false, yes = false;
+  bool latex = false, yes = false, all = false;
+
+  /// Renders what is in the folder of --from, or of runs/, without running anything.
+  void render_all() const {
+    const std::filesystem::path runs = journal.empty() ? "runs" : journal;
+    rtfx::render_all(runs, config.output.empty() ? runs : std::filesystem::path(config.output));
+  }
 
   int run() {
     config.file = table_file(table).string();
@@ -310,9 +397,17 @@ void add_reproduce(CLI::App& app, int& code) {
                    "folder of --output")
       ->type_name("RUN")
       ->excludes(quick);
+  command
+      ->add_flag("--all", args->all,
+                 "one page of all tables whose journals are in the folder of --from (default: "
+                 "runs), without running: tables.md there or in the folder of --output")
+      ->excludes(quick);
   command->add_flag("--yes", args->yes, "run a large model on a CPU without asking");
   command->add_flag("--latex", args->latex, "write the table as LaTeX too");
   command->callback([args, &code] {
+    if (args->all && !args->table.empty())
+      throw UserError("reproduce", "--all is for all tables", "leave out the name, or --all");
+    if (args->all) return args->render_all();
     if (args->table.empty()) return print_tables();
     code = args->run();
   });

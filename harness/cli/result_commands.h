@@ -5,7 +5,8 @@
 
 namespace rtfx {
 
-// The subcommands that work on finished runs: compare, gate, export, summary, diff-runs, rescore.
+// The subcommands that work on finished runs: compare, gate, verify, export, summary,
+// diff-runs, rescore.
 
 /// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
 void add_result_commands(CLI::App& app, int& code);

@@ -20,7 +20,6 @@
 #include "harness/run/run.h"
 #include "harness/run/tune.h"
 #include "harness/stream/stream.h"
-#include "models/dtypes.h"
 #include "speech/streams/speech_streams.h"
 
 namespace rtfx {
@@ -114,6 +113,7 @@ void add_bench(CLI::App& app, int& code) {
       ->add_option("--output", args->output,
                    "folder of the journal; an earlier one there is kept as journal.jsonl.N")
       ->type_name("FOLDER");
+  command->add_flag("--resume", args->resume, "continue the journal in the output folder");
   command->add_flag("--print-config", args->print_config,
                     "print the configuration that this stands for, and run nothing");
   command->callback([args, &code] {
@@ -122,8 +122,8 @@ void add_bench(CLI::App& app, int& code) {
       return;
     }
     const Config config = bench_config(*args);
-    code = rtfx::run(config, Journal::Mode::force);
-    if (code != kInterrupted) print_next(config, code, "");
+    code = rtfx::run(config, args->resume ? Journal::Mode::resume : Journal::Mode::force);
+    print_next(config, code, "the same command with");
   });
 }
 
@@ -411,14 +411,19 @@ json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const E
             {"basis", time.basis}}}};
 }
 
+/// Prints a fact of the plan behind its name, which is empty where it goes on.
+void print_fact(const char* name, const std::string& fact) {
+  constexpr size_t kIndent = 9;
+  print_wrapped(fmt::format("{:<{}}{}", name, kIndent, printable(fact)), kIndent);
+}
+
 void print_model(const ModelSource& source, const Checkpoint& checkpoint) {
-  fmt::print("model    {}: {}, {:.4g} million parameters, {}\n", printable(source.id),
-             fmt::join(checkpoint.config.kinds(), " + "),
-             static_cast<double>(checkpoint.parameters) / 1e6, printable(source.path.string()));
-  if (!checkpoint.stand_in.empty())
-    fmt::print("         stand-in model: {}\n", printable(checkpoint.stand_in));
-  for (const std::string& notice : checkpoint.notices)
-    fmt::print("         {}\n", printable(notice));
+  print_fact("model",
+             fmt::format("{}: {}, {:.4g} million parameters, {}", source.id,
+                         fmt::join(checkpoint.config.kinds(), " + "),
+                         static_cast<double>(checkpoint.parameters) / 1e6, source.path.string()));
+  if (!checkpoint.stand_in.empty()) print_fact("", "stand-in model: " + checkpoint.stand_in);
+  for (const std::string& notice : checkpoint.notices) print_fact("", notice);
 }
 
 void print_dataset(const DatasetSource& source, const Dataset& dataset) {
@@ -427,31 +432,10 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
   const std::string where = !source.manifest.empty()      ? source.manifest
                             : !source.librispeech.empty() ? source.librispeech
                                                           : source.files.front();
-  fmt::print("data     {}: {} utterances, {} of audio, {}\n", printable(dataset.id),
-             dataset.utterances.size(), duration_text(seconds), printable(where));
-  if (!dataset.stand_in.empty())
-    fmt::print("         stand-in data: {}\n", printable(dataset.stand_in));
-}
-
-/// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
-/// configuration is for a CPU. A run measures the other cases, and records a failure of these.
-void require_gpu_where_needed(const Config& config) {
-  if (config.device != "cpu") return;
-  ErrorList errors;
-  const auto refuse = [&](const std::string& where, const std::string& what) {
-    errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
-                "leave it out, or give --device cuda"});
-  };
-  const std::string root = config.origins.root();
-  for (size_t i = 0; i < config.dtypes.size(); ++i) {
-    if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
-      refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);
-  }
-  if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
-  for (const DecoderSpec& spec : config.decoders) {
-    if (find_decoder(spec.name, spec.where).needs_gpu) refuse(spec.where, spec.id);
-  }
-  config.origins.naming_overrides([&] { errors.throw_any(); });
+  const auto count = static_cast<int64_t>(dataset.utterances.size());
+  print_fact("data", fmt::format("{}: {}, {} of audio, {}", dataset.id, counted(count, "utterance"),
+                                 duration_text(seconds), where));
+  if (!dataset.stand_in.empty()) print_fact("", "stand-in data: " + dataset.stand_in);
 }
 
 }  // namespace
@@ -470,30 +454,30 @@ void print_plan(const Config& config, bool as_json) {
     print_model(config.models[i], workspace.checkpoints()[i]);
   for (size_t i = 0; i < config.datasets.size(); ++i)
     print_dataset(config.datasets[i], workspace.datasets()[i].dataset);
-  size_t cases = 0;
+  int64_t cases = 0;
   for (const CaseGroup& group : plan) {
     for (const PlannedDecoder& decoder : group.decoders) {
       const std::string& id = config.decoders[decoder.spec].id;
       const std::string against = decoder.compared_to.empty() ? ""
                                   : decoder.compared_to == id ? "  the baseline"
                                                               : "  against " + decoder.compared_to;
-      fmt::print("{}  {}{}\n", ++cases == 1 ? "cases  " : "       ", printable(decoder.case_name),
-                 printable(against));
+      print_fact(++cases == 1 ? "cases" : "", decoder.case_name + against);
     }
   }
   for (const CaseGroup& group : plan) {
     if (const std::string notice = batch_notice(workspace, group); !notice.empty())
-      fmt::print("notice   {}\n", printable(notice));
+      print_fact("notice", notice);
   }
-  fmt::print("rounds   {} cases in {} groups, {} + {} rounds each: {} of a dataset, {} of audio\n",
-             cases, plan.size(), config.protocol.warmup_rounds, config.protocol.measured_rounds,
-             time.passes == 1 ? "1 pass" : fmt::format("{} passes", time.passes),
-             duration_text(time.audio_seconds));
-  constexpr size_t kIndent = 9;
-  const std::string line = fmt::format("time     {}: {}", time_text(time), printable(time.basis));
-  fmt::print("{}\n", wrapped(line, terminal_columns().value_or(line.size()), kIndent));
-  fmt::print("output   {}; configuration {}\n", printable(config.output.string()),
-             config.hash().substr(0, 12));
+  print_fact(
+      "rounds",
+      fmt::format("{} in {}, {} + {} rounds each: {} of a dataset, {} of audio",
+                  counted(cases, "case"), counted(static_cast<int64_t>(plan.size()), "group"),
+                  config.protocol.warmup_rounds, config.protocol.measured_rounds,
+                  time.passes == 1 ? "1 pass" : fmt::format("{} passes", time.passes),
+                  duration_text(time.audio_seconds)));
+  print_fact("time", fmt::format("{}: {}", time_text(time), time.basis));
+  print_fact("output", fmt::format("{}; configuration {}", config.output.string(),
+                                   config.hash().substr(0, 12)));
 }
 
 }  // namespace rtfx

@@ -193,21 +193,34 @@ class Reader {
     return option.allowed.starts_with("an integer") || option.allowed.starts_with("a number");
   }
 
+  /// "late | early", "true | false"
+  static bool is_choice(const OptionInfo& option) {
+    return option.allowed.find(" | ") != std::string::npos && !option.allowed.starts_with("null");
+  }
+
   static void complete_ranges(TuneSpec& tune, const DecoderSpec& decoder,
                               const std::string& where) {
     const std::vector<OptionInfo>& known = find_decoder(decoder.name, where).options;
-    std::vector<std::string> names;
-    for (const OptionInfo& option : known) {
-      if (is_number(option)) names.push_back(option.name);
-    }
     for (auto& [name, range] : tune.options) {
+      const bool is_number_wanted = range.choices.empty();
+      const auto is_wanted = is_number_wanted ? is_number : is_choice;
       const auto option = std::ranges::find(known, name, &OptionInfo::name);
-      if (option == known.end() || !is_number(*option))
-        throw unknown_name(where, "option that is a number", name, names);
+      if (option == known.end() || !is_wanted(*option)) {
+        std::vector<std::string> names;
+        for (const OptionInfo& other : known)
+          if (is_wanted(other)) names.push_back(other.name);
+        const char* kind = is_number_wanted ? "option that is a number" : "option with choices";
+        throw unknown_name(where, kind, name, names);
+      }
       range.is_integer = option->allowed.starts_with("an integer");
-      for (const double end : {range.low, range.high}) {
+      std::vector<json> tried = range.choices;
+      if (is_number_wanted) {
+        for (const double end : {range.low, range.high})
+          tried.push_back(range.is_integer ? json(std::llround(end)) : json(end));
+      }
+      for (json& value : tried) {
         json options = decoder.options;
-        set_option(options, name, range.is_integer ? json(std::llround(end)) : json(end));
+        set_option(options, name, std::move(value));
         make_decoder(decoder.name, options, where);
       }
     }

@@ -19,10 +19,12 @@ namespace rtfx {
 
 // The key "tune" of a configuration: which options of a decoder `rtfx tune` chooses on which set.
 
-/// Where the value of an option is looked for, both ends included.
+/// Where the value of an option is looked for: between two numbers, both ends included, or among
+/// choices.
 struct TuneRange {
   double low = 0, high = 1;
-  bool is_integer = false;  // of the decoder's option
+  bool is_integer = false;                   // of the decoder's option
+  std::vector<nlohmann::json> choices = {};  // texts or truth values; empty: it is a number
 };
 
 struct TuneSpec {
@@ -30,6 +32,7 @@ struct TuneSpec {
   DatasetSource dataset;                     // the development set
   std::map<std::string, TuneRange> options;  // by dotted name, "lm.alpha"
   std::vector<std::string> models;           // ids; empty: those of the decoder
+  std::vector<std::string> shared_with;      // ids of decoders that get the chosen values too
   int64_t grid = 5;                          // values of each option in the first, coarse search
   double tolerance = 0.02;  // share of a range, to which the weights are found in the end
   std::string where = {};   // JSON pointer, for errors found later
@@ -102,11 +105,12 @@ struct DecoderSpec {
   std::string name;  // in the registry
   /// The given options (OptionTable); a list of values has been expanded.
   nlohmann::json options = nlohmann::json::object();
-  std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
-  std::string baseline;             // id of the decoder it is compared with; empty: of its kind
-  std::string where;                // JSON pointer, for errors found later
-  std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
-  Description description = {};     // of the decoder with these options
+  std::vector<std::string> models;         // ids or kinds it is restricted to; empty: all
+  std::vector<std::string> datasets = {};  // ids it is restricted to; empty: all
+  std::string baseline;          // id of the decoder it is compared with; empty: of its kind
+  std::string where;             // JSON pointer, for errors found later
+  std::string control_of = {};   // id of the decoder that this one repeats (A/A control)
+  Description description = {};  // of the decoder with these options
 
   /// Makes the decoder, which checks `options`, and keeps its description. Throws UserError.
   void describe();

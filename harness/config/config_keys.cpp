@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "harness/config/config.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
@@ -82,16 +85,30 @@ const OptionTable<DatasetSource>& dataset_keys() {
   return keys;
 }
 
-/// {"lm.alpha": [0, 1]}
+/// At least two texts or truth values, each once.
+bool are_choices(const nlohmann::json& list) {
+  const std::set<nlohmann::json> different(list.begin(), list.end());
+  return different.size() >= 2 && different.size() == list.size() &&
+         std::ranges::all_of(list, [](const auto& v) { return v.is_string() || v.is_boolean(); });
+}
+
+bool are_ends(const nlohmann::json& list) {
+  return list.size() == 2 && list[0].is_number() && list[1].is_number() &&
+         list[0].get<double>() < list[1].get<double>();
+}
+
+/// {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"]}
 std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
-  if (!v.value().is_object() || v.value().empty()) v.fail(R"({"OPTION": [LOW, HIGH], ...})");
+  if (!v.value().is_object() || v.value().empty())
+    v.fail(R"({"OPTION": [LOW, HIGH] or [CHOICE, CHOICE, ...], ...})");
   std::map<std::string, TuneRange> ranges;
-  for (const auto& [name, ends] : v.value().items()) {
-    const JsonView view = v.at(name);
-    if (!ends.is_array() || ends.size() != 2 || !ends[0].is_number() || !ends[1].is_number() ||
-        !(ends[0].get<double>() < ends[1].get<double>()))
-      view.fail("two numbers, the smaller one first");
-    ranges[name] = {.low = ends[0], .high = ends[1]};
+  for (const auto& [name, values] : v.value().items()) {
+    if (values.is_array() && are_ends(values))
+      ranges[name] = {.low = values[0], .high = values[1]};
+    else if (values.is_array() && are_choices(values))
+      ranges[name] = {.choices = {values.begin(), values.end()}};
+    else
+      v.at(name).fail("two numbers, the smaller one first, or different texts to choose among");
   }
   return ranges;
 }
@@ -113,12 +130,16 @@ const OptionTable<TuneSpec>& tune_keys() {
       /*is_file=*/false,
       dataset_keys().info()};
   static const OptionField<TuneSpec> options{
-      "options", "range of each option whose value is chosen, by its name in `rtfx list`",
-      "{\"OPTION\": [LOW, HIGH], ...}",
+      "options",
+      "range or choices of each option whose value is chosen, by its name in `rtfx list`",
+      "{\"OPTION\": [LOW, HIGH] or [CHOICE, ...], ...}",
       [](TuneSpec& spec, const JsonView& v) { spec.options = read_ranges(v); },
       [](const TuneSpec& spec) {
         nlohmann::json ranges;
-        for (const auto& [name, range] : spec.options) ranges[name] = {range.low, range.high};
+        for (const auto& [name, range] : spec.options) {
+          ranges[name] = range.choices.empty() ? nlohmann::json{range.low, range.high}
+                                               : nlohmann::json(range.choices);
+        }
         return ranges;
       }};
   static const OptionField<TuneSpec> chosen{
@@ -130,6 +151,10 @@ const OptionTable<TuneSpec>& tune_keys() {
        list_option("models", &TuneSpec::models, "ids of the models it is tuned for", "text",
                    read_text)
            .by_default("all that the decoder is for"),
+       list_option("shared_with", &TuneSpec::shared_with,
+                   "ids of decoders that get the chosen values too: other forms of the search",
+                   "text", read_text)
+           .by_default("none"),
        option("grid", &TuneSpec::grid, "values of each option that are tried first", 2, 100),
        option("tolerance", &TuneSpec::tolerance,
               "share of its range, to which each value is found in the end", 1e-4, 1),
@@ -152,6 +177,10 @@ const OptionTable<DecoderSpec>& decoder_keys() {
        text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
        list_option("models", &DecoderSpec::models,
                    "only for models of these ids or kinds (ctc, rnnt, multiblank, tdt)", "text",
+                   read_text)
+           .by_default("all"),
+       list_option("datasets", &DecoderSpec::datasets,
+                   "only for datasets of these ids, such as a language model of theirs", "text",
                    read_text)
            .by_default("all"),
        text_option("baseline", &DecoderSpec::baseline,
@@ -285,7 +314,7 @@ std::vector<OptionInfo> prepare_members() {
   return {member("graph", "search graph that is made; this or words must be given", "a path"),
           member("lexicon", "words with their pieces", "a path"),
           member("lm", "word language model of a graph, an ARPA file", "a path"),
-          member("topology", "of a graph", "normal | compact", "compact"),
+          member("topology", "of a graph", "normal | compact | normal_riva", "compact"),
           member("words", "list of words that is made, to boost", "a path"),
           member("dataset", "id of the dataset whose texts hold the words", "text"),
           member("said", "words of these texts; `false`: as many other words of the lexicon",

@@ -7,7 +7,9 @@
 #include <numeric>
 #include <random>
 
+#include "algorithms/decoder.h"
 #include "base/error.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 
@@ -107,6 +109,15 @@ void check_restriction(const DecoderSpec& spec, const Config& config) {
   }
 }
 
+void check_datasets(const DecoderSpec& spec, const Config& config) {
+  std::vector<std::string> allowed;
+  for (const DatasetSource& dataset : config.datasets) allowed.push_back(dataset.id);
+  for (const std::string& name : spec.datasets) {
+    if (!contains(allowed, name))
+      throw unknown_name(spec.where + "/datasets", "dataset id", name, allowed);
+  }
+}
+
 /// Whether the dataset is for such batches.
 bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
   const auto& sizes = dataset.batch_sizes;
@@ -114,12 +125,11 @@ bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
          (!batch.by_seconds && std::ranges::find(sizes, batch.size) != sizes.end());
 }
 
-/// Decoders of a model, in the order of the configuration, with what they are compared to.
+/// Decoders of a model, in the order of the configuration.
 std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
                                          const ModelKinds& kinds) {
   std::vector<PlannedDecoder> list;
   ErrorList errors;
-  std::string ctc_reference, transducer_reference;
   for (size_t i = 0; i < config.decoders.size(); ++i) {
     const DecoderSpec& spec = config.decoders[i];
     const auto named = [&](const std::string& kind) { return contains(spec.models, kind); };
@@ -134,14 +144,34 @@ std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
                               fmt::join(spec.description.model_kinds, "\", \""))});
       continue;
     }
+    list.push_back({i, "", ""});
+  }
+  errors.throw_any();
+  return list;
+}
+
+/// Those of the decoders that are for a dataset.
+std::vector<PlannedDecoder> those_for(const std::string& dataset, const Config& config,
+                                      std::vector<PlannedDecoder> decoders) {
+  std::erase_if(decoders, [&](const PlannedDecoder& decoder) {
+    const std::vector<std::string>& only = config.decoders[decoder.spec].datasets;
+    return !only.empty() && !contains(only, dataset);
+  });
+  return decoders;
+}
+
+/// Sets what each decoder of a group is compared to.
+void set_references(const Config& config, size_t model, std::vector<PlannedDecoder>& list) {
+  ErrorList errors;
+  std::string ctc_reference, transducer_reference;
+  for (const PlannedDecoder& decoder : list) {
+    const DecoderSpec& spec = config.decoders[decoder.spec];
     const auto take = [&](std::string& reference) {
       if (reference.empty() || spec.id == config.baseline) reference = spec.id;
     };
     if (spec.description.head == Head::ctc) take(ctc_reference);
     if (spec.description.head == Head::transducer) take(transducer_reference);
-    list.push_back({i, "", ""});
   }
-  errors.throw_any();
   for (PlannedDecoder& decoder : list) {
     const Head head = config.decoders[decoder.spec].description.head;
     decoder.compared_to = head == Head::ctc          ? ctc_reference
@@ -162,13 +192,13 @@ std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
     decoder.compared_to = spec.baseline;
   }
   errors.throw_any();
-  return list;
 }
 
 std::vector<CaseGroup> make_groups(const Config& config, const std::vector<ModelKinds>& kinds) {
   ErrorList errors;
   for (const DecoderSpec& spec : config.decoders)
-    errors.run([&] { check_restriction(spec, config); });
+    for (const auto check : {check_restriction, check_datasets})
+      errors.run([&] { check(spec, config); });
   std::vector<CaseGroup> plan;
   for (size_t m = 0; m < config.models.size(); ++m) {
     std::vector<PlannedDecoder> decoders;
@@ -180,9 +210,20 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
       }
     });
     for (size_t d = 0; d < config.datasets.size(); ++d) {
+      const std::string& dataset = config.datasets[d].id;
+      std::vector<PlannedDecoder> of_dataset = those_for(dataset, config, decoders);
+      errors.run([&] {
+        set_references(config, m, of_dataset);
+        if (of_dataset.empty() && !decoders.empty()) {
+          throw UserError(
+              "decoders",
+              fmt::format("none is for model '{}' on dataset '{}'", config.models[m].id, dataset),
+              "check their \"datasets\"");
+        }
+      });
       for (const std::string& dtype : config.dtypes) {
         for (size_t b = 0; b < config.batches.size(); ++b) {
-          CaseGroup group{m, d, b, config.batches[b], dtype, decoders};
+          CaseGroup group{m, d, b, config.batches[b], dtype, of_dataset};
           for (PlannedDecoder& decoder : group.decoders) {
             decoder.case_name =
                 fmt::format("{}/{}/{}/{}/{}", config.models[m].id, config.datasets[d].id,
@@ -204,6 +245,30 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
 
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
+}
+
+void require_gpu_where_needed(const Config& config) {
+  if (config.device != "cpu") return;
+  ErrorList errors;
+  const auto refuse = [&](const std::string& where, const std::string& what) {
+    errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
+                "leave it out, or give --device cuda"});
+  };
+  const std::string root = config.origins.root();
+  for (size_t i = 0; i < config.dtypes.size(); ++i) {
+    if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
+      refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);
+  }
+  if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
+  for (const DecoderSpec& spec : config.decoders) {
+    if (find_decoder(spec.name, spec.where).needs_gpu) {
+      refuse(spec.where, spec.id);
+    } else if (const auto loop = spec.options.find("loop");
+               loop != spec.options.end() && loop->is_string() && *loop != "host") {
+      refuse(spec.where + "/options/loop", loop->get<std::string>());
+    }
+  }
+  config.origins.naming_overrides([&] { errors.throw_any(); });
 }
 
 }  // namespace rtfx

@@ -75,27 +75,101 @@ int run_table(const Config& config, Journal::Mode mode) {
   return config.stream ? stream(config, mode) : run(config, mode);
 }
 
-void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
-                  const std::filesystem::path& output, bool latex) {
-  const bool is_run = std::filesystem::is_directory(journal);
-  const std::filesystem::path folder = !output.empty() ? output
-                                       : is_run        ? journal
-                                                       : journal.parent_path();
-  if (!output.empty()) std::filesystem::create_directories(output);
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A figure that a table names (plots/paper_table.py).
+struct TableFigure {
+  std::string name, script, only;
+  bool is_of_profile = false;
+};
+
+std::vector<TableFigure> figures_of(const fs::path& table) {
+  std::vector<TableFigure> figures;
+  const nlohmann::json document = read_json_file(table);
+  for (const nlohmann::json& entry :
+       document.value("/paper/figures"_json_pointer, nlohmann::json::array())) {
+    if (entry.is_string())
+      figures.push_back({.name = entry, .script = entry, .only = ""});
+    else
+      figures.push_back({entry.at("name"), entry.at("script"), entry.value("case", ""),
+                         entry.value("from", "") == "profile"});
+  }
+  return figures;
+}
+
+/// Draws the figures of a table as `folder`/<before><name>.svg, and names those that the run cannot
+/// give: those of a profile that is not there, or of cases that it lacks. With `all`, a figure of
+/// the whole run must succeed.
+void draw_figures(const fs::path& table, const fs::path& journal, const fs::path& folder,
+                  const std::string& before, bool all = true) {
+  const fs::path run = fs::is_directory(journal) ? journal : journal.parent_path();
+  std::vector<std::string> left_out;
+  for (const TableFigure& figure : figures_of(table)) {
+    if (figure.is_of_profile && !fs::exists(run / "profile.jsonl")) {
+      left_out.push_back(figure.name);
+      continue;
+    }
+    const fs::path file = folder / (before + figure.name + ".svg");
+    std::vector<std::string> arguments = {(figure.is_of_profile ? run : journal).string(), "-o",
+                                          file.string()};
+    if (!figure.only.empty()) arguments.insert(arguments.end(), {"--case", figure.only});
+    try {
+      run_script("reproduce", "plots/" + figure.script + ".py", arguments);
+    } catch (const UserError&) {
+      if (all && figure.only.empty()) throw;
+      fmt::print("not drawn: {}, which this run has no case for\n", figure.name);
+    }
+  }
+  if (left_out.empty()) return;
+  fmt::print("not drawn: {}; `rtfx profile {} --output {}` makes what they show\n",
+             fmt::join(left_out, ", "), table.string(), run.string());
+}
+
+/// The journal of a table below `runs`; empty where there is none.
+fs::path journal_below(const fs::path& runs, const std::string& table) {
+  for (const fs::path& path :
+       {runs / table, runs / (table + ".jsonl"), runs / (table + ".jsonl.gz")}) {
+    const bool is_run = fs::is_directory(path);
+    if (is_run ? fs::exists(path / "journal.jsonl") : fs::exists(path)) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+void render_table(const fs::path& table, const fs::path& journal, const fs::path& output,
+                  bool latex) {
+  const bool is_run = fs::is_directory(journal);
+  const fs::path folder = !output.empty() ? output : is_run ? journal : journal.parent_path();
+  if (!output.empty()) fs::create_directories(output);
   const bool is_journal = is_run || journal_name(journal) == "journal";
   const auto markdown = folder / (is_journal ? "table.md" : journal_name(journal) + ".md");
   std::vector<std::string> arguments = {table.string(), journal.string(), "-o", markdown.string()};
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
-
   // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
-  const auto document = read_json_file(table);
-  for (const std::string figure :
-       document.value("/paper/figures"_json_pointer, nlohmann::json::array())) {
-    const auto file = folder / (is_run ? figure + ".svg"
-                                       : fmt::format("{}_{}.svg", journal_name(journal), figure));
-    run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
+  draw_figures(table, journal, folder, is_run ? "" : journal_name(journal) + "_");
+}
+
+void render_all(const fs::path& runs, const fs::path& output) {
+  std::vector<std::string> arguments;
+  bool any = false;
+  fs::create_directories(output);
+  for (const std::string& name : table_names()) {
+    const fs::path journal = journal_below(runs, name);
+    arguments.insert(arguments.end(), {"--table", table_file(name).string(), journal.string()});
+    if (journal.empty()) continue;
+    any = true;
+    draw_figures(table_file(name), journal, output, name + "_", /*all=*/false);
   }
+  if (!any) {
+    throw UserError(runs.string(), "holds no journal of a table",
+                    "give --from the folder of TABLE/journal.jsonl or TABLE.jsonl.gz");
+  }
+  arguments.insert(arguments.end(), {"-o", (output / "tables.md").string()});
+  run_script("reproduce", "plots/paper_page.py", arguments);
 }
 
 }  // namespace rtfx

@@ -46,8 +46,15 @@ int run_table(const Config& config, Journal::Mode mode);
 
 /// Prints the table of a journal, or of a run's folder. Writes it as Markdown, if wanted as LaTeX
 /// too, and writes the figures that the table names as SVG. They go into the folder `output`, which
-/// is made, or beside the journal where it is empty.
+/// is made, or beside the journal where it is empty. Figures of a profile are left out, with a line
+/// that says so, where the run's folder has none.
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
                   const std::filesystem::path& output, bool latex);
+
+/// Writes one page, `output`/tables.md, of all tables whose journals are in the folder `runs`:
+/// <table>/journal.jsonl, <table>.jsonl or <table>.jsonl.gz. The page has all effects and their
+/// verdicts, and names the tables that were not run. Figures stand beside it. Throws UserError
+/// where there is no journal.
+void render_all(const std::filesystem::path& runs, const std::filesystem::path& output);
 
 }  // namespace rtfx

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/gate.h"
 #include "harness/scoring/normalize.h"
 
@@ -244,22 +245,25 @@ std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
 void print_provenance_changes(const std::vector<ProvenanceChange>& changes) {
   if (changes.empty()) fmt::print("The provenance of both is the same.\n");
   for (const ProvenanceChange& change : changes)
-    fmt::print("{}: {} -> {}\n", printable(change.key.substr(1)), printable(change.from.dump()),
-               printable(change.to.dump()));
+    print_wrapped(fmt::format("{}: {} -> {}", printable(change.key.substr(1)),
+                              printable(change.from.dump()), printable(change.to.dump())),
+                  4);
 }
 
 void print_counted_rounds(const ResultSet& a, const ResultSet& b) {
-  std::string lines;
+  std::vector<std::string> lines;
   bool all = true;
   for (const CaseResult& y : b.cases) {
     const CaseResult* x = a.find(y.name());
     if (x == nullptr) continue;
     const CountedRounds before = x->summary.counted_rounds(), now = y.summary.counted_rounds();
     all = all && before.rounds.size() == before.of && now.rounds.size() == now.of;
-    lines += fmt::format("{}: {} -> {}\n", printable(y.name()), before.text(), now.text());
+    lines.push_back(fmt::format("{}: {} -> {}", printable(y.name()), before.text(), now.text()));
   }
-  if (!lines.empty())
-    fmt::print("\nRounds that count:{}", all ? " all, in both runs\n" : "\n" + lines);
+  if (lines.empty()) return;
+  fmt::print("\nRounds that count:{}\n", all ? " all, in both runs" : "");
+  if (all) return;
+  for (const std::string& line : lines) print_wrapped(line, 4);
 }
 
 }  // namespace rtfx

@@ -142,7 +142,7 @@ std::string figures_of(const GateRow& row) {
     const Metric& metric = find_metric(row.what, row.case_name);
     figures = fmt::format("{} -> {}", figure(metric, *row.baseline), figure(metric, *row.current));
   }
-  if (row.change) figures += "  " + ratio(*row.change);
+  if (row.change) figures += (figures.empty() ? "" : "  ") + ratio(*row.change);
   if (!row.rounds.empty()) figures += "  " + row.rounds;
   if (row.tolerance) {
     const bool is_ratio = find_metric(row.what, row.case_name).change == Metric::Change::ratio;

@@ -94,22 +94,23 @@ class ConditionComparison {
 
   void compare_machines() {
     const Machine x(p_), y(q_);
-    compare("", "device/type", shown(x.device.type), shown(y.device.type));
-    compare("", "device/name", shown(x.device.name), shown(y.device.name));
-    compare("", "cpu/threads", shown(x.cpu.threads), shown(y.cpu.threads));
-    compare("", "tf32", shown(p_.tf32), shown(q_.tf32));
-    compare("", "shards/count", shown(x.shards.count), shown(y.shards.count));
+    compare(kOtherMachine, "device/type", shown(x.device.type), shown(y.device.type));
+    compare(kOtherMachine, "device/name", shown(x.device.name), shown(y.device.name));
+    compare(kOtherMachine, "cpu/threads", shown(x.cpu.threads), shown(y.cpu.threads));
+    compare(kOtherMachine, "tf32", shown(p_.tf32), shown(q_.tf32));
+    compare(kOtherMachine, "shards/count", shown(x.shards.count), shown(y.shards.count));
     // Journals of earlier releases do not say how the CPUs were shared.
     if (!x.cpu.wait_policy || !y.cpu.wait_policy) return;
-    compare("", "cpu/wait_policy", shown(x.cpu.wait_policy), shown(y.cpu.wait_policy));
-    compare("", "cpu/affinity/cpus", x.affinity_cpus(), y.affinity_cpus());
-    compare("", "cpu/group_limits/cpus", x.limit_of_cpus(), y.limit_of_cpus());
+    compare(kOtherMachine, "cpu/wait_policy", shown(x.cpu.wait_policy), shown(y.cpu.wait_policy));
+    compare(kOtherMachine, "cpu/affinity/cpus", x.affinity_cpus(), y.affinity_cpus());
+    compare(kOtherMachine, "cpu/group_limits/cpus", x.limit_of_cpus(), y.limit_of_cpus());
   }
 
-  /// "isolated", or the settings of a pipeline.
+  /// "isolated", or the settings of a pipeline without what it measured.
   static json mode(const CaseResult& c) {
     const record::Run* run = c.summary.last_run();
-    return run != nullptr && run->pipeline ? record::write(*run->pipeline) : json("isolated");
+    if (run == nullptr || !run->pipeline) return "isolated";
+    return {{"in_flight", run->pipeline->in_flight}, {"audio", run->pipeline->audio}};
   }
 
   template <class Entry>
@@ -318,13 +319,6 @@ std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult&
   return Doubts(a, b).all();
 }
 
-namespace {
-
-using nlohmann::json;
-
-std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
-
-/// Why the records of a case are no measurement; empty when they are.
 std::string unfit(const CaseResult& c) {
   if (c.summary.failure) return "failed: " + *c.summary.failure;
   if (!c.has_provenance()) return "no provenance record";
@@ -344,7 +338,6 @@ std::string unfit(const CaseResult& c) {
   return "";
 }
 
-/// The worst grade that both runs allow an exact decoder in this dtype.
 Grade required_grade(const CaseResult& a, const CaseResult& b) {
   const std::string pointer = "/verify/required/" + decoder_dtype(a.about().dtype);
   Grade grade = Grade::different;
@@ -354,6 +347,10 @@ Grade required_grade(const CaseResult& a, const CaseResult& b) {
   }
   return grade;
 }
+
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
 
 /// The first round of a case that unfit() lets pass.
 const record::Run& first_run(const CaseResult& c) {
@@ -535,8 +532,8 @@ std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
     if (const auto p = unfit(*run); !p.empty()) return {row(Verdict::invalid, "baseline: " + p)};
     for (const ConditionDifference& difference : condition_differences(*run, now)) {
       if (!allowed.contains(difference.kind)) {
-        const std::string remedy =
-            difference.kind.empty() ? "" : fmt::format(" (--allow {})", difference.kind);
+        const bool allowable = std::ranges::count(allowable_differences(), difference.kind) > 0;
+        const std::string remedy = allowable ? fmt::format(" (--allow {})", difference.kind) : "";
         return {row(Verdict::invalid, difference.text + remedy)};
       }
       const std::string text = "allowed: " + difference.text;

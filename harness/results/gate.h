@@ -16,7 +16,8 @@ namespace rtfx {
 
 /// A difference between the conditions of two results.
 struct ConditionDifference {
-  std::string kind;  // one of allowable_differences(); empty for what makes comparing pointless
+  std::string kind;  // one of allowable_differences(), or kOtherMachine; empty for what makes
+                     // comparing pointless
   std::string text;  // "other libtorch: 2.10.0, now 2.11.0"
 };
 
@@ -27,6 +28,9 @@ struct ConditionDifference {
 ///   encoder   encoder, encoder_graphs: how the encoder is computed and launched
 ///   scorer    text normaliser and its version; the word error rates are then not compared
 const std::vector<std::string>& allowable_differences();
+
+/// The kind of differences between machines: device, threads, share of the CPUs, number of shards.
+constexpr const char* kOtherMachine = "machine";
 
 /// Differences between two results of one case name. It compares the machine and its share, model,
 /// data, batches and their order, the decoder's options and the files they name, encoder, LibTorch,
@@ -46,7 +50,14 @@ bool clocks_differ(double a, double b);
 bool calibrations_differ(double a, double b);
 bool load_averages_differ(double a, double b, double cpus);
 
-/// The values are exit codes of `rtfx gate`.
+/// Why the records of a case are no measurement: it failed, the build is not for measuring, or
+/// rounds, the provenance or GPU clocks are missing. Empty where they are one.
+std::string unfit(const CaseResult& result);
+
+/// The worst grade that both runs allow an exact decoder in this dtype.
+Grade required_grade(const CaseResult& a, const CaseResult& b);
+
+/// The values are exit codes of `rtfx gate` and `rtfx verify`.
 enum class Verdict {
   pass = 0,           // nothing is worse beyond its tolerance
   regressed = 10,     // the interval of the change lies on the worse side of the tolerance

@@ -41,10 +41,25 @@ Value oracle_wer(const record::Run& run) {
   return field == nullptr ? std::nullopt : number(field->wer);
 }
 
-Value host_reads(const record::Run& run) {
+Value counter(const record::Run& run, const char* name) {
   if (!run.counters) return std::nullopt;
-  const auto found = run.counters->find("host_reads");
+  const auto found = run.counters->find(name);
   return found == run.counters->end() ? std::nullopt : Value(found->second);
+}
+
+Value host_reads(const record::Run& run) { return counter(run, "host_reads"); }
+
+/// The share of all that was done in vain; absent without a decoder that counts both.
+Value wasted(const Value& all, const Value& needed) {
+  return all && needed && *all > 0 ? Value(1 - *needed / *all) : std::nullopt;
+}
+
+Value wasted_joint(const record::Run& run) {
+  return wasted(counter(run, "joint_rows"), counter(run, "joint_rows_needed"));
+}
+
+Value wasted_predictions(const record::Run& run) {
+  return wasted(counter(run, "pred_rows"), counter(run, "pred_rows_needed"));
 }
 
 Value share_of_exact(const record::Run& run) {
@@ -66,6 +81,11 @@ Value grade_as_number(const record::Run& run) {
 Value wall_rtfx(const record::Run& run) {
   if (!run.wall_seconds || *run.wall_seconds <= 0) return std::nullopt;
   return run.dataset.audio_seconds / *run.wall_seconds;
+}
+
+Value collisions(const record::Run& run) {
+  const Value pairs = counter(run, "merge_pairs"), found = counter(run, "hash_collisions");
+  return pairs && found && *pairs > 0 ? Value(*found / *pairs) : std::nullopt;
 }
 
 }  // namespace
@@ -299,6 +319,31 @@ const std::vector<Metric>& metrics() {
        host_reads,
        "reads",
        "waits of the decoder for the device to learn a value, in a round",
+       -1,
+       kDifference,
+       {},
+       true},
+      {"wasted.joint",
+       wasted_joint,
+       "",
+       "share of the joint network's rows whose decision no utterance needed (option count_rows)",
+       -1,
+       kDifference,
+       {},
+       true},
+      {"wasted.prediction",
+       wasted_predictions,
+       "",
+       "share of the prediction network's rows that no utterance needed (option count_rows)",
+       -1,
+       kDifference,
+       {},
+       true},
+      {"collisions",
+       collisions,
+       "",
+       "share of the compared pairs of texts that differ and have one hash (option "
+       "count_collisions)",
        -1,
        kDifference,
        {},

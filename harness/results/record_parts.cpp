@@ -82,7 +82,9 @@ const RecordTable<WordErrors>& WordErrors::table() {
           .add("character_errors", &WordErrors::character_errors, "",
                "characters that are wrong, too many or missing; spaces do not count")
           .add("reference_characters", &WordErrors::reference_characters, "",
-               "characters of the references");
+               "characters of the references")
+          .add("unspaced_characters", &WordErrors::unspaced_characters, "",
+               "of these, in scripts without spaces between words");
   return table;
 }
 

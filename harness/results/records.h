@@ -92,7 +92,7 @@ struct WordErrors {
   int64_t substitutions = 0, insertions = 0, deletions = 0;
   Optional<int64_t> reference_words;
   Optional<Nullable<Number>> cer;
-  Optional<int64_t> character_errors, reference_characters;
+  Optional<int64_t> character_errors, reference_characters, unspaced_characters;
   Box<nlohmann::json> other;
   static const RecordTable<WordErrors>& table();
 };

@@ -49,18 +49,18 @@ std::string group_of(const CaseSummary& c) {
     stand_ins.push_back(fmt::format("{}: {}", kStandInModel, model));
   if (!c.stand_in_data.empty())
     stand_ins.push_back(fmt::format("{}: {}", kStandInData, c.stand_in_data));
-  return printable(fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}{}",
-                               about.model.id, about.dataset.id, about.dataset.utterances,
+  return printable(fmt::format("{} on {} ({}, {:.0f} s of audio, {}){}{}", about.model.id,
+                               about.dataset.id, counted(about.dataset.utterances, "utterance"),
                                static_cast<double>(about.dataset.audio_seconds), about.device,
                                stand_ins.empty() ? "" : ": ", fmt::join(stand_ins, ", ")));
 }
 
 std::string id_of(const CaseSummary& c) { return printable(c.about().decoder.id); }
 
-/// Whether the references are in a script without spaces between words, for which WER says little.
+/// Whether most of the references are in scripts without spaces between words, for which WER says
+/// little.
 bool has_few_spaces(const record::Run& run) {
-  constexpr int64_t kLongWord = 15;  // characters; the longest mean of a language with spaces is 8
-  return run.wer.reference_characters.value_or(0) > kLongWord * run.wer.reference_words.value_or(0);
+  return 2 * run.wer.unspaced_characters.value_or(0) > run.wer.reference_characters.value_or(0);
 }
 
 /// Whether the character error rate stands beside the WER.
@@ -174,11 +174,6 @@ void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
-/// Prints a line of text, wrapped where a terminal is narrower.
-void print_wrapped(const std::string& text) {
-  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
-}
-
 using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
 
 Costs costs_of(const Summaries& cases) {
@@ -224,6 +219,15 @@ void print_details(const Summaries& cases) {
       print_wrapped(
           fmt::format("\n{}: beyond rounding: {}", printable(c.case_name()), printable(beyond)));
   }
+}
+
+/// "frame_looping.aa" and such.
+std::set<std::string> controls_of(const Summaries& cases) {
+  std::set<std::string> ids;
+  for (const CaseSummary& c : cases) {
+    if (c.about().decoder.control_of) ids.insert(id_of(c));
+  }
+  return ids;
 }
 
 }  // namespace
@@ -275,6 +279,8 @@ void print_table(const Summaries& cases) {
   if (std::ranges::any_of(
           cases, [](const CaseSummary& c) { return !c.values("tokens.per_second").empty(); }))
     explain("tokens/s: tokens of the results per second of audio, of those of the references.");
+  for (const std::string& id : controls_of(cases))
+    explain(id + ": its decoder once more, an A/A control; the two differ by noise alone.");
   if (any_has(&record::Run::pipeline))
     explain("first pass: RTFx of the first pass of a process, which no other one has prepared.");
   const auto any_run = [&](const auto& holds) {
@@ -286,8 +292,9 @@ void print_table(const Summaries& cases) {
     explain("CER: characters wrong, too many or missing / characters of the references, in %.");
   if (any_run(has_few_spaces))
     explain(
-        "The references have hardly any spaces, so that a word of the WER is a whole phrase: the "
-        "CER is what counts. The scorer unicode_words counts each ideograph as a word.");
+        "The references are in a script without spaces, so that a word of the WER is a whole "
+        "phrase: the CER is what counts. The scorer unicode_words counts each ideograph as a "
+        "word.");
   if (any_has(&record::Run::oracle_wer))
     explain("oracle: WER if every utterance had the best text of its n-best list.");
   if (any_has(&record::Run::boosted)) {

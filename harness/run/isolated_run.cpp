@@ -208,18 +208,23 @@ void ChildTask::add_ended(const std::string& value) {
   ended[e.at("decoder")] = {e.at("stage"), e.at("message"), e.at("recorded")};
 }
 
-int run_isolated(const Config& config, Journal::Mode mode) {
+bool measure_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
   const Journal journal(config.output, mode);  // locked for the children too
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   Parent parent(config);
-  bool whole = true;
   try {
     for (size_t i = 0; i < plan.size(); ++i) parent.run_group(static_cast<int64_t>(i), plan[i]);
   } catch (const Interrupted&) {
-    whole = false;
+    return false;
   }
-  const std::vector<CaseSummary> cases = summarize_cases(read_journal(journal.path()));
+  return true;
+}
+
+int run_isolated(const Config& config, Journal::Mode mode) {
+  const bool whole = measure_isolated(config, mode);
+  const std::vector<CaseSummary> cases =
+      summarize_cases(read_journal(config.output / "journal.jsonl"));
   print_table(all_of(cases));
   return whole ? outcome(cases, config) : kInterrupted;
 }

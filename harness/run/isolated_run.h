@@ -47,8 +47,11 @@ std::string run_child(const Config& config, std::vector<std::string> arguments);
 /// the overrides.
 std::vector<std::string> child_arguments(const Config& config, const std::string& command);
 
-/// The parent: runs the plan in children that read the same configuration, prints the table of all
-/// records and returns an ExitCode.
+/// The parent: runs the plan in children that read the same configuration. False after an
+/// interrupt.
+bool measure_isolated(const Config& config, Journal::Mode mode);
+
+/// measure_isolated(), then prints the table of all records and returns an ExitCode.
 int run_isolated(const Config& config, Journal::Mode mode);
 
 /// In a child: tells the parent what this process is at.

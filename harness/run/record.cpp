@@ -424,6 +424,7 @@ record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normaliz
     field.cer = number(edits.cer());
     field.character_errors = edits.character_errors;
     field.reference_characters = edits.reference_characters;
+    field.unspaced_characters = edits.unspaced_characters;
   }
   return field;
 }

@@ -196,7 +196,8 @@ record::WordErrors merged_wer(const Parts& parts) {
                         .deletions = part->wer.deletions,
                         .reference_words = part->wer.reference_words.value_or(0),
                         .character_errors = part->wer.character_errors.value_or(0),
-                        .reference_characters = part->wer.reference_characters.value_or(0)};
+                        .reference_characters = part->wer.reference_characters.value_or(0),
+                        .unspaced_characters = part->wer.unspaced_characters.value_or(0)};
   }
   record::WordErrors field = parts.front()->wer;
   field.wer = as_number(edits.wer());
@@ -208,6 +209,7 @@ record::WordErrors merged_wer(const Parts& parts) {
     field.cer = as_number(cer);
     field.character_errors = edits.character_errors;
     field.reference_characters = edits.reference_characters;
+    field.unspaced_characters = edits.unspaced_characters;
   }
   return field;
 }

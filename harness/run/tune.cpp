@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -30,6 +32,14 @@ bool is_better(const WeighedErrors& a, const WeighedErrors& b) {
   return a.errors != b.errors ? a.errors < b.errors : is_smaller(a.weights, b.weights);
 }
 
+/// The part of a point that stands for choices.
+Weights choices_of(const Weights& point, const std::vector<TuneRange>& ranges) {
+  Weights choices;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    if (!ranges[i].choices.empty()) choices.push_back(point[i]);
+  return choices;
+}
+
 class WeightSearch {
  public:
   WeightSearch(const std::vector<TuneRange>& ranges, const CountErrors& count)
@@ -40,9 +50,11 @@ class WeightSearch {
     double spacing = 1.0 / static_cast<double>(grid - 1);
     while (spacing > tolerance) {
       spacing /= 2;
-      for (Weights from; from != best();) {
-        from = best();
-        try_points(neighbours(from, spacing));
+      for (Best from; !is_same(from, best_);) {
+        from = best_;
+        std::vector<Weights> points;
+        for (const auto& [choices, best] : from) add_neighbours(best.weights, spacing, points);
+        try_points(points);
       }
     }
     std::vector<WeighedErrors> all;
@@ -52,6 +64,8 @@ class WeightSearch {
   }
 
  private:
+  using Best = std::map<Weights, WeighedErrors>;
+
   /// The value at a share of the range, 0..1.
   double value(size_t range, double share) const {
     const TuneRange& r = ranges_[range];
@@ -59,14 +73,24 @@ class WeightSearch {
     return r.is_integer ? std::round(value) : std::round(value * 1e6) / 1e6;
   }
 
+  /// All choices of the range, or `grid` values of it.
+  Weights values(size_t range, int64_t grid) const {
+    const auto choices = static_cast<int64_t>(ranges_[range].choices.size());
+    Weights values;
+    for (int64_t i = 0; i < choices; ++i) values.push_back(static_cast<double>(i));
+    for (int64_t i = 0; choices == 0 && i < grid; ++i)
+      values.push_back(value(range, static_cast<double>(i) / static_cast<double>(grid - 1)));
+    return values;
+  }
+
   std::vector<Weights> grid_points(int64_t grid) const {
     std::vector<Weights> points = {{}};
     for (size_t r = 0; r < ranges_.size(); ++r) {
       std::vector<Weights> longer;
       for (const Weights& point : points) {
-        for (int64_t i = 0; i < grid; ++i) {
+        for (const double value : values(r, grid)) {
           longer.push_back(point);
-          longer.back().push_back(value(r, static_cast<double>(i) / static_cast<double>(grid - 1)));
+          longer.back().push_back(value);
         }
       }
       points = std::move(longer);
@@ -74,16 +98,15 @@ class WeightSearch {
     return points;
   }
 
-  std::vector<Weights> neighbours(const Weights& from, double spacing) const {
-    std::vector<Weights> points;
+  void add_neighbours(const Weights& from, double spacing, std::vector<Weights>& points) const {
     for (size_t r = 0; r < ranges_.size(); ++r) {
+      if (!ranges_[r].choices.empty()) continue;
       const double share = (from[r] - ranges_[r].low) / (ranges_[r].high - ranges_[r].low);
       for (const double step : {-spacing, spacing}) {
         points.push_back(from);
         points.back()[r] = value(r, share + step);
       }
     }
-    return points;
   }
 
   void try_points(const std::vector<Weights>& points) {
@@ -98,16 +121,21 @@ class WeightSearch {
     for (size_t i = 0; i < fresh.size(); ++i) {
       known_[fresh[i]] = errors[i];
       const WeighedErrors found{fresh[i], errors[i]};
-      if (best_.weights.empty() || is_better(found, best_)) best_ = found;
+      WeighedErrors& best = best_[choices_of(fresh[i], ranges_)];
+      if (best.weights.empty() || is_better(found, best)) best = found;
     }
   }
 
-  const Weights& best() const { return best_.weights; }
+  static bool is_same(const Best& a, const Best& b) {
+    return std::ranges::equal(
+        a, b, {}, [](const auto& one) { return one.second.weights; },
+        [](const auto& one) { return one.second.weights; });
+  }
 
   const std::vector<TuneRange>& ranges_;
   const CountErrors& count_;
   std::map<Weights, int64_t> known_;
-  WeighedErrors best_;
+  Best best_;  // for each combination of choices
 };
 
 }  // namespace
@@ -124,9 +152,15 @@ using nlohmann::json;
 /// Ends the search where an interrupt ended a measurement.
 struct TuningInterrupted {};
 
-/// "0.25", "4"
+/// 0.25, 4, "late"
 json weight_value(double weight, const TuneRange& range) {
+  if (!range.choices.empty()) return range.choices.at(static_cast<size_t>(weight));
   return range.is_integer ? json(static_cast<int64_t>(weight)) : json(weight);
+}
+
+/// A choice as a table shows it: "late", "true"
+std::string text_of(const json& choice) {
+  return choice.is_string() ? choice.get<std::string>() : choice.dump();
 }
 
 /// Measures one decoder with many weights.
@@ -160,22 +194,37 @@ class Tuner {
     return bootstrap_wer_difference(perfect, edits, /*seed=*/1);
   }
 
+  /// The table of all points that were tried. The best of each combination of choices is marked.
   void print(const std::vector<WeighedErrors>& tried) const {
     const std::vector<EditCounts>& edits = edits_.at(tried.front().weights);
     int64_t words = 0;
     for (const EditCounts& one : edits) words += one.reference_words;
     fmt::print("{} on {}: {} utterances, {} words, scorer {}\n", printable(spec_.decoder),
                printable(spec_.dataset.id), edits.size(), words, normalizer_.name);
-    for (const std::string& name : names_) fmt::print("  {:>12}", name);
-    fmt::print("  {:>7}  {:>15}  errors\n", "WER %", "95 % interval");
     std::vector<WeighedErrors> curve = tried;
     std::ranges::sort(curve, {}, &WeighedErrors::weights);
+    std::vector<size_t> widths;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      widths.push_back(std::max<size_t>(12, names_[i].size()));
+      for (const json& choice : ranges_[i].choices)
+        widths[i] = std::max(widths[i], text_of(choice).size());
+      fmt::print("  {:>{}}", names_[i], widths[i]);
+    }
+    fmt::print("  {:>7}  {:>15}  errors\n", "WER %", "95 % interval");
+    std::set<Weights> best;
+    std::set<Weights> combinations;
+    for (const WeighedErrors& point : tried)
+      if (combinations.insert(choices_of(point.weights, ranges_)).second)
+        best.insert(point.weights);
     for (const WeighedErrors& point : curve) {
-      for (const double weight : point.weights) fmt::print("  {:>12g}", weight);
+      for (size_t i = 0; i < names_.size(); ++i)
+        fmt::print("  {:>{}}", value_text(point.weights, i), widths[i]);
       const Interval rate = wer(point.weights);
       fmt::print("  {:>7.2f}  {:>6.2f} - {:>6.2f}  {:>6}{}\n", 100 * rate.estimate, 100 * rate.low,
                  100 * rate.high, point.errors,
-                 point.weights == tried.front().weights ? "  <- chosen" : "");
+                 point.weights == tried.front().weights ? "  <- chosen"
+                 : best.contains(point.weights)         ? "  <- best of its choices"
+                                                        : "");
     }
   }
 
@@ -221,10 +270,17 @@ class Tuner {
     return config;
   }
 
+  /// "0.25", "late"
+  std::string value_text(const Weights& weights, size_t i) const {
+    const TuneRange& range = ranges_[i];
+    return range.choices.empty() ? fmt::format("{:g}", weights[i])
+                                 : text_of(weight_value(weights[i], range));
+  }
+
   std::string id_of(const Weights& weights) const {
     std::string id = spec_.decoder;
     for (size_t i = 0; i < names_.size(); ++i)
-      id += fmt::format("[{}={:g}]", names_[i], weights[i]);
+      id += fmt::format("[{}={}]", names_[i], value_text(weights, i));
     return id;
   }
 
@@ -234,6 +290,7 @@ class Tuner {
       DecoderSpec& one = config_.decoders.emplace_back(decoder_);
       one.id = id_of(weights);
       one.models.clear();
+      one.datasets.clear();
       set(one.options, weights);
       one.describe();
     }
@@ -293,12 +350,22 @@ json& decoder_entry(json& document, const std::string& id) {
                   "give the one that is tuned an entry of its own");
 }
 
+/// The decoders that get the chosen values.
+std::vector<std::string> ids_of(const TuneSpec& spec) {
+  std::vector<std::string> ids = spec.shared_with;
+  ids.insert(ids.begin(), spec.decoder);
+  return ids;
+}
+
 void require_named(const Config& config, const TuneSpec& spec) {
   std::vector<std::string> decoders, datasets;
   for (const DecoderSpec& decoder : config.decoders) decoders.push_back(decoder.id);
   for (const DatasetSource& dataset : config.datasets) datasets.push_back(dataset.id);
   if (std::ranges::find(decoders, spec.decoder) == decoders.end())
     throw unknown_name(spec.where + "/decoder", "decoder id", spec.decoder, decoders);
+  for (const std::string& id : spec.shared_with)
+    if (std::ranges::find(decoders, id) == decoders.end())
+      throw unknown_name(spec.where + "/shared_with", "decoder id", id, decoders);
   const DatasetSource& dev = spec.dataset;
   if (dev.manifest.empty() && dev.librispeech.empty() && dev.files.empty())
     throw unknown_name(spec.where + "/dataset", "dataset id", dev.id, datasets);
@@ -311,6 +378,42 @@ void require_same_folder(const std::filesystem::path& target, const std::filesys
     return;
   throw UserError(target.string(), "is in another folder than the configuration",
                   "paths in both are relative to it: write it there");
+}
+
+/// The recordings of a set, and where in them its utterances begin.
+using Recordings = std::set<std::pair<std::filesystem::path, double>>;
+
+Recordings recordings(const DatasetSource& source) {
+  Recordings found;
+  for (const Utterance& utterance : load_dataset(source).utterances)
+    found.emplace(std::filesystem::weakly_canonical(utterance.audio), utterance.segment.offset);
+  return found;
+}
+
+/// Says where a development set has utterances of the sets that the configuration measures. A test
+/// set that is not there is no error, because tuning does not need it.
+void note_common_utterances(const Config& config) {
+  std::map<std::string, Recordings> measured;
+  for (const DatasetSource& source : config.datasets) {
+    try {
+      measured[source.id] = recordings(source);
+    } catch (const UserError&) {
+    }
+  }
+  std::set<std::string> seen;
+  for (const TuneSpec& spec : config.tune) {
+    if (!seen.insert(spec.dataset.id).second) continue;
+    const Recordings dev = recordings(spec.dataset);
+    for (const auto& [id, test] : measured) {
+      std::vector<Recordings::value_type> common;
+      std::ranges::set_intersection(dev, test, std::back_inserter(common));
+      if (common.empty()) continue;
+      fmt::print(stderr,
+                 "rtfx: notice: {} of the {} utterances of the development set {} are in the set "
+                 "{} too, whose word error rate will be too good\n",
+                 common.size(), dev.size(), printable(spec.dataset.id), printable(id));
+    }
+  }
 }
 
 }  // namespace
@@ -328,13 +431,17 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
     for (const TuneSpec& spec : config.tune) require_named(config, spec);
   });
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
-  for (size_t i = 0; i < config.tune.size(); ++i) decoder_entry(document, config.tune[i].decoder);
+  // An entry that is missing is found before anything is measured.
+  for (const TuneSpec& spec : config.tune)
+    for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
+  note_common_utterances(config);
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
       Tuner tuner(config, config.tune[i], mode);
       const std::vector<WeighedErrors> tried = tuner.search();
       tuner.print(tried);
-      tuner.set(decoder_entry(document, config.tune[i].decoder)["options"], tried.front().weights);
+      for (const std::string& id : ids_of(config.tune[i]))
+        tuner.set(decoder_entry(document, id)["options"], tried.front().weights);
       document["tune"][i]["chosen"] = tuner.chosen(tried.front().weights);
     }
   } catch (const TuningInterrupted&) {

@@ -28,6 +28,9 @@ using CountErrors = std::function<std::vector<int64_t>(const std::vector<Weights
 /// All points that were tried. The first is the chosen one, with the fewest errors; among equals it
 /// has the smaller weight by magnitude, of the first range before the second.
 ///
+/// A range of choices has the values 0, 1, ..., and the search below runs for each combination of
+/// choices. Among equals the choice that stands first is smaller.
+///
 /// The search begins with a grid of `grid` equally spaced values of each range, both ends included.
 /// Then it halves the spacing and tries the neighbours of the best point along each range, as long
 /// as one is better. It repeats this until the spacing is at most `tolerance` of each range. Values

@@ -156,6 +156,22 @@ std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_
   return found->second;
 }
 
+void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
+                        std::vector<std::vector<float>> audio) {
+  constexpr double kSampleRate = 16000;  // of read_utterance()
+  LoadedDataset& loaded = datasets_[dataset];
+  reference_tokens_.clear();
+  loaded.dataset.utterances = std::move(utterances);
+  loaded.audio = std::move(audio);
+  loaded.references.assign(loaded.audio.size(), std::nullopt);
+  loaded.seconds.clear();
+  loaded.audio_seconds = 0;
+  for (const std::vector<float>& samples : loaded.audio) {
+    loaded.seconds.push_back(static_cast<double>(samples.size()) / kSampleRate);
+    loaded.audio_seconds += loaded.seconds.back();
+  }
+}
+
 void Workspace::keep(const Shard& shard) {
   shard_ = shard;
   reference_tokens_.clear();

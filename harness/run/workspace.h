@@ -63,6 +63,11 @@ class Workspace {
   /// more than a hundredth of the tokens are unknown ones.
   std::optional<double> reference_tokens_per_second(size_t model, size_t dataset) const;
 
+  /// Puts other utterances with these samples in the place of a dataset's; after
+  /// read_audio_files(). They have no references.
+  void replace(size_t dataset, std::vector<Utterance> utterances,
+               std::vector<std::vector<float>> audio);
+
   /// Forgets all utterances but those of the shard (harness/run/shard.h); after read_audio_files().
   /// Throws UserError where none is left.
   void keep(const Shard& shard);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/scoring/code_points.h"
+#include "models/tokenizers/pieces.h"
 
 namespace rtfx {
 namespace {
@@ -85,6 +86,7 @@ EditCounts& EditCounts::operator+=(const EditCounts& other) {
   reference_words += other.reference_words;
   character_errors += other.character_errors;
   reference_characters += other.reference_characters;
+  unspaced_characters += other.unspaced_characters;
   return *this;
 }
 
@@ -148,6 +150,7 @@ EditCounts count_edits_and_characters(Words reference, Words hypothesis) {
   const std::u32string said = characters_of(reference);
   counts.character_errors = distance(said, characters_of(hypothesis));
   counts.reference_characters = static_cast<int64_t>(said.size());
+  counts.unspaced_characters = std::ranges::count_if(said, is_unspaced);
   return counts;
 }
 

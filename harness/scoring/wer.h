@@ -19,6 +19,7 @@ struct EditCounts {
   // between words do not count.
   int64_t character_errors = 0;
   int64_t reference_characters = 0;
+  int64_t unspaced_characters = 0;  // of these, in scripts without spaces between words
 
   int64_t errors() const { return substitutions + insertions + deletions; }
   /// errors / reference words (may exceed 1); none without reference words.

@@ -115,9 +115,8 @@ std::string text_in_form(std::string_view text, TextForm form) {
   return kept.toUTF8String(utf8);
 }
 
-namespace {
-
-bool has_no_spaces(int32_t c) {
+bool is_unspaced(char32_t character) {
+  const auto c = static_cast<UChar32>(character);
   UErrorCode status = U_ZERO_ERROR;
   switch (uscript_getScript(c, &status)) {
     case USCRIPT_HAN:
@@ -130,6 +129,8 @@ bool has_no_spaces(int32_t c) {
       return u_getIntPropertyValue(c, UCHAR_LINE_BREAK) == U_LB_COMPLEX_CONTEXT;
   }
 }
+
+namespace {
 
 /// Calls visit(begin, end, is_word) for each part of the text between boundaries.
 template <class Visit>
@@ -163,7 +164,7 @@ std::vector<TextWord> words_without_spaces(std::string_view text) {
   bool found = false;
   for (size_t at = 0; at < text.size() && !found;) {
     const int32_t c = next_code_point(text, at);
-    found = c >= 0x80 && has_no_spaces(c);
+    found = c >= 0x80 && is_unspaced(static_cast<char32_t>(c));
   }
   std::vector<TextWord> words;
   if (!found) return words;

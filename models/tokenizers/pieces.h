@@ -74,14 +74,17 @@ enum class TextForm {
 /// `text` (UTF-8) in that form, with one space for each white space.
 std::string text_in_form(std::string_view text, TextForm form);
 
+/// Whether a character is of a script that has no spaces between words, such as Han, kana and Thai.
+bool is_unspaced(char32_t character);
+
 /// A word of text that has no spaces between words: bytes [begin, end), of which those up to
 /// `spoken` come before the punctuation that it ends with.
 struct TextWord {
   size_t begin = 0, end = 0, spoken = 0;
 };
 
-/// The words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU), where it
-/// holds a script that has no spaces between words, such as Han, kana and Thai; else none.
+/// The words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU), where a
+/// character of it is_unspaced(); else none.
 /// Punctuation belongs to the word before it, and opening brackets and quotes to the word behind.
 std::vector<TextWord> words_without_spaces(std::string_view text);
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -135,14 +136,21 @@ def call(name: str, *arguments: Any) -> Any:
 
 def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
     """Returns work(stop), which runs on a thread of its own. A signal such as Ctrl-C reaches Python only on the main
-    thread, and not within a call of the library. Where it raises, `stop` becomes 1, and `work` is to return."""
+    thread, and not within a call of the library. Where it raises, `stop` becomes 1, and `work` is to return. More
+    signals do not hurry it: the model is in use until then."""
     stop = ctypes.c_int32(0)
-    with ThreadPoolExecutor(1) as worker:
-        try:
-            return worker.submit(work, stop).result()
-        except BaseException:
-            stop.value = 1
-            raise
+    worker = ThreadPoolExecutor(1)
+    running = worker.submit(work, stop)
+    try:
+        return running.result()
+    except BaseException:
+        stop.value = 1
+        while not running.done():
+            with contextlib.suppress(KeyboardInterrupt):
+                wait([running])
+        raise
+    finally:
+        worker.shutdown(wait=False)
 
 
 def call_json(name: str, *arguments: Any) -> Any:
@@ -193,15 +201,24 @@ def pointer_of(tensor: torch.Tensor) -> int:
 
 
 def require_values(where: str, tensor: torch.Tensor) -> None:
-    if tensor.layout != torch.strided or tensor.is_meta:
-        kind = "a tensor without values" if tensor.is_meta else f"a tensor of layout {tensor.layout}"
+    kind = (
+        "a tensor without values" if tensor.is_meta
+        else "a nested tensor" if tensor.is_nested
+        else "a quantized tensor" if tensor.is_quantized
+        else f"a tensor of layout {tensor.layout}" if tensor.layout != torch.strided
+        else None
+    )  # fmt: skip
+    if kind:
         raise InputError(f"{where}: {kind}; give a dense one with values")
 
 
 def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
     """[n] float32 on the host of a tensor, an array or a list of floats. `where` names it in errors."""
-    if any(stride < 0 for stride in getattr(audio, "strides", ())):
-        audio = audio.copy()  # torch knows no negative strides
+    if hasattr(audio, "__array_interface__"):
+        # torch knows neither negative strides nor another byte order, and warns of memory that it may not write.
+        native = audio.dtype.newbyteorder("=")
+        if native != audio.dtype or not audio.flags.writeable or any(stride < 0 for stride in audio.strides):
+            audio = audio.astype(native)
     try:
         samples = torch.as_tensor(audio)
     except (OverflowError, RuntimeError, TypeError, ValueError):

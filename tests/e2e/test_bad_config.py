@@ -1,6 +1,7 @@
 """Configuration errors: exit code 2 and one line that says where, what, and what is allowed."""
 
 import pytest
+from conftest import MODELS, ROOT
 
 
 @pytest.fixture
@@ -125,7 +126,23 @@ def test_what_needs_a_gpu_on_a_cpu(rtfx, config):
     lines = result.stderr.splitlines()
     assert len(lines) == 2 and all("needs a GPU, and the device is cpu" in line for line in lines)
     assert "/dtypes/1: 'fp8'" in lines[0] and "/decoders/1: 'fused_looping'" in lines[1]
+    looped = {"name": "label_looping", "options": {"loop": "graph"}}
+    result = rtfx("validate", config(decoders=["frame_looping", looped]), "--device", "cpu")
+    assert result.returncode == 2
+    assert "/decoders/1/options/loop: 'graph' needs a GPU, and the device is cpu" in result.stderr
     assert rtfx("validate", path, "--device", "auto").returncode == 0  # another machine may have one
+
+
+@pytest.mark.parametrize("changes, pointer", [
+    ({"models": [f"{MODELS}/quickstart-rnnt.nemo\0.nemo"]}, "/models/0"),
+    ({"datasets": [{"id": "two", "manifest": f"{ROOT}/tests/data/two.jsonl\0"}]}, "/datasets/0/manifest"),
+    ({"decoders": [{"name": "python", "options": {"file": "decoder.py\0"}}]}, "/decoders/0/options/file"),
+    ({"decoders": [{"name": "label_looping", "options": {"boost": {"path": "names.txt\0"}}}]}, "boost/path"),
+    ({"name": "a\0b"}, "/name"),
+])  # fmt: skip
+def test_a_path_is_not_cut_at_a_nul(complaint, changes, pointer):
+    text = complaint(**changes)
+    assert f"{pointer}: has a NUL character; leave it out" in text
 
 
 def test_a_wrong_override_of_prepare_is_named(complaint):

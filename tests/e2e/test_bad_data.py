@@ -61,6 +61,15 @@ def test_manifest_names_audio_that_is_not_there(complaint):
     assert "manifest.jsonl:2" in text and "gone.wav" in text
 
 
+def test_a_path_of_a_manifest_is_not_cut_at_a_nul(transcribe, tmp_path):
+    """The system would read the part before it, which is another file."""
+    path = tmp_path / "nul.jsonl"
+    path.write_text(json.dumps({"audio_filepath": f"{AUDIO / 'qs10.flac'}\0.flac"}) + "\n")
+    result = transcribe(path)
+    assert result.returncode == 1 and result.stdout == ""
+    assert f"{path}:1" in result.stderr and "audio_filepath: has a NUL character; leave it out" in result.stderr
+
+
 def test_manifest_names_an_utterance_twice(complaint):
     assert "manifest.jsonl:2" in complaint(GOOD, GOOD)
 

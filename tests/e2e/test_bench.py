@@ -1,6 +1,13 @@
 """rtfx bench: decoders compared without a configuration file."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 import soundfile
@@ -114,6 +121,41 @@ def test_folders_of_mp3(bench, tmp_path):
     (record,) = runs_of(strict_records(tmp_path / "bench/journal.jsonl"))
     assert record["dataset"]["id"] == "clips" and record["dataset"]["utterances"] == 2
     assert record["dataset"]["audio_seconds"] == pytest.approx(2 * len(samples) / rate, abs=0.2)
+
+
+def test_a_folder_that_may_not_be_read_is_named(program):
+    """Root may read everything, so the program runs as nobody where the tests run as root."""
+    nobody = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        closed = Path(folder) / "talks/closed"
+        closed.mkdir(parents=True)
+        shutil.copy(AUDIO / "qs10.flac", closed.parent)
+        closed.chmod(0)
+        command = [program, "bench", "--model", MODEL, "--data", closed.parent, "--output", f"{folder}/bench"]
+        result = subprocess.run(command, capture_output=True, text=True, preexec_fn=nobody, cwd=folder)
+        closed.chmod(0o700)
+    assert result.returncode == 2 and f"{closed}: Permission denied; check its permissions" in result.stderr
+
+
+def test_an_interrupted_bench_goes_on(program, tmp_path):
+    command = [program, "bench", "--model", MODEL, "--data", DATA, "--device", "cpu", "--threads", "1", "--limit", "2",
+               "--warmup", "0", "--decoder", "frame_looping", "--output", tmp_path / "bench"]  # fmt: skip
+    journal = tmp_path / "bench/journal.jsonl"
+    with subprocess.Popen([*command, "--rounds", "1000"], stdout=subprocess.PIPE, text=True) as running:
+        while not journal.exists() or journal.read_text().count("\n") < 3:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate()[0]
+    assert running.returncode == 130 and said.endswith("next: the same command with --resume\n")
+    before = runs_of(strict_records(journal))
+    with subprocess.Popen([*command, "--rounds", "1000", "--resume"], stdout=subprocess.PIPE, text=True) as running:
+        while journal.read_text().count("\n") < len(before) + 4:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        running.communicate()
+    after = runs_of(strict_records(journal))
+    assert after[: len(before)] == before and [run["round"] for run in after] == list(range(len(after)))
 
 
 def test_a_batch_that_the_set_cannot_fill_is_told(bench):

@@ -27,13 +27,22 @@ echo "bencher $@" >> "$CALLS"
 while [ "$1" != --file ]; do shift; done
 exec "$CHECK_JSONSCHEMA" --schemafile "$BMF_SCHEMA" "$2"
 """,
+    "sudo": '#!/bin/sh\necho "sudo $@" >> "$CALLS"\n',
+    # `docker run` does in the checkout what the image would do.
+    "docker": """#!/bin/sh
+echo "docker $1" >> "$CALLS"
+[ "$1" = build ] && exec test -f Dockerfile
+while [ "$1" != rtfx ]; do shift; done
+shift
+exec build/release/rtfx "$@"
+""",
 }
 
 
 def checkout(folder, program):
     """Makes the project's folder after `make program`, with a configuration that takes seconds."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("datasets", "models", "plots", "reports", "scripts"):
+    for name in ("Dockerfile", "datasets", "models", "plots", "reports", "scripts"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "build").mkdir()
     (folder / "build/release").symlink_to(program.parent)
@@ -145,6 +154,15 @@ def test_dashboards(runner, tmp_path):
     for name, tool in (("bigger", "customBiggerIsBetter"), ("smaller", "customSmallerIsBetter")):
         action = consumers.GithubActionBenchmark(tmp_path / name, tool, "200%")
         assert action.push(runner.work / f"{name}.json").returncode == 0
+
+
+def test_the_image(runner):
+    """One program runs and is verified beside other tests, which may disturb times alone."""
+    steps = runner("image.yml", "image")
+    calls = runner.calls.read_text().splitlines()
+    assert calls == ["sudo rm -rf /opt/ghc /usr/local/lib/android /usr/share/dotnet", "docker build", "docker run", "docker run"]
+    lines = steps["Measure and verify"]["done"].stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.split()[1:2] in (["results"], ["grade"], ["wer"])] == ["PASS"] * 3
 
 
 def test_tests(runner):

@@ -1,6 +1,7 @@
 """Rules for every figure: ticks, error bars, legends and shapes; and the errors of its script."""
 
 
+import adversarial
 import batch_speed
 import beam_sweep
 import decoder_share
@@ -12,20 +13,21 @@ import rtfx_by_decoder
 import stream_latency
 import synthetic_journal as synthetic
 import trade_off
+import wasted
 from conftest import ROOT
 from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
-from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
+from style import NARROW, WIDE, log_ticks, note_stand_ins, in_lines
 
 FIGURES = [
-    "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
+    "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_latency", "top_kernels",
-    "trade_off",
+    "trade_off", "wasted",
 ]  # fmt: skip
 NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "timeline"}
-TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_table", "rival_table", "report"}
+TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_page", "paper_table", "rival_table", "report"}
 
 
 def test_every_script_is_looked_at():
@@ -64,6 +66,29 @@ def batches():
             yield synthetic.with_batches(record)
 
 
+def counted():
+    """Two searches that need the same rows of two batches, and one that does not count."""
+    for batch, factor in ((4, 1.5), (16, 3)):
+        for decoder, more in (("frame_looping", 2), ("label_looping", 1)):
+            record = synthetic.run(decoder=decoder, batch=batch)
+            rows = {"joint_rows": int(1000 * factor * more), "pred_rows": int(400 * factor * more)}
+            record["counters"] |= rows | {"joint_rows_needed": 1000, "pred_rows_needed": 400}
+            yield record
+    yield synthetic.run(decoder="ctc_greedy")
+
+
+def mixed():
+    """A decoder with three shares of utterances that make a batch five times as slow, and one set without a share."""
+    for batch in (1, 8, 32):
+        for share in ("0", "0.05", "1"):
+            seconds = adversarial.expected(float(share), batch, all_slow=5)
+            record = synthetic.run(batch=batch, decode_seconds=seconds)
+            record["dataset"] = record["dataset"] | {"id": f"long_p{share}"}
+            record["case"] = record["case"].replace("quickstart/", f"long_p{share}/")
+            yield record | {"result_key": record["case"]}
+        yield synthetic.run(batch=batch)
+
+
 DRAWN = {
     batch_speed: batches,
     beam_sweep: beams,
@@ -74,6 +99,8 @@ DRAWN = {
     decoder_share: synthetic.typical,
     exactness: synthetic.typical,
     stream_latency: streams,
+    wasted: counted,
+    adversarial: mixed,
 }
 
 
@@ -104,7 +131,7 @@ def one_of_each(records):
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
 @pytest.mark.parametrize("some", [list, one_of_each], ids=["all", "one case"])
 def test_no_logarithmic_axis_has_a_single_tick_or_bars(drawn, module, some):
-    if some is one_of_each and module in (beam_sweep, exactness):
+    if some is one_of_each and module in (adversarial, beam_sweep, exactness):
         pytest.skip("shows nothing of a single case")
     figure = drawn(module, some(DRAWN[module]()))
     for cell in figure.axes:
@@ -159,11 +186,35 @@ def test_series_differ_in_shape_and_colour(drawn, module):
     assert len({colour for colour, _ in looks}) == len({shape for _, shape in looks}) == len(looks)
 
 
-@pytest.mark.parametrize("module", [region_share, exactness])
+@pytest.mark.parametrize("module", [region_share, exactness, wasted])
 def test_parts_of_bars_differ_in_hatching(drawn, module):
     figure = drawn(module)
     looks = {(bar.get_facecolor(), bar.get_hatch()) for cell in figure.axes for bar in cell.patches}
     assert len(looks) > 1 and len({hatch for _, hatch in looks}) == len(looks)
+
+
+def test_rows_in_vain(drawn):
+    """At batch 16, 1000 of 3000 rows were needed, and a sixth where there are twice as many."""
+    figure = drawn(wasted)
+    joint, prediction = figure.axes
+    assert [label.get_text() for label in joint.get_yticklabels()] == [
+        "frame_looping, b 4", "label_looping, b 4", "frame_looping, b 16", "label_looping, b 16"]  # fmt: skip
+    for cell in (joint, prediction):
+        assert [text.get_text() for text in cell.texts] == [f"{share} % in vain" for share in (67, 33, 83, 67)]
+        needed, vain = cell.patches[0], cell.patches[1]
+        assert (needed.get_width(), vain.get_x(), vain.get_width()) == (1, 1, 2)
+
+
+def test_times_with_adversarial_utterances(drawn):
+    """At batch 8, a third of the batches holds one of 5 % of the utterances."""
+    figure = drawn(adversarial)
+    (cell,) = figure.axes
+    some, theory, every = (line.get_xydata().tolist() for line in cell.get_lines()[:3])
+    assert [size for size, _ in some] == [1, 8, 32]
+    for size, slower in some:
+        assert slower == pytest.approx(1 + 4 * (1 - 0.95**size))
+    assert [slower for _, slower in theory] == pytest.approx([slower for _, slower in some])
+    assert [slower for _, slower in every] == pytest.approx([5, 5, 5])
 
 
 def complaint(name, *arguments, stdin=""):
@@ -247,10 +298,27 @@ def test_titles_and_footnotes_are_not_cut(tmp_path, width):
     assert titles.count(LONG) == 2 and "published checkpoint" in figure.get_supxlabel()
 
 
-def test_long_names_have_two_lines():
-    assert two_lines("label_looping[window=16]") == "label_looping[window=16]"
-    assert two_lines("alsd_pp[beam_size=16][lm.alpha=0.25][kernels=fused]") == "alsd_pp[beam_size=16]\n[lm.alpha=0.25][kernels=fused]"
-    assert two_lines("a_decoder_whose_name_is_very_long_indeed") == "a_decoder_whose_name_is_very_long_indeed"
+def test_long_names_have_in_lines():
+    assert in_lines("label_looping[window=16]") == "label_looping[window=16]"
+    assert in_lines("alsd_pp[beam_size=16][lm.alpha=0.25][kernels=fused]") == "alsd_pp[beam_size=16]\n[lm.alpha=0.25][kernels=fused]"
+    assert in_lines("a_decoder_whose_name_is_very_long_indeed") == "a_decoder_whose_name_is_very_long_indeed"
+    assert in_lines("a_decoder_whose_name_is_longer_than_any_line") == "a_decoder_whose_name_\nis_longer_than_any_line"
+    assert max(map(len, in_lines(100 * "x" + "[beam_size=16]").split("\n"))) <= 40
+
+
+@pytest.mark.parametrize("module", [trade_off, rtfx_by_decoder, exactness, region_share], ids=lambda module: module.__name__)
+def test_an_endless_name_leaves_room_for_the_figure(module, tmp_path):
+    records = [record for record in synthetic.typical() if record["kind"] == "run"]
+    for record in records:
+        if record["decoder"]["id"] == "label_looping":
+            record["decoder"]["id"] = 5 * "a_name_that_goes_on_"
+            record["case"] = record["case"].replace("label_looping", record["decoder"]["id"])
+    journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *records]))
+    figure = module.draw(journal.cases, NARROW)
+    figure.draw_without_rendering()
+    assert all(cell.get_window_extent().width > 0.2 * figure.bbox.width for cell in figure.axes)
+    texts = [*(label for cell in figure.axes for label in cell.get_yticklabels()), *(t for shown in figure.legends for t in shown.get_texts())]
+    assert all(-1 <= text.get_window_extent().x0 and text.get_window_extent().x1 <= figure.bbox.width + 1 for text in texts)
 
 
 @pytest.mark.parametrize("draw", [rtfx_by_decoder.draw, batch_speed.draw])

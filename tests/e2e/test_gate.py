@@ -93,6 +93,18 @@ def test_another_option_under_the_same_id_is_invalid(gate):
     assert "other option max_symbols: 10, now 5" in result.stdout
 
 
+def overlapped(in_flight, pass_seconds):
+    pipeline = {"in_flight": in_flight, "audio": "memory", "pass_seconds": [pass_seconds]}
+    return lambda record: record.update(pipeline=pipeline)
+
+
+def test_throughput_runs_compare_where_their_settings_agree(gate):
+    before = journal(1, change=overlapped(6, 0.21))
+    assert gate(before, journal(2, change=overlapped(6, 0.26))).returncode == PASS
+    result = gate(before, journal(2, change=overlapped(4, 0.21)))
+    assert result.returncode == INVALID and 'now {"audio":"memory","in_flight":4}' in result.stdout
+
+
 def test_faster_passes(gate):
     assert gate(journal(1), journal(2, slower=0.5)).returncode == PASS
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
-            "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
+            "compare", "gate", "verify", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
             "transcribe", "align", "graph",
             "list", "doctor", "inspect", "completion", "reference", "man"]  # fmt: skip
 

@@ -178,8 +178,24 @@ def test_half_a_sample_at_the_end_is_told(rtfx_bin):
     whole = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes())
     odd = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes() + b"x")
     assert odd.stdout == whole.stdout and odd.returncode == 0
-    assert b"notice: ends within a sample of 16 bits: its last byte is left out" in odd.stderr
-    assert b"16 bits" not in whole.stderr
+    assert b"notice: ends within a sample: its last byte is left out" in odd.stderr
+    assert b"within a sample" not in whole.stderr
+
+
+@pytest.mark.parametrize("subtype, odd", [("PCM_16", 1), ("PCM_24", 2), ("FLOAT", 3), ("PCM_U8", 0)])
+def test_a_wav_on_standard_input_that_ends_within_a_sample(rtfx_bin, subtype, odd):
+    """A pipe has no length, so the last bytes are all that tells."""
+    clip, rate = soundfile.read(QUICKSTART / "1737-146161-0007.flac")
+    buffer = io.BytesIO()
+    soundfile.write(buffer, clip, rate, format="WAV", subtype=subtype)
+    width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4, "PCM_U8": 1}[subtype]
+    whole = buffer.getvalue()[: buffer.getvalue().rindex(b"data") + 8 + 20_000 * width]
+    expected = stream_text(rtfx_bin, "--model", MODEL, "-", data=whole)
+    found = stream_text(rtfx_bin, "--model", MODEL, "-", data=whole + odd * b"x")
+    assert found.returncode == expected.returncode == 0 and found.stdout == expected.stdout != b""
+    said = {0: b"", 1: b"its last byte is left out", 2: b"its last 2 bytes are left out", 3: b"its last 3 bytes are left out"}[odd]
+    assert said in found.stderr and (b"within a sample" in found.stderr) == (odd > 0)
+    assert b"within a sample" not in expected.stderr
 
 
 @pytest.mark.parametrize("buffer", ["2,10,2", "3,10,1"])

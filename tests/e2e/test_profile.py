@@ -164,7 +164,7 @@ def test_figure_of_kernels():
 def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
     invalid = synthetic.profile(valid=False)
     result = draw(tmp_path, tmp_path / "idle.svg", synthetic.profile(busy=None), invalid)
-    assert result.returncode == 1 and "no record" in result.stderr
+    assert result.returncode == 1 and "no case with GPU figures; give a profile from a GPU" in result.stderr
     assert "invalid" in result.stdout
 
 

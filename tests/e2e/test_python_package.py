@@ -30,6 +30,8 @@ REFUSED = {
     "list_of_frames": ("d(frames.tolist(), lengths)", "frames: list; give a torch tensor"),
     "meta_frames": ("d(frames.to('meta'), lengths)", "frames: a tensor without values"),
     "sparse_frames": ("d(frames.to_sparse(), lengths)", "frames: a tensor of layout torch.sparse_coo"),
+    "nested_frames": ("d(torch.nested.nested_tensor([frames[0]], layout=torch.strided), lengths)", "frames: a nested tensor"),
+    "quantized_frames": ("d(torch.quantize_per_tensor(frames, 0.1, 0, torch.qint8), lengths)", "frames: a quantized tensor"),
     "meta_audio": ("m.encode([torch.zeros(100, device='meta')])", "audio[0]: a tensor without values"),
     "sparse_audio": ("m.encode([torch.zeros(100).to_sparse()])", "audio[0]: a tensor of layout torch.sparse_coo"),
     "meta_piece": ("d.streams().open().push(frames[0].to('meta'))", "frames: a tensor without values"),
@@ -62,6 +64,8 @@ REFUSED = {
 }
 TRUE = {
     "reversed_view": "m.transcribe(clip.numpy()[::-1])[0].text == m.transcribe(clip.flip(0))[0].text",
+    "big_endian": "m.transcribe(clip.numpy().astype('>f4')) == m.transcribe(clip)",
+    "read_only": "quietly(lambda: m.transcribe(numpy.frombuffer(clip.numpy().tobytes(), 'f4'))) == m.transcribe(clip)",
     "aligned_words": "[(w.text, 0 <= w.confidence <= 1) for w in m.align(CLIPS[0], 'henderson went')[0].words] == "
                      "[('henderson', True), ('went', True)]",
     "aligned_clips": "[a.text for a in m.align([clip, CLIPS[1]], ['henderson', 'make one'], head='transducer')] == "
@@ -93,10 +97,11 @@ TRUE = {
     "forked": "forked() == 'rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead'",
     "forked_during_a_call": "forked_during_a_call() == forked()",
     "interrupted": "interrupted()",
+    "interrupted_twice": "interrupted_twice()",
 }
 SCRIPT = """
 import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, signal
-import sys, threading, time, torch, rtfx
+import sys, threading, time, torch, warnings, rtfx
 MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
 m = rtfx.load(MODEL, device="cpu")
 d = rtfx.decoder("label_looping", m)
@@ -257,6 +262,29 @@ def interrupted():
         m.transcribe([clip] * 20000, batch_size=1)
     except KeyboardInterrupt:
         return time.monotonic() - begin < 10 and same_texts(m.transcribe(CLIPS))
+
+def interrupted_twice():
+    # The second Ctrl-C does not leave a batch behind that computes beside the next call.
+    ended, original = [], rtfx.library.call
+    def slow(name, *arguments):
+        if name == "transcribe":
+            time.sleep(2)
+            ended.append(time.monotonic())
+        return original(name, *arguments)
+    rtfx.library.call = slow
+    for seconds in (0.5, 1):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        m.transcribe(CLIPS)
+    except KeyboardInterrupt:
+        return len(ended) == 1 and time.monotonic() > ended[0]
+    finally:
+        rtfx.library.call = original
+
+def quietly(work):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return work()
 
 def outcome(code):
     try:

@@ -303,10 +303,10 @@ def test_failures_stand_below_the_results_of_their_group(tmp_path):
 
 def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
     run = synthetic.run()
-    run["wer"] |= {"cer": 0.0525, "character_errors": 21, "reference_characters": 400, "reference_words": 24}
+    run["wer"] |= {"cer": 0.0525, "character_errors": 21, "reference_characters": 400, "unspaced_characters": 390}
     text, page = page_of(tmp_path, [synthetic.provenance(), run])
     assert "CER: 5.25" in page.texts["small"] and "the CER is what counts" in text
-    run["wer"]["reference_words"] = 80
+    run["wer"]["unspaced_characters"] = 190
     text, _ = page_of(tmp_path, [synthetic.provenance(), run])
     assert "CER" not in text
     run["wer"]["normalizer"] = "unicode_words"

@@ -141,6 +141,28 @@ def test_from_renders_into_the_folder_of_output(finished, rtfx, tmp_path):
     assert rendered == ["mine.md", "mine.tex", "mine_rtfx_by_batch.svg"]
 
 
+def test_all_tables_on_one_page(finished, rtfx, tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    shutil.copytree(finished[0], runs / "label_looping_table1")
+    result = rtfx("reproduce", "--all", "--from", runs, "--output", tmp_path / "page")
+    assert result.returncode == 0, result.stderr
+    assert f"1 of {len(TABLES)} tables were run" in result.stdout
+    text = (tmp_path / "page/tables.md").read_text()
+    assert "| label_looping_table1 |" in text and "QUICK: only the first 4 utterances" in text
+    assert "![label_looping_table1: rtfx_by_batch](label_looping_table1_rtfx_by_batch.svg)" in text
+    assert (tmp_path / "page/label_looping_table1_rtfx_by_batch.svg").is_file()
+    for name in {path.stem for path in TABLES} - {"label_looping_table1"}:
+        assert f"`rtfx reproduce {name}` runs it" in text
+
+
+def test_all_tables_need_a_journal_and_no_name(rtfx, tmp_path):
+    result = rtfx("reproduce", "--all", "--from", tmp_path, "--output", tmp_path / "page")
+    assert result.returncode == 2 and "holds no journal of a table" in result.stderr
+    result = rtfx("reproduce", "replay_graphs", "--all")
+    assert result.returncode == 2 and "--all is for all tables" in result.stderr
+
+
 def test_stand_ins_of_the_tables_can_be_made():
     """Each is standin256 or has a shape of widen_checkpoint.py; one table needs the published checkpoint."""
     shapes = (ROOT / "models/widen_checkpoint.py").read_text()

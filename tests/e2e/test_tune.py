@@ -77,6 +77,51 @@ def test_the_configuration_runs(tuned, rtfx):
     assert 100 * record["wer"]["wer"] == pytest.approx(chosen[0], abs=0.005)
 
 
+def test_ways_of_fusion_are_choices(rtfx, tmp_path):
+    """Each way is searched by itself, and the development set is not among the measured sets."""
+    (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
+    beam = {"id": "beam", "name": "alsd_pp", "options": {"beam_size": 2, "lm": {"path": "lm.arpa"}}}
+    same = beam | {"id": "same", "options": beam["options"] | {"score_norm": False}}
+    lines = [line for line in (AUDIO / "manifest.jsonl").read_text().splitlines() if line]
+    for name, part in (("dev", lines[:3]), ("test", lines[3:5])):
+        objects = [json.loads(line) for line in part]
+        for one in objects:
+            one["audio_filepath"] = str(AUDIO / one["audio_filepath"])
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
+    ways = {"lm.pruning": ["late", "early"], "lm.blank_scoring": ["lm_weighted_full", "no_score"]}
+    config = small_config(
+        datasets=[{"id": "test", "manifest": "test.jsonl"}], decoders=["frame_looping", beam, same],
+        batch_sizes=[3],
+        tune={"decoder": "beam", "shared_with": ["same"], "dataset": {"id": "dev", "manifest": "dev.jsonl"},
+              "options": {"lm.alpha": [0, 2], **ways}, "grid": 2, "tolerance": 0.5},
+    )  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("tune", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "too good" not in result.stderr
+    rows = re.findall(r"^ +(\S+) +(lm_weighted_full|no_score) +(late|early) .* (\d+)(?:  <- (.*))?$", result.stdout, re.M)
+    assert {row[1:3] for row in rows} == {(b, p) for b in ways["lm.blank_scoring"] for p in ways["lm.pruning"]}
+    marks = [row[4] for row in rows if row[4]]
+    assert marks.count("chosen") == 1 and marks.count("best of its choices") == 3
+    (best,) = [row for row in rows if row[4] == "chosen"]
+    assert int(best[3]) == min(int(row[3]) for row in rows)
+    written = json.loads((tmp_path / "config.tuned.json").read_text())
+    chosen = written["tune"][0]["chosen"]["options"]
+    assert (f"{chosen['lm.alpha']:g}", chosen["lm.blank_scoring"], chosen["lm.pruning"]) == best[:3]
+    fused = written["decoders"][1]["options"]["lm"]
+    assert (fused["pruning"], fused["blank_scoring"]) == (chosen["lm.pruning"], chosen["lm.blank_scoring"])
+    shared = written["decoders"][2]["options"]
+    assert shared["lm"] == fused and shared["score_norm"] is False
+
+
+def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, config):
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    path = config(decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
+    result = rtfx("tune", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "3 of the 3 utterances of the development set dev are in the set" in result.stderr
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -87,7 +132,11 @@ def test_the_configuration_runs(tuned, rtfx):
         ({"options": {"lm.alpha": [1, 0]}}, "two numbers, the smaller one first"),
         ({"options": {"lm.alpha": [0, 1000]}}, "a number 0..100"),
         ({"options": {}}, "OPTION"),
+        ({"options": {"lm.pruning": ["late"]}}, "different texts to choose among"),
+        ({"options": {"lm.pruning": ["late", "late"]}}, "different texts to choose among"),
+        ({"options": {"lm.alpha": ["late", "early"]}}, "unknown option with choices 'lm.alpha'"),
         ({"grid": 1}, "an integer 2..100"),
+        ({"shared_with": ["with_lmm"]}, "did you mean 'with_lm'"),
     ],
 )
 def test_errors(rtfx, config, tmp_path, changes, message):

@@ -78,15 +78,22 @@ BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int
   column = at::zeros({1}, longs);
 }
 
+void BeamHypotheses::use_flat_texts(Comparison chosen) {
+  texts.emplace(batch, beam, columns, durations.defined(), scores.device());
+  comparison = chosen;
+}
+
 void BeamHypotheses::append(const at::Tensor& from, const at::Tensor& label,
                             const at::Tensor& new_scores, const at::Tensor& frames) {
   const auto write = [this](at::Tensor& tree, const at::Tensor& values) {
     tree.index_copy_(0, column, values.to(at::kInt).unsqueeze(0));
   };
-  write(labels, label);
-  write(parents, from);
-  if (durations.defined()) write(durations, frames);
-  column.add_(1);
+  if (!texts) {
+    write(labels, label);
+    write(parents, from);
+    if (durations.defined()) write(durations, frames);
+    column.add_(1);
+  }
 
   const at::Tensor old = state.gather(2, from.unsqueeze(0).expand({kFields, -1, -1}));
   const at::Tensor old_hash = old[0], old_last = old[1];
@@ -108,6 +115,7 @@ void BeamHypotheses::append(const at::Tensor& from, const at::Tensor& label,
       moved = at::where(extended, frames, at::zeros_like(frames));
       break;
   }
+  if (texts) texts->append(from, label, token, old[2], old[3], frames);
   scores.copy_(new_scores);
   at::where_out(hash, token, old_hash * hash_multiplier + 1 + label, old_hash);
   at::where_out(last_label, lattice == Lattice::ctc ? extended : token, label, old_last);
@@ -119,7 +127,9 @@ void BeamHypotheses::append(const at::Tensor& from, const at::Tensor& label,
 
 void BeamHypotheses::merge_at(const at::Tensor& frames, bool sum) {
   if (beam == 1) return;
-  at::Tensor equal = pairs_equal(state.narrow(0, 0, kTextFields)).all(0);
+  at::Tensor equal = comparison.by_tokens ? texts->equal(lengths)
+                                          : pairs_equal(state.narrow(0, 0, kTextFields)).all(0);
+  if (comparison.counted) texts->count(alive(), hash, equal, lengths);
   if (lattice == Lattice::tdt) equal = equal.logical_and(pairs_equal(frames));
   const at::Tensor nothing = at::full({}, kLogZero, scores.options());
   const at::Tensor shared = at::where(equal, scores.unsqueeze(1), nothing);  // [b, i, j]: score j
@@ -148,7 +158,7 @@ Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tens
   h.nbest.lengths.copy_(lengths.gather(1, order));
   at::gather_out(h.nbest.scores, scores, 1, order);
   at::logical_or_out(h.nan, nan, scores.isnan().any(1));
-  write_paths(*this, order, h.nbest);
+  texts ? texts->write(order, h.nbest) : write_paths(*this, order, h.nbest);
   if (nbest == 1) h.nbest = {};
   return h;
 }

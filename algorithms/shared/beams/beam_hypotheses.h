@@ -1,17 +1,20 @@
 // The beams of a batch of utterances on the device. Scores and states of the hypotheses are plain
 // arrays. The labels of all steps form a tree: each hypothesis is linked to its parent in the step
 // before (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
-// Models", 2025). Token sequences ("texts") are compared by hashes, never token by token.
+// Models", 2025). Token sequences ("texts") are compared by hashes, and not token by token. To show
+// what both gain, FlatTexts can take the place of the tree, and compare tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
+#include "algorithms/shared/beams/flat_texts.h"
 #include "algorithms/shared/beams/lattice.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/streams.h"
@@ -31,6 +34,15 @@ struct BeamHypotheses {
   /// empty. `columns` bounds the number of steps. Tests give another `hash_multiplier`.
   BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
                  at::Device device, int64_t hash_multiplier = kHashMultiplier);
+
+  /// How equal texts are found, where they are plain arrays.
+  struct Comparison {
+    bool by_tokens = false;  // in place of hashes
+    bool counted = false;    // counts what hashes would mistake, FlatTexts::count()
+  };
+  /// Keeps the texts as plain arrays and writes no tree. Call this before the first step. It is not
+  /// for searches in pieces.
+  void use_flat_texts(Comparison comparison);
 
   /// Does one step: slot k of each beam becomes hypothesis parents[b, k] followed by labels[b, k].
   /// A label is a token, blank, or -1 for a hypothesis that stays unchanged. parents and labels are
@@ -84,6 +96,9 @@ struct BeamHypotheses {
   at::Tensor parents;    // slot in the column before
   at::Tensor durations;  // TDT: frames; undefined for others
   at::Tensor column;     // [1] int64: number of columns that are written
+
+  std::optional<FlatTexts> texts;  // in place of the tree
+  Comparison comparison;           // of these
 };
 
 /// Throws UserError when `beam_size` hypotheses could not differ in their next token.

@@ -341,7 +341,7 @@ void add_disambiguation_loops(TransducerArcs& t, int32_t state, const TokenLabel
 }  // namespace
 
 const std::vector<std::string>& topology_names() {
-  static const std::vector<std::string> names = {"normal", "compact", "tokens"};
+  static const std::vector<std::string> names = {"normal", "compact", "tokens", "normal_riva"};
   return names;
 }
 
@@ -357,7 +357,7 @@ Topology parse_topology(const std::string& name, const std::string& where) {
 }
 
 TransducerArcs token_transducer(Topology topology, const TokenLabels& labels) {
-  const bool normal = topology == Topology::normal;
+  const bool normal = topology == Topology::normal || topology == Topology::normal_riva;
   TransducerArcs t;
   if (topology == Topology::tokens) {
     t.states = 1;
@@ -369,7 +369,7 @@ TransducerArcs token_transducer(Topology topology, const TokenLabels& labels) {
   t.states = labels.tokens + 1;
   t.finals.emplace_back(0, 0.0f);
   t.add(0, 0, labels.blank(), 0);
-  add_disambiguation_loops(t, 0, labels);
+  if (topology != Topology::normal_riva) add_disambiguation_loops(t, 0, labels);
   for (int32_t i = 1; i <= labels.tokens; ++i) {
     t.add(0, i, i, i);
     t.add(i, i, i, 0);

@@ -80,9 +80,12 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
 /// `normal` has one state for each token and an arc between each two of them. The same token can be
 /// emitted twice only with a blank in between. `compact` goes to the next token by an epsilon arc
 /// back to state 0, so that V^2 arcs become 3 V. The same token needs no blank in between, which
-/// adds paths and removes none. `tokens` is none of CTC: it has no blank and no repetition, for
-/// searches that know which of their labels are tokens, as those of transducers do.
-enum class Topology { normal, compact, tokens };
+/// adds paths and removes none. `normal_riva` is `normal` as the decoder of the WFST paper builds
+/// it (riva-asrlib-decoder): no word model backs off before the first token and after a blank. It
+/// removes paths, for which a first word that no bigram begins with costs more. `tokens` is none of
+/// CTC: it has no blank and no repetition, for searches that know which of their labels are tokens,
+/// as those of transducers do.
+enum class Topology { normal, compact, tokens, normal_riva };
 
 const std::vector<std::string>& topology_names();
 std::string topology_name(Topology topology);
@@ -95,7 +98,8 @@ Topology parse_topology(const std::string& name, const std::string& where);
 ///   compact  1 + 3 V + D;                      state 0 is final
 ///   tokens   V + D;                            state 0 is the only one
 /// D loops epsilon:#k let the disambiguation symbols of LG pass. In `normal`, every state has them,
-/// so that a back-off before the first token is possible, too.
+/// so that a back-off before the first token is possible, too. In `normal_riva`, state 0 has none:
+/// the number of arcs is 1 + 3 V + V (V - 1) + D V.
 TransducerArcs token_transducer(Topology topology, const TokenLabels& labels);
 
 class Tokenizer;

@@ -85,6 +85,33 @@ TEST(CatDog, LabelLoopingCounts) {
   }
 }
 
+TEST(CatDog, CountsOfTheRowsThatWereNeeded) {
+  const CatDog c;
+  for (const int k : {3, 5}) {
+    for (const char* name : {"frame_looping", "label_looping"}) {
+      const nlohmann::json options = {{"max_symbols", k}, {"count_rows", true}};
+      const Counters counts = run(name, options, c.model, c.rows).counters;
+      // Row 0 decides C - - A T - -, row 1 - D O G -, without the blank after G for k = 3.
+      EXPECT_EQ(counts.at("joint_rows_needed"), k == 3 ? 11 : 12) << name;
+      EXPECT_EQ(counts.at("pred_rows_needed"), 2 + 6) << name;
+      EXPECT_EQ(counts.at("joint_rows"), 2 * counts.at("joint_calls")) << name;
+      EXPECT_EQ(counts.at("pred_rows"), 2 * counts.at("pred_calls")) << name;
+    }
+    EXPECT_FALSE(run("label_looping", {}, c.model, c.rows).counters.contains("joint_rows_needed"));
+  }
+}
+
+/// At batch 1 each evaluation is needed, and no batch needs more.
+TEST(CatDog, AnUtteranceAloneWastesNoJointCall) {
+  const CatDog c;
+  for (const char* name : {"frame_looping", "label_looping"}) {
+    for (const Table& row : c.rows) {
+      const Counters counts = run(name, {{"count_rows", true}}, c.model, {row}).counters;
+      EXPECT_EQ(counts.at("joint_rows_needed"), counts.at("joint_rows")) << name;
+    }
+  }
+}
+
 TEST(CatDog, StepReplayCounts) {
   const CatDog c;
   for (const int k : {3, 5}) {

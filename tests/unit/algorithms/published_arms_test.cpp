@@ -64,5 +64,58 @@ TEST(FrameLoopingByRows, WaitsForEachRowAndToken) {
                UserError);
 }
 
+TEST(TdtMinDurationByRows, FindsTheSameAndWaitsForEachRowAndToken) {
+  std::mt19937 random(1);
+  const auto model = test::lstm_model(1, /*tdt=*/true, at::kCPU);
+  const EncodedBatch batch = test::random_batch(random, 6, 20, model->config.encoder.width);
+  const auto flag = test::prepared("tdt_min_duration", {}, model);
+  const auto rows = test::prepared("tdt_min_duration", {{"host_reads", "rows"}}, model);
+  const std::vector<Hypothesis> expected = flag->decode(batch).to_host();
+  const std::vector<Hypothesis> found = rows->decode(batch).to_host();
+  int64_t tokens = 0;
+  for (size_t b = 0; b < expected.size(); ++b) {
+    EXPECT_EQ(found[b].tokens, expected[b].tokens);
+    EXPECT_EQ(found[b].frames, expected[b].frames);
+    EXPECT_EQ(found[b].durations, expected[b].durations);
+    EXPECT_NEAR(found[b].score, expected[b].score, 1e-4);
+    tokens += static_cast<int64_t>(found[b].tokens.size());
+  }
+  EXPECT_GT(tokens, 6);
+  // Each row at each evaluation, three values of each token, and at the end which rows have a NaN.
+  EXPECT_EQ(rows->counters().at("host_reads") - flag->counters().at("host_reads"),
+            6 * rows->counters().at("joint_calls") + 3 * tokens + 1);
+}
+
+/// Label-looping needs the same rows as frame-looping, and a batch as many as its rows alone.
+TEST(CountRows, WhatIsNeededDependsOnTheUtterancesAlone) {
+  std::mt19937 random(2);
+  for (const bool tdt : {false, true}) {
+    const auto model = test::lstm_model(1, tdt, at::kCPU);
+    const EncodedBatch batch = test::random_batch(random, 6, 20, model->config.encoder.width);
+    const auto counts = [&](const char* name, const nlohmann::json& options) {
+      const auto decoder = test::prepared(name, options, model);
+      decoder->decode(batch);
+      return decoder->counters();
+    };
+    const Counters label = counts("label_looping", {{"count_rows", true}});
+    const Counters alone = counts("frame_looping", {{"count_rows", true}, {"batched", false}});
+    for (const Counters& frame : {counts("frame_looping", {{"count_rows", true}}), alone}) {
+      EXPECT_EQ(frame.at("joint_rows_needed"), label.at("joint_rows_needed")) << tdt;
+      EXPECT_EQ(frame.at("pred_rows_needed"), label.at("pred_rows_needed")) << tdt;
+    }
+    EXPECT_EQ(alone.at("joint_rows"), alone.at("joint_rows_needed")) << tdt;
+    EXPECT_GT(label.at("joint_rows"), label.at("joint_rows_needed")) << tdt;
+  }
+}
+
+TEST(CountRows, RefusesLoopsThatCountNothing) {
+  const auto model = test::lstm_model(1, false, at::kCPU);
+  for (const char* name : {"frame_looping", "label_looping"})
+    EXPECT_THROW(test::prepared(name, {{"count_rows", true}, {"loop", "replay"}}, model),
+                 UserError);
+  EXPECT_THROW(test::prepared("label_looping", {{"count_rows", true}, {"window", 2}}, model),
+               UserError);
+}
+
 }  // namespace
 }  // namespace rtfx

@@ -57,6 +57,9 @@ TEST(WfstTopology, HasAsManyArcsAsTheFormulas) {
       EXPECT_EQ(normal.arcs.size(), 1 + 3 * v + v * (v - 1) + d * (v + 1));
       EXPECT_EQ(compact.arcs.size(), 1 + 3 * v + d);
       EXPECT_EQ(token_transducer(Topology::tokens, {v, d}).arcs.size(), v + d);
+      const auto riva = token_transducer(Topology::normal_riva, {v, d});
+      EXPECT_EQ(riva.arcs.size(), 1 + 3 * v + v * (v - 1) + d * v);
+      EXPECT_EQ(riva.finals.size(), v + 1);
       EXPECT_EQ(normal.finals.size(), v + 1);
       EXPECT_EQ(compact.finals.size(), 1);
     }

@@ -455,6 +455,10 @@ TEST_F(DatasetTest, AMissingManifestNamesTheCommandThatMakesIt) {
   EXPECT_HAS(user_error([&] { load_dataset(source); }), made);
   source.manifest = path("gone.jsonl").string();
   EXPECT_HAS(user_error([&] { load_dataset(source); }), "speak_test_other.py data/test_other`");
+  source.manifest = path("my/spgi/dev.jsonl").string();
+  const std::string prepared =
+      "datasets/prepare_dataset.py spgispeech SOURCE --output " + path("my/spgi").string() + "`";
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), prepared);
 }
 
 TEST_F(DatasetTest, LibrispeechErrors) {

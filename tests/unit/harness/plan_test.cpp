@@ -36,6 +36,30 @@ TEST(Plan, NamesCasesAndReferences) {
   EXPECT_EQ(plan[1].decoders[1].case_name, "a/d/label_looping/s120/fp32");
 }
 
+TEST(Plan, ADecoderMayBeForSomeDatasetsAlone) {
+  json document = valid();
+  document["models"] = {"a.nemo"};
+  document["batch_sizes"] = {16};
+  document["datasets"] = {{{"id", "x"}, {"manifest", "x.jsonl"}},
+                          {{"id", "y"}, {"manifest", "y.jsonl"}}};
+  document["decoders"] = json::array({"frame_looping"});
+  for (const char* id : {"x", "y"})
+    document["decoders"].push_back(
+        {{"id", std::string("lm_") + id}, {"name", "label_looping"}, {"datasets", {id}}});
+  const auto names = [&] {
+    std::vector<std::string> names;
+    for (const CaseGroup& group : make_plan(parse(document), {{"rnnt"}}))
+      for (const PlannedDecoder& d : group.decoders) names.push_back(d.case_name);
+    return names;
+  };
+  EXPECT_EQ(names(), (std::vector<std::string>{"a/x/frame_looping/b16/fp32", "a/x/lm_x/b16/fp32",
+                                               "a/y/frame_looping/b16/fp32", "a/y/lm_y/b16/fp32"}));
+  document["decoders"][1]["datasets"] = {"z"};
+  EXPECT_HAS(user_error([&] { names(); }), "#/decoders/1/datasets: unknown dataset id 'z'");
+  document["decoders"] = json::array({document["decoders"][2]});
+  EXPECT_HAS(user_error([&] { names(); }), "none is for model 'a' on dataset 'x'");
+}
+
 TEST(Plan, ADecoderMayHaveABaselineOfItsOwn) {
   json document = valid();
   document["models"] = {"a.nemo"};

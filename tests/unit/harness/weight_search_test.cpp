@@ -57,5 +57,25 @@ TEST(WeightSearchTest, IntegersStayIntegers) {
   EXPECT_EQ(tried.front().weights, Weights{6});
 }
 
+TEST(WeightSearchTest, EachCombinationOfChoicesIsSearchedByItself) {
+  // The second choice is worse on the grid, and better between its points.
+  const std::vector<TuneRange> ranges = {{.choices = {"late", "early"}}, {0, 1}};
+  const auto tried = search(ranges, 3, 0.01, [](const Weights& w) {
+    const double lowest = w[0] == 0 ? 0.5 : 0.3;
+    return std::lround(1e4 * (std::pow(w[1] - lowest, 2) + (w[0] == 0 ? 0.01 : 0.001)));
+  });
+  EXPECT_EQ(tried.front().weights[0], 1);
+  EXPECT_NEAR(tried.front().weights[1], 0.3, 0.01);
+  for (const WeighedErrors& point : tried)
+    EXPECT_EQ(point.weights[0], std::round(point.weights[0]));
+}
+
+TEST(WeightSearchTest, ChoicesAloneAreAllTriedAndTheFirstOfEqualsIsChosen) {
+  const std::vector<TuneRange> ranges = {{.choices = {true, false}}, {.choices = {"a", "b", "c"}}};
+  const auto tried = search(ranges, 5, 0.02, [](const Weights& w) { return int64_t{w[1] < 1}; });
+  EXPECT_EQ(tried.size(), 6U);
+  EXPECT_EQ(tried.front().weights, (Weights{0, 1}));
+}
+
 }  // namespace
 }  // namespace rtfx

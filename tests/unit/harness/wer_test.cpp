@@ -44,6 +44,16 @@ TEST(CharacterErrors, AreTheFewestEdits) {
   EXPECT_FALSE(count_edits_and_characters({}, {}).cer().has_value());
 }
 
+TEST(CharacterErrors, CountThoseOfScriptsWithoutSpaces) {
+  const auto unspaced = [](const std::vector<std::string>& said) {
+    return count_edits_and_characters(said, {}).unspaced_characters;
+  };
+  EXPECT_EQ(unspaced({"开灯"}), 2);
+  EXPECT_EQ(unspaced({"ok", "テレビをつけて", "2"}), 7);
+  EXPECT_EQ(unspaced({"สวัสดี"}), 6);
+  EXPECT_EQ(unspaced({"안녕하세요", "straße", "привет"}), 0);  // Korean has spaces
+}
+
 TEST(CharacterErrors, EqualThoseOfTheTableOverAnyLengths) {
   std::mt19937 random(7);
   for (int i = 0; i < 60; ++i) {

@@ -19,6 +19,14 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
           option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
           option("window", &O::window,
                  "RNN-T: frames of a hypothesis that one joint call looks at (WIND)", 1, 64),
+          option("storage", &O::storage,
+                 "how texts are kept; flat: each step copies them, to show what the tree gains",
+                 {"tree", "flat"}),
+          option("merge_by", &O::merge_by,
+                 "how equal texts are found; tokens: by all tokens of flat texts",
+                 {"hash", "tokens"}),
+          option("count_collisions", &O::count_collisions,
+                 "count flat texts that differ and have one hash; this costs time"),
           option("merge_finished", &O::merge_finished,
                  "TDT: add up equal texts that end at different frames"),
           option(
@@ -107,6 +115,22 @@ Description AlsdPp::describe() const {
           /*streams=*/true};
 }
 
+void AlsdPp::require_flat_options() const {
+  const bool flat = options_.storage == "flat";
+  if (!flat && (options_.merge_by == "tokens" || options_.count_collisions)) {
+    throw UserError("alsd_pp", R"(only flat texts can be compared token by token)",
+                    R"(set "storage": "flat")");
+  }
+  if (flat && (options_.kernels != "operators" || options_.window > 1)) {
+    throw UserError("alsd_pp", "flat texts go with neither fused kernels nor windows",
+                    R"(leave out "storage", or "kernels" and "window")");
+  }
+  if (options_.count_collisions && options_.loop != "host") {
+    throw UserError("alsd_pp", R"("count_collisions" needs a host that drives the loop)",
+                    R"(set "loop": "host")");
+  }
+}
+
 void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   if (options_.window > 1 && (model->config.is_tdt() || options_.kernels != "operators" ||
                               options_.compatibility != "none")) {
@@ -115,6 +139,7 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
                     "kernels nor NeMo's arithmetic",
                     R"(leave out "window", or "kernels" and "compatibility")");
   }
+  require_flat_options();
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
@@ -127,13 +152,23 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
 }
 
 Counters AlsdPp::counts() const {
-  return {{"outer_iters", steps_},
-          {"joint_calls", steps_},
-          {"joint_rows", joint_rows_},
-          {"pred_calls", steps_ + 1}};
+  Counters counts = {{"outer_iters", steps_},
+                     {"joint_calls", steps_},
+                     {"joint_rows", joint_rows_},
+                     {"pred_calls", steps_ + 1}};
+  if (compared_) {
+    const FlatTexts::Counts compared = compared_->counts();
+    counts["merge_pairs"] = compared.pairs;
+    counts["hash_collisions"] = compared.collisions;
+    counts["wrong_merges"] = compared.wrong_merges;
+  }
+  return counts;
 }
 
-void AlsdPp::reset_counts() { steps_ = joint_rows_ = 0; }
+void AlsdPp::reset_counts() {
+  steps_ = joint_rows_ = 0;
+  compared_.reset();
+}
 
 AlsdPp::State AlsdPp::start(const EncodedBatch& batch, const BeamLm& lm) const {
   // A frame appends at most max_symbols tokens and a blank to each hypothesis. With windows, a step
@@ -151,6 +186,10 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_init, [&] {
     const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
     state.emplace(start(batch, lm));
+    if (options_.storage == "flat") {
+      state->beams.hypotheses.use_flat_texts(
+          {options_.merge_by == "tokens", options_.count_collisions});
+    }
     if (!fused_) return;
     const FusedStep::Options options{options_.max_symbols, options_.temperature,
                                      options_.merge_finished, options_.compatibility != "nemo"};
@@ -164,6 +203,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   Hypotheses result;
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
+  if (options_.count_collisions) compared_ = state->beams.hypotheses.texts;
   // The lattice of windows has durations. Those of its blanks are frames, and no model chose them.
   if (options_.window > 1) {
     result.durations.reset();

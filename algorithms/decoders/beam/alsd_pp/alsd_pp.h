@@ -50,9 +50,13 @@
 namespace rtfx {
 
 struct AlsdPpOptions : TransducerBeamOptions {
-  int64_t max_symbols = 10;     // tokens per frame
-  int64_t window = 1;           // frames per hypothesis and joint call; more than 1: RNN-T alone
-  bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
+  int64_t max_symbols = 10;  // tokens per frame
+  int64_t window = 1;        // frames per hypothesis and joint call; more than 1: RNN-T alone
+  /// "flat": each step copies all texts. This is what the tree is compared with.
+  std::string storage = "tree";
+  std::string merge_by = "hash";  // "tokens": flat texts are compared token by token
+  bool count_collisions = false;  // of hashes, by flat texts
+  bool merge_finished = false;    // TDT: equal texts that end at different frames become one too
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
   /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
   std::string compatibility = "none";
@@ -89,7 +93,11 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
 
   std::optional<Transducer> transducer_;
   std::optional<FusedModel> fused_;
+  /// Throws UserError for options of flat texts that do not go together.
+  void require_flat_options() const;
+
   int64_t steps_ = 0, joint_rows_ = 0;
+  std::optional<FlatTexts> compared_;  // of the last batch, with "count_collisions"
 };
 
 }  // namespace rtfx

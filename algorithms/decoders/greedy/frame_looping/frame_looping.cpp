@@ -4,9 +4,9 @@
 
 #include "algorithms/blank_penalty.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
+#include "algorithms/shared/transducer/rows_on_host.h"
 #include "base/error.h"
 #include "base/nvtx.h"
-#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -28,10 +28,8 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
              "nemo: TDT skips a frame whenever max_symbols is reached, as NeMo did until its pull "
              "request 16095 (inexact)",
              {"none", "nemo"}),
-      option("host_reads", &O::host_reads,
-             "what the host learns of an evaluation: one flag for all rows, or, as the published "
-             "baseline, the decision of each row",
-             {"flag", "rows"}),
+      option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
+      option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
              "who drives the loops: the host, the host with replayed graphs, one graph",
              {"host", "replay", "graph"}),
@@ -58,8 +56,7 @@ struct FrameLooping::Rows {
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
         fusion(lm, lengths.size(0), std::move(bias)),
         hypotheses(encoded, lengths, transducer.is_tdt(), capacity),
-        time(at::zeros_like(lengths)),
-        lists(static_cast<size_t>(lengths.size(0)), std::vector<Hypothesis>(1)) {}
+        time(at::zeros_like(lengths)) {}
 
   at::Tensor encoded, lengths;
   PredictionState state;  // before `last` is consumed
@@ -67,7 +64,7 @@ struct FrameLooping::Rows {
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
   at::Tensor time;                                   // [B] the next frame, of loop_skipping()
-  std::vector<std::vector<Hypothesis>> lists;        // with "host_reads": "rows", in place of those
+  std::optional<RowsOnHost> on_host;                 // with "host_reads": "rows", in place of those
   int64_t frame = 0;                                 // of all rows, of loop_rnnt()
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
 
@@ -98,6 +95,7 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
   if (options_.loop != "host" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
+  if (options_.count_rows) require_host_loop("frame_looping", options_.loop);
   if (options_.loop != "host" && options_.host_reads != "flag")
     throw UserError("frame_looping", "only a host that drives the loop can read rows",
                     R"(set "loop": "host")");
@@ -112,14 +110,18 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
 }
 
 Counters FrameLooping::counts() const {
-  return {{"frames_visited", frames_visited_},
-          {"joint_calls", joint_calls_},
-          {"joint_rows", joint_rows_},
-          {"pred_calls", pred_calls_}};
+  Counters counts = {{"frames_visited", frames_visited_},
+                     {"joint_calls", joint_calls_},
+                     {"joint_rows", joint_rows_},
+                     {"pred_calls", pred_calls_},
+                     {"pred_rows", pred_rows_}};
+  if (options_.count_rows) needed_.add_to(counts);
+  return counts;
 }
 
 void FrameLooping::reset_counts() {
-  frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
+  frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = pred_rows_ = 0;
+  needed_.reset();
 }
 
 Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
@@ -138,6 +140,8 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_init, [&] {
     rows.emplace(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
                  capacity);
+    if (options_.host_reads == "rows") rows->on_host.emplace(batch.lengths.size(0));
+    if (options_.count_rows) needed_.prediction(batch.lengths > 0);
   });
   if (transducer_->skips_frames()) {
     loop_skipping(*rows, loops);
@@ -146,9 +150,9 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   } else {
     loop_rnnt(*rows, batch.longest());
   }
-  if (options_.host_reads == "rows") {
+  if (rows->on_host) {
     const at::Tensor nan = driver_.reads().values(rows_with_nan(batch.frames, batch.lengths));
-    return Hypotheses::from_lists(rows->lists, transducer_->is_tdt(), /*entries=*/1, nan);
+    return rows->on_host->result(transducer_->is_tdt(), nan);
   }
   Hypotheses result;
   loops.segment(RangeName::decode_trace_back, [&] { result = rows->hypotheses.result(); });
@@ -158,7 +162,6 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
 Hypotheses FrameLooping::search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) {
   Rows rows(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
             batch.frames.size(1));
-  rows.lists.clear();
   if (!state.empty()) rows.transfer(StateTransfer::load(state));
   transducer_->skips_frames() ? loop_skipping(rows, loops) : loop_rnnt(rows, batch.longest());
   rows.time.sub_(batch.lengths);
@@ -167,11 +170,14 @@ Hypotheses FrameLooping::search_piece(const EncodedBatch& batch, Loops& loops, R
   return rows.hypotheses.result();
 }
 
-Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
+Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows,
+                                const at::Tensor& needed) {
   if (!rows.prediction || !options_.cache_predictor) {
     rows.prediction = transducer_->predict(rows.last, rows.state);
     ++pred_calls_;
+    pred_rows_ += rows.last.size(0);
   }
+  if (options_.count_rows) needed_.joint(needed);
   ++joint_calls_;
   joint_rows_ += rows.last.size(0);
   return transducer_->decide(encoded_rows, rows.prediction->output, rows.fusion.bonus(),
@@ -180,36 +186,22 @@ Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
 
 void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
                         const at::Tensor& frames) {
-  if (!rows.lists.empty() && options_.host_reads == "rows") {
-    append_row_by_row(rows, mask, decision, frames);
+  if (rows.on_host) {
+    const auto only_if = [](bool wanted, const at::Tensor& t) { return wanted ? t : at::Tensor(); };
+    rows.on_host->append(driver_.reads(), mask,
+                         {.labels = decision.labels,
+                          .scores = decision.scores,
+                          .durations = only_if(transducer_->is_tdt(), decision.durations),
+                          .frames = only_if(transducer_->skips_frames(), frames),
+                          .frame = rows.frame});
   } else {
     rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
   }
+  if (options_.count_rows) needed_.prediction(mask);
   rows.fusion.append(decision.labels, mask);
   rows.state.take(mask, rows.prediction->state);
   at::where_out(rows.last, mask, decision.labels, rows.last);
   rows.prediction.reset();
-}
-
-void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,
-                                     const at::Tensor& frames) {
-  HostReads& reads = driver_.reads();
-  for (size_t b = 0; b < rows.lists.size(); ++b) {
-    const auto row = static_cast<int64_t>(b);
-    if (!reads.any(mask[row])) continue;
-    Hypothesis& h = rows.lists[b].front();
-    const auto append = [&](std::vector<int32_t>& list, const at::Tensor& values) {
-      list.push_back(static_cast<int32_t>(reads.integer(values[row])));
-    };
-    append(h.tokens, decision.labels);
-    if (transducer_->skips_frames())
-      append(h.frames, frames);
-    else
-      h.frames.push_back(static_cast<int32_t>(rows.frame));
-    if (transducer_->is_tdt()) append(h.durations, decision.durations);
-    const at::Tensor score = reads.values(decision.scores[row].to(at::kFloat));
-    h.score += *data_of<float>(score);
-  }
 }
 
 void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
@@ -221,7 +213,7 @@ void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
     ++frames_visited_;
     for (int64_t n = 0; n < options_.max_symbols; ++n) {
       const ScopedRange step(RangeName::decode_step, joint_calls_);
-      const Decision decision = evaluate(rows, encoded);
+      const Decision decision = evaluate(rows, encoded, active);
       active = active.logical_and(decision.is_blank.logical_not());
       if (!driver_.reads().any(active)) break;
       emit(rows, active, decision, frame);
@@ -291,7 +283,7 @@ void FrameLooping::loop_skipping(Rows& rows, Loops& loops) {
   const auto step = [&] {
     ++frames_visited_;
     const Decision decision =
-        evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)));
+        evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)), active);
     emit(rows, active.logical_and(decision.is_blank.logical_not()), decision, time);
     used.add_(1);
     time.add_(at::where(active, decision.durations, at::zeros_like(time)));

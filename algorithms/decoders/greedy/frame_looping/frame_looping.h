@@ -16,6 +16,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/biasing/greedy_fusion.h"
+#include "algorithms/shared/transducer/needed_rows.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
@@ -31,6 +32,7 @@ struct FrameLoopingOptions {
   /// whenever max_symbols is reached, also after a duration above 0.
   std::string compatibility = "none";
   std::string host_reads = "flag";       // "rows": the published baseline's, see below
+  bool count_rows = false;               // counts what was needed, see NeededRows
   std::string loop = "host";             // "host", "replay", "graph": see LoopForm
   std::optional<LmOptions> lm;           // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, likewise
@@ -71,14 +73,15 @@ class FrameLooping : public GreedySearch<FrameLoopingOptions> {
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
   /// TDT and multi-blank RNN-T: every row has a frame of its own.
   void loop_skipping(Rows& rows, Loops& loops);
-  Decision evaluate(Rows& rows, const at::Tensor& encoded_rows);
+  /// One joint call for all rows, of which the search needs those of the mask `needed`.
+  Decision evaluate(Rows& rows, const at::Tensor& encoded_rows, const at::Tensor& needed);
   void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
-  void append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,
-                         const at::Tensor& frames);
 
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
-  int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
+  NeededRows needed_;
+  int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0;
+  int64_t pred_calls_ = 0, pred_rows_ = 0;
 };
 
 }  // namespace rtfx

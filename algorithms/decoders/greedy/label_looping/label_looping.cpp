@@ -169,6 +169,7 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
       option("score_kind", &O::score_kind, "what a score sums over the tokens",
              {"logit", "logprob"}),
+      option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
              "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
              "replayed graphs, one graph",
@@ -250,6 +251,13 @@ Description LabelLooping::describe() const {
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
+  if (options_.count_rows) {
+    require_host_loop("label_looping", options_.loop);
+    if (options_.window != 1) {
+      throw UserError("label_looping", R"("count_rows" does not know the frames of a window)",
+                      R"(set "window": 1)");
+    }
+  }
   lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
   transducer_.emplace(
@@ -279,15 +287,16 @@ Hypotheses LabelLooping::run_script(const EncodedBatch& batch) {
   joint_calls_ = outer_ + inner_;
   joint_rows_ = joint_calls_ * batch.lengths.size(0);
   pred_calls_ = outer_ + 1;
+  pred_rows_ = pred_calls_ * batch.lengths.size(0);
   return std::move(result.hypotheses);
 }
 
 Counters LabelLooping::counts() const {
-  return {{"joint_calls", joint_calls_},
-          {"joint_rows", joint_rows_},
-          {"pred_calls", pred_calls_},
-          {"outer_iters", outer_},
-          {"inner_iters", inner_}};
+  Counters counts = {{"joint_calls", joint_calls_}, {"joint_rows", joint_rows_},
+                     {"pred_calls", pred_calls_},   {"pred_rows", pred_rows_},
+                     {"outer_iters", outer_},       {"inner_iters", inner_}};
+  if (options_.count_rows) needed_.add_to(counts);
+  return counts;
 }
 
 Counters LabelLooping::counters() const {
@@ -298,7 +307,8 @@ Counters LabelLooping::counters() const {
 }
 
 void LabelLooping::reset_counts() {
-  joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
+  joint_calls_ = joint_rows_ = pred_calls_ = pred_rows_ = outer_ = inner_ = 0;
+  needed_.reset();
 }
 
 Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
@@ -317,6 +327,8 @@ Hypotheses LabelLooping::search_rows(const EncodedBatch& batch, Loops& loops, Ro
                  capacity);
     if (piece != nullptr && !piece->empty()) rows->load(*piece);
     ++pred_calls_;
+    pred_rows_ += batch.lengths.size(0);
+    if (options_.count_rows) needed_.prediction(rows->active);
   });
   Found next;
   loops.while_any(rows->active, [&] {
@@ -343,6 +355,8 @@ void LabelLooping::step(Rows& rows, const Found& next) {
   rows.fusion.append(next.labels);
   const Transducer::Prediction stepped = transducer_->predict(next.labels, rows.prediction.state);
   ++pred_calls_;
+  pred_rows_ += found.size(0);
+  if (options_.count_rows) needed_.prediction(found);
   at::Tensor& output = rows.prediction.output;
   at::where_out(output, found.unsqueeze(1), stepped.output, output);
   rows.prediction.state.take(found, stepped.state);
@@ -354,6 +368,7 @@ void LabelLooping::step(Rows& rows, const Found& next) {
 /// first call of an outer iteration makes the tensors of `found`, the others change them in place.
 void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
   if (first) found = {rows.active, {}, {}, {}, {}};
+  if (options_.count_rows) needed_.joint(found.searching);
   at::Tensor skipped;  // blank frames before the decision, with a window
   const Decision decision =
       options_.window > 1

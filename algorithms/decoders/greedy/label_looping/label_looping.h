@@ -21,6 +21,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/biasing/greedy_fusion.h"
+#include "algorithms/shared/transducer/needed_rows.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
 
@@ -64,6 +65,7 @@ struct LabelLoopingOptions {
   bool project_prediction_once = true;  // joint.pred once per predictor step
   int64_t max_symbols = 10;             // tokens per frame
   std::string score_kind = "logit";
+  bool count_rows = false;      // counts what was needed, see NeededRows
   std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": TorchScript
   std::optional<LmOptions> lm;  // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, likewise
@@ -106,7 +108,9 @@ class LabelLooping : public GreedySearch<LabelLoopingOptions> {
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
   std::optional<LabelLoopingScript> script_;  // "loop": "script"
-  int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
+  NeededRows needed_;
+  int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, pred_rows_ = 0;
+  int64_t outer_ = 0, inner_ = 0;
 };
 
 }  // namespace rtfx

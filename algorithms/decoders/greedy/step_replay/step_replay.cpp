@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -289,6 +290,7 @@ Hypotheses StepReplay::decode(const EncodedBatch& batch) {
   reads_.reset();
   counts_ = {};
   joint_calls_ = joint_rows_ = pred_calls_ = captures_ = 0;
+  joint_time_ = {};
   at::Tensor nan, encoded;
   {
     const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
@@ -323,7 +325,9 @@ void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row
     for (const int64_t b : active) steps.set_frame(encoded, b, row(b).time);
     {
       const ScopedRange range(RangeName::decode_joint, joint_calls_ + pred_calls_);
+      const auto begin = std::chrono::steady_clock::now();
       steps.decide(coalesced, reads_, counts_);
+      joint_time_ += std::chrono::steady_clock::now() - begin;
     }
     ++joint_calls_;
     joint_rows_ += encoded.size(0);
@@ -369,9 +373,14 @@ Hypotheses StepReplay::on_device(const std::vector<Row>& rows, const at::Tensor&
 }
 
 Counters StepReplay::counters() const {
-  return {{"joint_calls", joint_calls_}, {"joint_rows", joint_rows_},
-          {"pred_calls", pred_calls_},   {"host_reads", reads_.count()},
-          {"uploads", counts_.uploads},  {"graph_launches", counts_.graph_launches},
+  using std::chrono::duration_cast, std::chrono::microseconds;
+  return {{"joint_us", duration_cast<microseconds>(joint_time_).count()},
+          {"joint_calls", joint_calls_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_},
+          {"host_reads", reads_.count()},
+          {"uploads", counts_.uploads},
+          {"graph_launches", counts_.graph_launches},
           {"graph_captures", captures_}};
 }
 

@@ -24,6 +24,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -177,7 +178,9 @@ class StepReplay : public DecoderBase<StepReplayOptions> {
   /// Makes the steps, and with them the graphs, for batches of limits.max_batch rows.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// "graph_captures": batch sizes for which the last decode() recorded its two graphs, 0 or 1.
+  /// "joint_us": time of the joint calls in microseconds, from their inputs to their decisions on
+  /// the host. "graph_captures": batch sizes for which the last decode() recorded its two graphs, 0
+  /// or 1.
   Counters counters() const override;
 
  private:
@@ -192,6 +195,7 @@ class StepReplay : public DecoderBase<StepReplayOptions> {
   HostReads reads_;
   step_replay::Counts counts_;
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, captures_ = 0;
+  std::chrono::steady_clock::duration joint_time_{};
 };
 
 }  // namespace rtfx

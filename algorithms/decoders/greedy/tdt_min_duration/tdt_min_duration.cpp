@@ -6,6 +6,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/transducer/rows_on_host.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
@@ -16,6 +17,7 @@ const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
       option("score_kind", &O::score_kind, "what a score sums over the tokens",
              {"logit", "logprob"}),
+      option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
       blank_penalty_option(&O::blank_penalty),
   }};
   return table;
@@ -40,13 +42,15 @@ void TdtMinDuration::prepare(std::shared_ptr<const AcousticModel> model, const L
 }
 
 Counters TdtMinDuration::counters() const {
-  return {
-      {"joint_calls", joint_calls_}, {"pred_calls", pred_calls_}, {"host_reads", host_.count()}};
+  return {{"joint_calls", joint_calls_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_},
+          {"host_reads", host_.count()}};
 }
 
 Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   host_.reset();
-  joint_calls_ = pred_calls_ = 0;
+  joint_calls_ = joint_rows_ = pred_calls_ = 0;
   const int64_t rows = batch.lengths.size(0);
   at::Tensor encoded;
   {
@@ -57,6 +61,8 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   PredictionState state = transducer_->initial_state(rows);
   at::Tensor last = at::full_like(batch.lengths, transducer_->blank());
   BatchedHypotheses hypotheses(encoded, batch.lengths, true, encoded.size(1));
+  std::optional<RowsOnHost> on_host;
+  if (options_.host_reads == "rows") on_host.emplace(rows);
   int64_t longest = 0;
   for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
 
@@ -75,17 +81,29 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
       const Decision decision = transducer_->decide(encoded.select(1, t), prediction.output);
       ++pred_calls_;
       ++joint_calls_;
+      joint_rows_ += rows;
       // The minimum is over all rows, finished and blank ones too.
       skip = host_.integer(decision.predicted.min());
       if (skip == 0 && !host_.any(active)) skip = 1;
       stay = skip == 0;
       active = active.logical_and(decision.is_blank.logical_not());
-      hypotheses.append(active, decision.labels, frame, decision.predicted, decision.scores);
+      if (on_host)
+        on_host->append(host_, active,
+                        {.labels = decision.labels,
+                         .scores = decision.scores,
+                         .durations = decision.predicted,
+                         .frames = {},
+                         .frame = t});
+      else
+        hypotheses.append(active, decision.labels, frame, decision.predicted, decision.scores);
       state = state.select(active, prediction.state);
       last = at::where(active, decision.labels, last);
     }
   }
   const ScopedRange trace_back(RangeName::decode_trace_back, joint_calls_);
+  if (on_host)
+    return on_host->result(/*with_durations=*/true,
+                           host_.values(rows_with_nan(encoded, batch.lengths)));
   return hypotheses.result();
 }
 

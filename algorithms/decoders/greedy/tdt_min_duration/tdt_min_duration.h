@@ -19,12 +19,17 @@ namespace rtfx {
 struct TdtMinDurationOptions {
   int64_t max_symbols = 10;
   std::string score_kind = "logit";
-  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  std::string host_reads = "flag";  // "rows": the published baseline's, see below
+  double blank_penalty = 0;         // of the logits, see blank_penalty.h
 
   static const OptionTable<TdtMinDurationOptions>& table();
 };
 
 /// Waits for the device twice per evaluation: the shared duration, and whether any row goes on.
+///
+/// With "host_reads": "rows" hypotheses grow on the host, as in frame_looping. decode() then also
+/// waits once for each row and evaluation, and three times for each token, its duration and its
+/// score.
 class TdtMinDuration : public DecoderBase<TdtMinDurationOptions> {
  public:
   using DecoderBase::DecoderBase;
@@ -37,7 +42,7 @@ class TdtMinDuration : public DecoderBase<TdtMinDurationOptions> {
  private:
   std::optional<Transducer> transducer_;
   HostReads host_;
-  int64_t joint_calls_ = 0, pred_calls_ = 0;
+  int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
 };
 
 }  // namespace rtfx

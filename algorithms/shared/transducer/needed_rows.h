@@ -1,0 +1,38 @@
+// Rows of evaluations that a batched search needed. The networks are evaluated for all rows of a
+// batch, also for rows that have ended or already have their label. Label-looping (Bataev et al.,
+// SLT 2024, figure 2) makes fewer of these.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "algorithms/decoder.h"
+
+namespace rtfx {
+
+/// The help of the option `count_rows`.
+inline constexpr char kCountRowsHelp[] =
+    "count the rows of evaluations that were needed, too; this costs time";
+
+/// Throws UserError unless `loop` is "host": other loops count nothing.
+void require_host_loop(const std::string& decoder, const std::string& loop);
+
+/// Sums up masks [B] (bool) on the device of the search. Nothing waits before add_to().
+class NeededRows {
+ public:
+  void reset() { joint_ = prediction_ = at::Tensor(); }
+  /// Rows whose decision the search used.
+  void joint(const at::Tensor& mask) { add(joint_, mask); }
+  /// Rows whose prediction differs from the last one: those with a new token, and all at the start.
+  void prediction(const at::Tensor& mask) { add(prediction_, mask); }
+
+  /// Adds `joint_rows_needed` and `pred_rows_needed`. Waits for the device.
+  void add_to(Counters& counters) const;
+
+ private:
+  static void add(at::Tensor& sum, const at::Tensor& mask);
+  at::Tensor joint_, prediction_;  // int64, undefined before the first mask
+};
+
+}  // namespace rtfx

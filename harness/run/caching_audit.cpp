@@ -1,0 +1,152 @@
+#include "harness/run/caching_audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "harness/config/plan.h"
+#include "harness/run/case_group.h"
+#include "harness/run/isolated_run.h"
+#include "harness/run/workspace.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/stages.h"
+
+namespace rtfx {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CachingAudit, unseen, seen, words, failure)
+
+namespace {
+
+constexpr size_t kContents = 4;  // batches that are drawn, at most
+constexpr size_t kPairs = 10;
+
+using Batch = std::vector<size_t>;  // of utterances
+
+enum class Form : uint8_t { reversed, as_it_is, turned };
+
+/// A batch of the audit: which of the drawn ones, and in which form.
+struct Part {
+  size_t content;
+  Form form;
+};
+
+std::vector<Part> sequence(size_t contents) {
+  std::vector<Part> parts;
+  for (const Form form : {Form::reversed, Form::as_it_is})
+    for (size_t i = 0; i < contents; ++i) parts.push_back({i, form});
+  for (size_t pair = 0; pair < kPairs; ++pair) {
+    Part first{pair % contents, Form::turned}, second{pair % contents, Form::as_it_is};
+    // Every second pair of a content begins with the seen one, too.
+    if ((pair + pair / contents) % 2 == 1) std::swap(first, second);
+    parts.push_back(first);
+    parts.push_back(second);
+  }
+  return parts;
+}
+
+/// Batches of the size that most have, drawn at random.
+std::vector<Batch> draw(std::vector<Batch> batches, std::mt19937_64& random) {
+  std::map<size_t, size_t> count;
+  for (const Batch& batch : batches) ++count[batch.size()];
+  const size_t size =
+      std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; })->first;
+  std::erase_if(batches, [&](const Batch& batch) { return batch.size() != size; });
+  for (size_t i = batches.size(); i > 1; --i) std::swap(batches[i - 1], batches[random() % i]);
+  batches.resize(std::min(batches.size(), kContents));
+  return batches;
+}
+
+std::vector<float> in_form(std::vector<float> samples, Form form, size_t encoder_frame,
+                           std::mt19937_64& random) {
+  if (form == Form::reversed) std::ranges::reverse(samples);
+  if (form == Form::turned) {
+    const size_t turn = encoder_frame / 8 + random() % (encoder_frame * 3 / 4);
+    std::ranges::rotate(samples,
+                        samples.begin() + static_cast<std::ptrdiff_t>(turn % samples.size()));
+  }
+  return samples;
+}
+
+/// The configuration of the audit, whose batches are consecutive utterances.
+Config for_audit(Config config) {
+  config.sort = "none";
+  config.protocol.mode = "isolated";
+  config.replay = false;  // the rerun proves results
+  config.confidence.reset();
+  return config;
+}
+
+}  // namespace
+
+CachingAudit audit_caching(const Config& config, int64_t seed) {
+  const InterruptWatch watch;
+  const DeviceScope scope(config.threads, config.device, "device");
+  CachingAudit audit;
+  std::mt19937_64 random(static_cast<uint64_t>(seed));
+
+  Workspace workspace(for_audit(config));
+  workspace.read_audio_files();
+  const LoadedDataset& dataset = workspace.datasets().front();
+  if (dataset.failure) {
+    audit.failure = "load: " + *dataset.failure;
+    return audit;
+  }
+  const std::vector<Batch> contents =
+      draw(make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed),
+           random);
+  const size_t size = contents.front().size();
+  const std::vector<Part> parts = sequence(contents.size());
+  const ModelConfig& model = workspace.checkpoints().front().config;
+  const auto encoder_frame = static_cast<size_t>(model.features.hop * model.encoder.factor());
+  std::vector<Utterance> utterances;
+  std::vector<std::vector<float>> audio;
+  for (const Part& part : parts) {
+    for (const size_t i : contents[part.content]) {
+      utterances.push_back(dataset.dataset.utterances[i]);
+      audio.push_back(in_form(dataset.audio[i], part.form, encoder_frame, random));
+    }
+  }
+  workspace.replace(0, std::move(utterances), std::move(audio));
+
+  CaseGroup group = make_plan(workspace.config(), workspace.kinds()).front();
+  group.rule = {.by_seconds = false, .size = static_cast<double>(size)};
+  const auto on_failure = [&](const Arm&, const std::string& stage, const std::string& message) {
+    audit.failure = fmt::format("{}: {}", stage, message);
+  };
+  CaseGroupRunner runner(workspace, group, scope.device(), on_failure, [] {});
+  runner.prepare();
+  if (!audit.failure.empty()) return audit;
+  const RoundResult result = std::move(runner.round(0).front());
+  if (!audit.failure.empty()) return audit;
+
+  for (size_t b = 0; b < parts.size(); ++b) {
+    if (parts[b].form == Form::as_it_is) {
+      for (size_t row = 0; row < size; ++row)
+        audit.words.emplace_back(dataset.dataset.utterances[b * size + row].id,
+                                 result.words[b * size + row]);
+    }
+    if (b < 2 * contents.size()) continue;  // before the pairs
+    (parts[b].form == Form::turned ? audit.unseen : audit.seen)
+        .push_back(result.batches[b].decode_seconds);
+  }
+  return audit;
+}
+
+CachingAudit audit_in_child(const Config& config, int64_t seed) {
+  std::filesystem::path file = config.origins.file();
+  file.replace_extension(".audit.json");
+  CachingAudit audit;
+  audit.failure = run_child(config, {"rtfx", "verify", config.origins.file().string(), "--seed",
+                                     std::to_string(seed), "--child", file.string()});
+  return audit.failure.empty() ? read_json_file(file).get<CachingAudit>() : audit;
+}
+
+void write_audit(const Config& config, int64_t seed, const std::filesystem::path& file) {
+  write_file(file, nlohmann::json(audit_caching(config, seed)).dump() + "\n");
+}
+
+}  // namespace rtfx

@@ -1,0 +1,447 @@
+#include "harness/run/verify.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "algorithms/decoder.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/printable.h"
+#include "harness/config/document.h"
+#include "harness/config/plan.h"
+#include "harness/results/claims.h"
+#include "harness/results/compare.h"
+#include "harness/run/caching_audit.h"
+#include "harness/run/isolated_run.h"
+#include "harness/run/run.h"
+#include "harness/scoring/normalize.h"
+#include "models/formats/hub.h"
+#include "speech/runtime/stages.h"
+
+namespace rtfx {
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+using Claims = std::vector<const CaseResult*>;
+
+/// A member that is text; empty where there is none, since a foreign configuration may hold
+/// anything.
+std::string text_in(const json& object, const char* key) {
+  const json value = object.is_object() ? object.value(key, json()) : json();
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+/// Why the case cannot be run again as one process would; empty where it can.
+std::string not_repeatable(const CaseResult& claim) {
+  if (claim.summary.failure) return "failed: " + *claim.summary.failure;
+  const record::Provenance& provenance = claim.provenance();
+  if (!provenance.config) return "the journal does not hold its configuration";
+  const auto& shards = provenance.shards;
+  if (shards && shards->count.value_or(1) > 1)
+    return fmt::format("measured by {} processes together", *shards->count);
+  return "";
+}
+
+/// The id of the decoder that the case is compared with; empty where there is none.
+std::string baseline_of(const CaseResult& claim) {
+  const record::Exactness* exactness = claim.summary.last_exactness();
+  return exactness == nullptr ? "" : std::string(exactness->baseline);
+}
+
+/// The configuration of one invocation that wrote the journal, with the overrides of this one.
+/// Paths in it are relative to the working folder.
+class ClaimedConfig {
+ public:
+  ClaimedConfig(const fs::path& journal, const record::Provenance& provenance,
+                const VerifyOptions& options)
+      : journal_(journal),
+        provenance_(provenance),
+        options_(options),
+        document_(provenance.config->value(), journal.filename(), options.overrides) {
+    const std::string measured_on = provenance.device.value_or(record::Device()).type.value_or("");
+    json& device = document_.value["device"];
+    const auto is_device = [](const std::string& text) { return text.starts_with("device="); };
+    if (!options.device.empty()) {
+      device = options.device;
+    } else if (!measured_on.empty() && std::ranges::none_of(options.overrides, is_device)) {
+      device = measured_on;  // and not "auto", which may be another one here
+    }
+    // The paths among the options of a plug-in's decoder are known once it is loaded.
+    for (const json& plugin : list_of("plugins"))
+      if (plugin.is_string() && fs::exists(plugin.get<std::string>())) load_plugin(plugin);
+    // A child process reads the configuration from a file elsewhere.
+    for_each_path_of_document(config_keys().info(), "", document_.value,
+                              [](const std::string&, json& path) {
+                                const auto text = path.get<std::string>();
+                                if (fs::exists(text)) path = fs::absolute(text).string();
+                              });
+  }
+
+  /// The configuration of claims that share model, dataset, batches and dtype. Throws UserError.
+  Config of(const Claims& claims) const {
+    return parse_config(Document(value_of(claims, true), document_.origins.file()));
+  }
+
+  /// Also writes it to a file, for child processes. Without baselines, the decoders of the claims
+  /// stand alone.
+  Config in_file(const Claims& claims, bool with_baselines, const fs::path& file) const {
+    write_file(file, value_of(claims, with_baselines).dump(2) + "\n");
+    return parse_config(read_document(file));
+  }
+
+  /// Whether all files that the claim needs are here. Each that is not is an error, once.
+  bool has_files(const CaseResult& claim, ErrorList& errors) const {
+    bool all = true;
+    const record::Case& about = claim.about();
+    std::vector<std::string> needed = {"/plugins"};
+    for (const auto& [list, ids] : std::map<std::string, std::set<std::string>>{
+             {"models", {about.model.id}},
+             {"datasets", {about.dataset.id}},
+             {"decoders", {claim.decoder(), baseline_of(claim)}}}) {
+      for (size_t i = 0; i < list_of(list).size(); ++i)
+        if (ids.contains(text_in(list_of(list)[i], "id")))
+          needed.push_back(fmt::format("/{}/{}", list, i));
+    }
+    json value = document_.value;
+    const std::string root = journal_.string() + "#";
+    for_each_path_of_document(
+        config_keys().info(), root, value, [&](const std::string& where, const json& path) {
+          const std::string pointer = where.substr(root.size());
+          const bool is_needed = std::ranges::any_of(needed, [&](const std::string& part) {
+            return pointer == part || pointer.starts_with(part + "/");
+          });
+          if (is_needed) all = has_file(where, pointer, path.get<std::string>(), errors) && all;
+        });
+    return all;
+  }
+
+  /// Throws UserError where the journal was measured on a GPU and this machine has none.
+  void require_device() const {
+    if (!text_in(document_.value, "device").starts_with("cuda") || c10::cuda::device_count() > 0)
+      return;
+    const record::Device device = provenance_.device.value_or(record::Device());
+    throw UserError(journal_.string(),
+                    fmt::format("was measured on {}, and this machine has no GPU",
+                                printable(device.name.value_or("a GPU"))),
+                    "verify it on a machine with one; --device cpu compares the words alone");
+  }
+
+ private:
+  json value_of(const Claims& claims, bool with_baselines) const {
+    const record::Case& about = claims.front()->about();
+    json value = document_.value;
+    std::set<std::string> decoders;
+    for (const CaseResult* claim : claims) {
+      decoders.insert(claim->decoder());
+      if (with_baselines) decoders.insert(baseline_of(*claim));
+    }
+    keep(value, "models", {std::string(about.model.id)});
+    keep(value, "datasets", {std::string(about.dataset.id)});
+    keep(value, "decoders", decoders);
+    for (json& dataset : value["datasets"]) dataset.erase("batch_sizes");
+    for (json& decoder : value["decoders"]) {
+      decoder.erase("models");
+      if (!decoders.contains(text_in(decoder, "baseline"))) decoder.erase("baseline");
+    }
+    if (!decoders.contains(text_in(value, "baseline"))) value.erase("baseline");
+    for (const char* key : {"batch_sizes", "batch_seconds", "tune", "stream"}) value.erase(key);
+    const double size = about.batch.size;
+    if (about.batch.by == "seconds") {
+      value["batch_seconds"] = {size};
+    } else {
+      value["batch_sizes"] = {static_cast<int64_t>(size)};
+    }
+    value["dtypes"] = {std::string(about.dtype)};
+    value["name"] = "verify";
+    value["output"] = fs::absolute(options_.output).string();
+    value["sync_debug"] = false;
+    json& protocol = value["protocol"];
+    if (!protocol.is_object()) protocol = json::object();
+    protocol["measured_rounds"] = options_.rounds;
+    protocol["precision"] = protocol["budget_seconds"] = protocol["energy_seconds"] = 0;
+    protocol["aa_control"] = false;
+    return value;
+  }
+
+  const json& list_of(const std::string& key) const {
+    static const json kNone = json::array();
+    const auto found = document_.value.find(key);
+    return found != document_.value.end() && found->is_array() ? *found : kNone;
+  }
+
+  /// Keeps the entries of a list that have one of the ids.
+  void keep(json& value, const char* key, const std::set<std::string>& ids) const {
+    json kept = json::array();
+    for (const json& entry : list_of(key))
+      if (ids.contains(text_in(entry, "id"))) kept.push_back(entry);
+    if (kept.empty()) {
+      throw UserError(fmt::format("{}#/{}", journal_.string(), key),
+                      fmt::format("has no entry '{}'", fmt::join(ids, "', '")),
+                      "an override must keep the \"id\" of the journal");
+    }
+    value[key] = std::move(kept);
+  }
+
+  bool has_file(const std::string& where, const std::string& pointer, const std::string& path,
+                ErrorList& errors) const {
+    bool exists = fs::exists(path);
+    if (!exists && pointer.starts_with("/models/"))
+      errors.run([&] { exists = fs::exists(find_checkpoint(path)); });  // a name of Hugging Face
+    const bool is_known = std::ranges::any_of(
+        errors.all(), [&](const UserError& e) { return e.where() == where || e.where() == path; });
+    if (exists || is_known) return exists;
+    std::string dotted = pointer.substr(1);
+    std::ranges::replace(dotted, '/', '.');
+    const std::string sum = checksum(pointer, path);
+    errors.add({where, fmt::format("no such file here: {}", path),
+                fmt::format("--set {}=FILE names it{}", dotted,
+                            sum.empty() ? "" : fmt::format("; its SHA-256 is {}", sum))});
+    return false;
+  }
+
+  /// The checksum that the journal has of a file; empty where it has none.
+  std::string checksum(const std::string& pointer, const std::string& path) const {
+    const auto of = [&](const auto& list) -> std::string {
+      if (!list) return "";
+      for (const auto& file : *list)
+        if (file.path == path) return file.sha256.value_or("");
+      return "";
+    };
+    if (pointer.starts_with("/models/")) return of(provenance_.models);
+    if (pointer.starts_with("/datasets/")) return of(provenance_.datasets);
+    if (!provenance_.decoder_files) return "";
+    const auto found = provenance_.decoder_files->find(path);
+    return found == provenance_.decoder_files->end() ? "" : found->second;
+  }
+
+  const fs::path& journal_;
+  const record::Provenance& provenance_;
+  const VerifyOptions& options_;
+  Document document_;
+};
+
+/// Names the parts that need a GPU, where the device is a CPU; empty where there are none.
+std::string lack_of_gpu(const Config& config) {
+  try {
+    require_gpu_where_needed(config);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+/// The rerun of a claim under the claim's name, which differs where the batch size was searched
+/// for.
+CaseResult rerun_of(const CaseResult& claim, const ResultSet& rerun) {
+  const record::Case& about = claim.about();
+  const auto found = std::ranges::find_if(rerun.cases, [&](const CaseResult& now) {
+    const record::Case& other = now.about();
+    return other.model.id == about.model.id && other.dataset.id == about.dataset.id &&
+           now.decoder() == claim.decoder() && other.dtype == about.dtype &&
+           other.batch.by == about.batch.by && other.batch.size == about.batch.size;
+  });
+  RTFX_CHECK(found != rerun.cases.end(), "the rerun lacks a case that it was asked for");
+  CaseResult now = *found;
+  const auto rename = [&](record::Case& fields) {
+    fields.case_name = about.case_name;
+    fields.batch = about.batch;
+  };
+  std::visit([&](record::Case& fields) { rename(fields); }, now.summary.last);
+  for (record::Round& round : now.summary.rounds)
+    std::visit([&](record::Case& fields) { rename(fields); }, round);
+  return now;
+}
+
+/// The share of utterances whose words may differ between the rerun and the audit, which encodes
+/// region by region.
+constexpr double kOtherWords = 0.1;
+
+GateRow caching_row(const CaseResult& claim, const CachingAudit& audit, const ResultSet& rerun,
+                    const CaseResult& now, const Normalizer& normalizer) {
+  GateRow row{claim.name(), "caching", {}, {}, {}, {}, {}, Verdict::invalid, ""};
+  if (!audit.failure.empty()) {
+    row.reason = "fails in the audit: " + audit.failure;
+    return row;
+  }
+  row.change = paired_ratio(audit.seen, audit.unseen);
+  const auto [verdict, reason] = judge_caching(*row.change);
+  row.verdict = verdict;
+  row.reason = reason;
+  std::map<std::string, std::vector<std::string>> texts;
+  for (const UtteranceText& text :
+       read_hypotheses(rerun, now).value_or(std::vector<UtteranceText>()))
+    texts[text.id] = normalizer.words(text.text);
+  const auto differs = [&](const auto& decoded) {
+    const auto found = texts.find(decoded.first);
+    return found != texts.end() && found->second != decoded.second;
+  };
+  const auto other = std::ranges::count_if(audit.words, differs);
+  if (static_cast<double>(other) > kOtherWords * static_cast<double>(audit.words.size())) {
+    row.verdict = Verdict::correctness;
+    row.reason = fmt::format(
+        "behind other speech of the same length, {} of {} results have other "
+        "words than in the rerun",
+        other, audit.words.size());
+  }
+  return row;
+}
+
+class Verifier {
+ public:
+  Verifier(const ResultSet& journal, const VerifyOptions& options)
+      : journal_(journal), options_(options) {
+    found_.journal = journal.journal;
+    found_.cases = journal.cases.size();
+    found_.seed = options.seed.value_or(std::random_device()());
+  }
+
+  Verification run() {
+    found_.rows = check_records(journal_);
+    draw();
+    const ResultSet rerun = run_again();
+    ResultSet claims, now;
+    for (const CaseResult* claim : drawn_) {
+      claims.cases.push_back(*claim);
+      now.cases.push_back(rerun_of(*claim, rerun));
+    }
+    std::ranges::move(compare_claims(claims, now), std::back_inserter(found_.rows));
+    for (size_t i = 0; i < drawn_.size(); ++i) audit(*drawn_[i], rerun, now.cases[i]);
+    sort_rows();
+    return std::move(found_);
+  }
+
+ private:
+  const ClaimedConfig& config_of(const CaseResult& claim) {
+    const record::Provenance* provenance = &claim.provenance();
+    return configs_.try_emplace(provenance, journal_.journal, *provenance, options_).first->second;
+  }
+
+  /// Draws cases at random until there are as many as wanted.
+  void draw() {
+    Claims candidates;
+    for (const CaseResult& c : journal_.cases) {
+      if (!c.control_of().empty()) continue;
+      if (c.name().find(options_.only) == std::string_view::npos) continue;
+      if (const std::string why = not_repeatable(c); why.empty()) {
+        candidates.push_back(&c);
+      } else {
+        found_.left_out.emplace_back(c.name(), why);
+      }
+    }
+    std::mt19937_64 random(static_cast<uint64_t>(found_.seed));
+    for (size_t i = candidates.size(); i > 1; --i)
+      std::swap(candidates[i - 1], candidates[random() % i]);
+    ErrorList missing;
+    for (const CaseResult* claim : candidates) {
+      if (std::ssize(drawn_) == options_.sample) break;
+      const ClaimedConfig& config = config_of(*claim);
+      config.require_device();
+      if (config.has_files(*claim, missing)) {
+        if (const std::string why = lack_of_gpu(config.of({claim})); !why.empty()) {
+          found_.left_out.emplace_back(claim->name(), why);
+          continue;
+        }
+      }
+      drawn_.push_back(claim);
+    }
+    missing.throw_any();
+    if (drawn_.empty()) {
+      throw UserError(journal_.journal.string(), "has no case that can be run again here",
+                      found_.left_out.empty()
+                          ? fmt::format("none has '{}' in its name: check --only", options_.only)
+                          : fmt::format("the first one: {}: {}", found_.left_out.front().first,
+                                        found_.left_out.front().second));
+    }
+    std::ranges::sort(drawn_);  // pointers into one vector: the journal's order
+    for (const CaseResult* claim : drawn_) found_.sampled.emplace_back(claim->name());
+  }
+
+  /// Runs the drawn cases, those together that share encoder passes, into one journal.
+  ResultSet run_again() {
+    std::map<std::pair<std::string, std::string>, Claims> groups;
+    for (const CaseResult* claim : drawn_) {
+      const std::string invocation = claim->provenance().provenance_id.value_or("");
+      groups[{invocation, claim->group()}].push_back(claim);
+    }
+    Journal::Mode mode = Journal::Mode::force;
+    for (const auto& [key, claims] : groups) {
+      const Config config = config_of(*claims.front()).in_file(claims, true, next_file());
+      const bool whole = config.isolate ? measure_isolated(config, mode) : measure(config, mode);
+      if (!whole) throw Interrupted();
+      mode = Journal::Mode::resume;
+    }
+    return read_results(options_.output);
+  }
+
+  void audit(const CaseResult& claim, const ResultSet& rerun, const CaseResult& now) {
+    if (now.summary.failure || now.about().decoder.head == "none") return;
+    const Config config = config_of(claim).in_file({&claim}, false, next_file());
+    fmt::print(stderr, "rtfx: audit for caching: {}\n", printable(claim.name()));
+    const CachingAudit audit = audit_in_child(config, found_.seed);
+    const Normalizer& normalizer = find_normalizer(config.scorer, claim.name());
+    found_.rows.push_back(caching_row(claim, audit, rerun, now, normalizer));
+  }
+
+  /// The file of the next configuration, beside the journal of the rerun.
+  fs::path next_file() { return options_.output / "configs" / fmt::format("{}.json", ++files_); }
+
+  /// Rows of a case stand together, cases in the journal's order.
+  void sort_rows() {
+    std::map<std::string, size_t> place;
+    for (const CaseResult& c : journal_.cases) place.emplace(c.name(), place.size());
+    std::ranges::stable_sort(found_.rows, {},
+                             [&](const GateRow& row) { return place[row.case_name]; });
+  }
+
+  const ResultSet& journal_;
+  const VerifyOptions& options_;
+  std::map<const record::Provenance*, ClaimedConfig> configs_;
+  Claims drawn_;
+  int64_t files_ = 0;
+  Verification found_;
+};
+
+}  // namespace
+
+Verification verify(const fs::path& journal, const VerifyOptions& options) {
+  const ResultSet results = read_results(journal);
+  results.require_cases();
+  if (fs::weakly_canonical(options.output) == fs::weakly_canonical(results.journal.parent_path())) {
+    throw UserError(options.output.string(), "holds the journal that is to be verified",
+                    "choose another --output");
+  }
+  return Verifier(results, options).run();
+}
+
+void print_verification(const Verification& verification) {
+  fmt::print("journal  {}: {}\n", printable(verification.journal.string()),
+             counted(static_cast<int64_t>(verification.cases), "case"));
+  fmt::print("sample   {} of them, --seed {}\n", verification.sampled.size(), verification.seed);
+  for (const auto& [name, why] : verification.left_out)
+    fmt::print("left out {}: {}\n", printable(name), printable(why));
+  print_gate(verification.rows);
+  std::vector<std::string> agree;
+  for (const char* what : {"results", "grade", "wer", "rtfx.total", "rtfx.decode", "caching"}) {
+    // A speed without a tolerance is not judged.
+    const auto is_kind = [&](const GateRow& row) {
+      return row.what == what && (row.tolerance || !row.what.starts_with("rtfx."));
+    };
+    const auto all = std::ranges::count_if(verification.rows, is_kind);
+    const auto good = std::ranges::count_if(verification.rows, [&](const GateRow& row) {
+      return is_kind(row) && row.verdict == Verdict::pass;
+    });
+    if (all > 0) agree.push_back(fmt::format("{} {} of {}", what, good, all));
+  }
+  if (!agree.empty()) fmt::print("\nagree    {}\n", fmt::join(agree, ", "));
+}
+
+}  // namespace rtfx

@@ -1,0 +1,48 @@
+// `rtfx verify`: a journal that somebody else has made, checked on this machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/results/gate.h"
+
+namespace rtfx {
+
+struct VerifyOptions {
+  int64_t sample = 5;                  // cases that are run again
+  std::optional<int64_t> seed;         // of what is drawn; none: any
+  int64_t rounds = 5;                  // of the rerun
+  std::string only;                    // of cases with this in their name
+  std::string device;                  // empty: the kind that the journal was measured on
+  std::vector<std::string> overrides;  // of the journal's configuration: "models.0.path=m.nemo"
+  std::filesystem::path output;        // folder of the rerun's journal
+};
+
+struct Verification {
+  std::filesystem::path journal;
+  int64_t seed = 0;
+  size_t cases = 0;                                           // of the journal
+  std::vector<std::string> sampled;                           // names, in the journal's order
+  std::vector<std::pair<std::string, std::string>> left_out;  // name, and why it is not run again
+  std::vector<GateRow> rows;  // case by case: check_records() of all cases; compare_claims() and
+                              // `caching` of the sampled ones
+};
+
+/// Reads a journal and judges what it shows by itself. Then draws cases at random, runs them as the
+/// journal's configuration says, with fewer rounds, and compares. Controls, failed cases and those
+/// of several processes are not drawn, nor is what needs a GPU where the device is a CPU. Last,
+/// audits each of them for caching.
+///
+/// Throws UserError for a file that is no journal, and for all models, data and files that the
+/// drawn cases need and this machine lacks, each with its place in the configuration. Throws
+/// Interrupted.
+Verification verify(const std::filesystem::path& journal, const VerifyOptions& options);
+
+/// The rows as print_gate() has them, what was drawn, and how many rows of each kind agree.
+void print_verification(const Verification& verification);
+
+}  // namespace rtfx

@@ -1,0 +1,86 @@
+"""Draws how much longer a batch is decoded where some of its utterances keep it busy, over the batch size.
+
+Such an utterance is called adversarial. The names of the sets end in p and the share of these utterances, such as
+long_p0.01, and the times are relative to those of the set with p0. If an utterance is adversarial with probability p, a
+batch of k holds at least one with probability 1 - (1 - p)^k. The dashed lines say what follows for the time, if one such
+utterance makes a batch as slow as a batch of them (p1)."""
+
+import re
+from statistics import mean
+
+from style import INK, main, name_panel, new_figure, series_style, size_axis
+
+NO_SHARE, ALL = 0.0, 1.0
+COLUMNS = 3
+
+
+def share_of(case):
+    """Returns the share of adversarial utterances in the case's set; None for a set without one in its name."""
+    found = re.search(r"p(\d+(?:\.\d+)?)$", case.dataset)
+    return float(found[1]) if found else None
+
+
+def seconds_of(case):
+    """Returns the mean time of decoding an utterance."""
+    return mean(run["regions"]["decode"]["host_seconds"] for run in case.rounds) / case.last["dataset"]["utterances"]
+
+
+def times_of(cases):
+    """Returns {(model, decoder): {share: {batch size: times as slow as with the share 0}}}."""
+    seconds = {}
+    for case in cases:
+        if case.rounds and case.has_words and share_of(case) is not None and case.last["batch"]["by"] == "count":
+            panel = seconds.setdefault((case.model, case.decoder), {})
+            panel.setdefault(share_of(case), {})[case.last["batch"]["size"]] = seconds_of(case)
+    times = {}
+    for panel, shares in seconds.items():
+        usual = shares.get(NO_SHARE, {})
+        slower = {share: {size: s / usual[size] for size, s in sizes.items() if size in usual}
+                  for share, sizes in shares.items() if share != NO_SHARE}  # fmt: skip
+        slower = {share: sizes for share, sizes in sorted(slower.items()) if sizes}
+        if slower:
+            times[panel] = slower
+    return times
+
+
+def expected(share, size, all_slow):
+    """Returns the expected factor at a batch size: a batch is `all_slow` times as slow if it has one such utterance."""
+    return 1 + (all_slow - 1) * (1 - (1 - share) ** size)
+
+
+def draw(cases, width):
+    times = times_of(cases)
+    if not times:
+        return None
+    columns = min(COLUMNS, len(times)) if width > 5 else 1
+    rows = -(-len(times) // columns)
+    figure, axes = new_figure(rows, columns, width, [1.9] * rows)
+    shares = sorted({share for panel in times.values() for share in panel})
+    handles = {}
+    for cell, ((model, decoder), panel) in zip(axes.flat, times.items()):
+        for share, sizes in panel.items():
+            style = series_style(shares.index(share))
+            points = sorted(sizes.items())
+            (line,) = cell.plot(*zip(*points), markersize=4, linewidth=1.4, **style)
+            handles[share] = line
+            known = {size: slow for size, slow in panel.get(ALL, {}).items() if size in sizes}
+            if share != ALL and known:
+                theory = [(size, expected(share, size, slow)) for size, slow in sorted(known.items())]
+                cell.plot(*zip(*theory), color=style["color"], linewidth=1, linestyle="--")
+        cell.axhline(1, color=INK, linewidth=0.6)
+        size_axis(cell, [size for sizes in panel.values() for size in sizes])
+        cell.grid(axis="y")
+        name_panel(cell, f"{decoder}, {model}", width / columns)
+    for cell in axes.flat[len(times) :]:
+        cell.remove()
+    for row in axes:
+        row[0].set_ylabel("decode time / p = 0")
+    figure.supxlabel("batch size; dashed: expected from 1 − (1 − p)^k", fontsize=9)
+    labels = [f"p = {share:g}" for share in sorted(handles)]
+    figure.legend([handles[share] for share in sorted(handles)], labels, loc="outside upper left", ncols=len(labels),
+                  frameon=False)  # fmt: skip
+    return figure
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)

@@ -1,0 +1,142 @@
+"""Puts all published tables beside ours on one page: paper_page.py --table TABLE.json JOURNAL ... -o PAGE.md
+
+TABLE.json is a file of configs/tables/, JOURNAL the run's folder or its journal, and empty for a table that was not
+run. `rtfx reproduce --all` calls this script. The page begins with the effects, which are the published comparisons, and
+says of each whether ours has the same direction. The whole tables and their figures follow.
+"""
+
+import argparse
+from pathlib import Path
+
+import paper_table
+import script
+from cells import (
+    METRICS,
+    NONE,
+    ONE_ROUND,
+    REVERSED,
+    SAME,
+    digits_of,
+    neutral,
+    other_size,
+    our_interval,
+    our_value,
+    verdict,
+)
+from journal import read_journal
+from script import OneLineParser, file_of, run_script
+
+NOT_RUN = "not run"
+VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
+EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "verdict"]
+RIGHT = "--:"
+
+
+def row(texts):
+    return f"| {' | '.join(map(script.markdown, texts))} |"
+
+
+def is_effect(cell):
+    """Whether the published figure says that one arm is better than another."""
+    nothing = neutral(cell["metric"])
+    return cell["class"] == "R" and nothing is not None and float(cell["published"]) != nothing
+
+
+def title_of(table):
+    return f"{table['paper']['title']} ({table['paper']['reference']})"
+
+
+def effect_rows(table, cases):
+    """Yields (texts under EFFECT_HEADS, verdict) for each effect of a table."""
+    for cell in filter(is_effect, table["cells"]):
+        ours, interval = our_value(cases, cell), our_interval(cases, cell)
+        found = verdict(cell, ours, interval) or NOT_RUN
+        digits = max(2, digits_of(cell["published"]))
+        where = [cell["model"], cell.get("dataset"), f"batch {cell['batch']}"]
+        ends = f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval and ours is not None else "–"
+        yield [
+            f"{METRICS[cell['metric']]}: {cell['arm']}",
+            ", ".join(filter(None, where)),
+            cell["published"],
+            "–" if ours is None else f"{ours:.{digits}f}",
+            ends,
+            found if ours is None else found + other_size(found, ours, float(cell["published"])),
+        ], found
+
+
+def figure_names(table):
+    return [figure if isinstance(figure, str) else figure["name"] for figure in table["paper"].get("figures", [])]
+
+
+def page(tables, folder):
+    """Yields the lines of the page; `tables` are (name, table, journal or None)."""
+    found = {name: list(effect_rows(table, journal.cases if journal else [])) for name, table, journal in tables}
+    yield "# Published tables and ours"
+    yield ""
+    yield ("An effect is a published comparison of two arms. It has the same direction where the 95 % interval of ours over "
+           "rounds lies on the same side of no difference. Word error rates have no interval: their direction is that of the "
+           "counted errors.")  # fmt: skip
+    yield from ("", row(["table", *VERDICTS]), f"|---|{'--:|' * len(VERDICTS)}")
+    totals = [0] * len(VERDICTS)
+    for name, effects in found.items():
+        counts = [sum(verdict == v for _, verdict in effects) for v in VERDICTS]
+        totals = [a + b for a, b in zip(totals, counts)]
+        if effects:
+            yield row([name, *map(str, counts)])
+    yield row(["all", *map(str, totals)])
+    for name, table, journal in tables:
+        yield from ("", f"## {script.markdown(title_of(table))}", "", script.markdown(table["question"]), "")
+        if journal is None:
+            yield f"Not run. `rtfx reproduce {name}` runs it."
+        else:
+            for text in paper_table.stamps(table, journal):
+                yield from (f"**{script.markdown(text)}**", "")
+            yield f"Journal: {script.markdown(journal.path.name)}, {journal.provenance['started']}."
+        if found[name]:
+            yield from ("", row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
+            yield from (row(texts) for texts, _ in found[name])
+        if journal is not None:
+            yield from details(name, table, journal, folder)
+
+
+def details(name, table, journal, folder):
+    for figure in figure_names(table):
+        file = folder / f"{name}_{figure}.svg"
+        if file.is_file():
+            yield from ("", f"![{name}: {figure}]({file.name})")
+    lines = list(paper_table.markdown(table, journal))
+    start = next(i for i, line in enumerate(lines) if line.startswith("| what differs"))
+    yield from ("", "<details><summary>All figures of this table</summary>", "")
+    # Headings of the table stand below that of the page.
+    yield from (f"#{line}" if line.startswith("## ") else line for line in lines[start:])
+    yield from ("", "</details>")
+
+
+def read_one(table_file, journal_file):
+    table = paper_table.read_table(table_file)
+    if not journal_file:
+        return Path(table_file).stem, table, None
+    journal = read_journal(journal_file)
+    if not journal.provenance:
+        raise SystemExit(f"{script.printable(journal.path)}: no provenance record")
+    journal.cases += journal.streams
+    return Path(table_file).stem, table, journal
+
+
+def main():
+    parser = OneLineParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", nargs=2, action="append", required=True, metavar=("TABLE", "JOURNAL"))
+    parser.add_argument("-o", "--output", type=file_of("md"), required=True, help="page.md")
+    arguments = parser.parse_args()
+    tables = [read_one(*pair) for pair in arguments.table]
+    arguments.output.write_text("\n".join(page(tables, arguments.output.parent)) + "\n", encoding="utf-8")
+    effects = [verdict for _, table, journal in tables
+               for _, verdict in effect_rows(table, journal.cases if journal else [])]  # fmt: skip
+    counts = ", ".join(f"{effects.count(v)} {v}" for v in VERDICTS if v in effects)
+    run = sum(journal is not None for _, _, journal in tables)
+    print(f"{run} of {len(tables)} tables were run; of {len(effects)} effects: {counts}")
+    print(f"page: {script.printable(arguments.output)}")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,430 @@
+"""`rtfx verify`: journals that are true, altered, damaged or of another machine, and decoders that remember results."""
+
+import gzip
+import json
+import os
+import shutil
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT, small_config, strict_records
+
+PASS, USAGE, REGRESSED, INCONCLUSIVE, INVALID, CORRECTNESS = 0, 2, 10, 11, 12, 13
+SPEEDS = {"rtfx.total", "rtfx.decode"}
+DECODERS = ["frame_looping", "label_looping", "frame_looping_single", "step_replay", "ctc_greedy"]
+MODEL = MODELS / "quickstart-rnnt.nemo"
+
+
+def run(rtfx, folder, **changes):
+    """A finished run of two utterances: its journal."""
+    folder.mkdir(exist_ok=True)
+    changes = {"protocol": {"warmup_rounds": 0, "measured_rounds": 3}} | changes
+    (folder / "config.json").write_text(json.dumps(small_config(**changes)))
+    result = rtfx("run", folder / "config.json", "--output", folder / "run")
+    assert result.returncode == 0, result.stderr
+    return folder / "run/journal.jsonl"
+
+
+@pytest.fixture(scope="module")
+def journal(rtfx, tmp_path_factory):
+    single = {"id": "frame_looping_single", "name": "frame_looping", "options": {"batched": False}}
+    return run(rtfx, tmp_path_factory.mktemp("true"), decoders=[single if id == single["id"] else id for id in DECODERS])
+
+
+@pytest.fixture
+def verify(rtfx, tmp_path):
+    """verify(journal, arguments...): the finished process."""
+
+    def call(journal, *arguments, rounds=3, **settings):
+        return rtfx("verify", journal, "--output", tmp_path / "verify", "--rounds", rounds, *arguments, **settings)
+
+    return call
+
+
+def altered(journal, folder, change):
+    """A copy in `folder` whose records `change` has altered, without those for which it returned False."""
+    records = [record for record in strict_records(journal) if change(record) is not False]
+    path = folder / "altered.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def of_decoder(name, change):
+    """Alters the rounds of one decoder."""
+
+    def alter(record):
+        if record["kind"] == "run" and record["decoder"]["id"] == name:
+            change(record)
+
+    return alter
+
+
+def rows_of(result):
+    """The rows of --json: {(decoder, what): [row, ...]}."""
+    rows = {}
+    for row in json.loads(result.stdout)["rows"]:
+        rows.setdefault((row["case"].split("/")[2], row["what"]), []).append(row)
+    return rows
+
+
+def only(rows, decoder, what):
+    (row,) = rows[decoder, what]
+    return row["verdict"], row["reason"]
+
+
+# True journals.
+
+
+def test_a_true_journal_agrees(verify, journal, tmp_path):
+    """Times depend on the other work of this machine; all else is the same."""
+    result = verify(journal, "--sample", 9, "--json")
+    assert result.returncode in (PASS, REGRESSED, INCONCLUSIVE), result.stdout + result.stderr
+    document, rows = json.loads(result.stdout), rows_of(result)
+    assert document["cases"] == len(document["sampled"]) == len(DECODERS) and not document["left_out"]
+    for decoder in DECODERS:
+        assert only(rows, decoder, "results") == ("PASS", "the same, score bits included")
+        verdict, reason = only(rows, decoder, "grade")
+        assert verdict == "PASS" and reason.endswith(" in both")
+        (wer,) = rows[decoder, "wer"]
+        assert wer["verdict"] == "PASS" and wer["baseline"] == wer["current"]
+        assert only(rows, decoder, "caching")[0] in ("PASS", "INCONCLUSIVE")
+        for speed in SPEEDS:
+            (row,) = rows[decoder, speed]
+            assert row["change"]["estimate"] > 0 and row["rounds"]
+        assert (decoder, "case") not in rows
+    assert len(strict_records(tmp_path / "verify/journal.jsonl")) > len(DECODERS)
+
+
+def test_the_sample_is_drawn_by_the_seed_that_is_printed(verify, journal):
+    def sampled(seed):
+        text = verify(journal, "--sample", 1, "--seed", seed, rounds=1).stdout
+        assert f"sample   1 of them, --seed {seed}\n" in text and "\nagree    results 1 of 1, " in text
+        return [line for line in text.splitlines() if line.startswith("quickstart-rnnt/")]
+
+    first = sampled(1)
+    assert len(first) == 1 and sampled(1) == first
+    assert any(sampled(seed) != first for seed in (2, 3, 4))
+
+
+def test_only_what_is_asked_for_is_drawn(verify, journal):
+    document = json.loads(verify(journal, "--only", "/label_looping/", "--json").stdout)
+    assert document["sampled"] == ["quickstart-rnnt/two/label_looping/b2/fp32"]
+    result = verify(journal, "--only", "no_such")
+    assert result.returncode == USAGE and "'no_such'" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_other_batches_and_overlapped_ones(rtfx, verify, tmp_path):
+    protocol = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput", "steady_seconds": 0}
+    journal = run(rtfx, tmp_path / "made", decoders=["label_looping"], protocol=protocol, batch_sizes=["max"], batch_seconds=[5])
+    result = verify(journal, "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert {row["case"].split("/")[3] for row in rows} == {"bmax", "s5"}
+    results = [(row["verdict"], row["reason"]) for row in rows if row["what"] == "results"]
+    assert results == [("PASS", "the same, score bits included")] * 2
+    assert "case" not in {row["what"] for row in rows}
+
+
+# Altered journals.
+
+
+def set_tokens(record):
+    record["tokens_sha256"] = record["hypotheses_sha256"] = "0" * 64
+
+
+def set_errors(record):
+    wer = record["wer"]
+    wer["substitutions"] += 1
+    wer["wer"] = (wer["substitutions"] + wer["insertions"] + wer["deletions"]) / wer["reference_words"]
+
+
+def set_speed(record):
+    """Ten times as fast, in all figures that belong together."""
+    for region in record["regions"].values():
+        region["host_seconds"] /= 10
+    record["total_seconds"] /= 10
+    for name in ("rtfx.total", "rtfx.decode", "rtfx.encode_decode"):
+        record["metrics"][name] *= 10
+
+
+def set_grade(record):
+    record["exactness"]["grade"] = "text"
+
+
+ALTERED = {
+    "frame_looping": (set_speed, "rtfx.total", {"REGRESSED", "INCONCLUSIVE"}, ""),
+    "label_looping": (set_tokens, "results", {"CORRECTNESS"}, "other tokens or frames than the journal's"),
+    "frame_looping_single": (set_grade, "grade", {"CORRECTNESS"}, "here, and the journal says text"),
+    "step_replay": (set_errors, "wer", {"CORRECTNESS"}, "points with the same tokens"),
+}
+
+
+@pytest.fixture(scope="module")
+def altered_rows(rtfx, journal, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("altered")
+
+    def change(record):
+        for name, (alter, *_) in ALTERED.items():
+            of_decoder(name, alter)(record)
+
+    path = altered(journal, folder, change)
+    result = rtfx("verify", path, "--output", folder / "verify", "--rounds", 3, "--sample", 9, "--json")
+    assert result.returncode == CORRECTNESS, result.stdout + result.stderr
+    return rows_of(result)
+
+
+@pytest.mark.parametrize("decoder", ALTERED)
+def test_what_was_altered_is_found_and_its_case_is_named(altered_rows, decoder):
+    _, what, verdicts, reason = ALTERED[decoder]
+    verdict, said = only(altered_rows, decoder, what)
+    assert verdict in verdicts and reason in said
+    untouched = {"results", "grade", "wer"} - {what}
+    assert {only(altered_rows, decoder, kind)[0] for kind in untouched} == {"PASS"}
+    assert only(altered_rows, "ctc_greedy", what)[0] in ("PASS", "INCONCLUSIVE", "REGRESSED")
+
+
+def set_wer_alone(record):
+    record["wer"]["wer"] /= 2
+
+
+def set_rate_alone(record):
+    record["metrics"]["rtfx.decode"] *= 2
+
+
+def set_hash_of_one_round(record):
+    if record["round"] == 1:
+        set_tokens(record)
+
+
+def forget(record):
+    record["deterministic"] = False
+
+
+def test_a_journal_is_judged_by_itself_also_where_it_is_not_sampled(verify, journal, tmp_path):
+    wrong = {
+        "frame_looping": (set_wer_alone, "INVALID", "its records contradict themselves: round 0: the WER is"),
+        "label_looping": (set_rate_alone, "INVALID", "its records contradict themselves: round 0: rtfx.decode is"),
+        "step_replay": (set_hash_of_one_round, "INVALID", "the hashes of its rounds differ"),
+        "frame_looping_single": (forget, "CORRECTNESS", "by its own records: "),
+    }
+
+    def change(record):
+        for name, (alter, *_) in wrong.items():
+            of_decoder(name, alter)(record)
+
+    result = verify(altered(journal, tmp_path, change), "--only", "/ctc_greedy/", "--json", rounds=1)
+    assert result.returncode == CORRECTNESS, result.stdout
+    rows = rows_of(result)
+    for name, (_, verdict, reason) in wrong.items():
+        found = only(rows, name, "case")
+        assert found[0] == verdict and reason in found[1]
+        assert (name, "results") not in rows
+    assert ("ctc_greedy", "results") in rows and ("ctc_greedy", "case") not in rows
+
+
+def test_another_machine_shows_speeds_and_judges_words(verify, journal, tmp_path):
+    def change(record):
+        if record["kind"] == "provenance":
+            record["device"]["name"] = "Another CPU"
+            record["rtfx"]["revision"] = "0123456789ab"
+        of_decoder("label_looping", set_tokens)(record)
+
+    path = altered(journal, tmp_path, change)
+    result = verify(path, "--only", "/label_looping/", "--json")
+    assert result.returncode in (PASS, INCONCLUSIVE), result.stdout
+    rows = rows_of(result)
+    verdict, reason = only(rows, "label_looping", "case")
+    assert verdict == "PASS" and 'other device/name: "Another CPU", now' in reason
+    assert "other revision of rtfx: 0123456789ab" in reason
+    assert only(rows, "label_looping", "results") == ("PASS", "other tokens, every decision of the rerun within rounding")
+    for speed in SPEEDS:
+        assert only(rows, "label_looping", speed) == ("PASS", "for information, not judged")
+
+
+def test_another_option_is_another_case(verify, journal, tmp_path):
+    path = altered(journal, tmp_path, of_decoder("label_looping", lambda r: r["decoder"]["options"].update(max_symbols=3)))
+    result = verify(path, "--only", "/label_looping/")
+    assert result.returncode == INVALID and "other option max_symbols: 3, now 10" in result.stdout
+
+
+# Files that are no journal, and those that are damaged.
+
+
+def test_a_journal_that_ends_early_claims_too_few_rounds(verify, journal, tmp_path):
+    """A crash leaves a torn line, which every reader forgives; the rounds that are missing count."""
+    lines = journal.read_text().splitlines()
+    rounds = [i for i, line in enumerate(lines) if json.loads(line)["kind"] == "run"]
+    path = tmp_path / "cut.jsonl"
+    path.write_text("\n".join(lines[: rounds[-1]]) + "\n" + lines[rounds[-1]][:100])
+    result = verify(path, "--sample", 1, rounds=1)
+    assert result.returncode == INVALID and "no measurement: 2 of 3 rounds" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"hello\n", "theirs.jsonl:1"),
+        (b'{"benchmarks": []}\n', "theirs.jsonl: holds no result"),
+        (b'{"kind": "run", "case": 3}\n', "theirs.jsonl:1"),
+        (b"", "theirs.jsonl"),
+        (b"fLaC\x00\x00\x00\x22\xff\xfe", "theirs.jsonl: holds no result"),
+        (None, "theirs.jsonl"),
+    ],
+)
+def test_what_is_no_journal_is_one_clear_error(verify, tmp_path, content, place):
+    path = tmp_path / "theirs.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    result = verify(path)
+    assert result.returncode == USAGE and result.stderr.count("\n") == 1, result.stderr
+    assert place in result.stderr and not result.stdout
+
+
+def test_packed_journals_are_read_and_damaged_ones_refused(verify, journal, tmp_path):
+    packed = gzip.compress(journal.read_bytes())
+    (tmp_path / "whole.jsonl.gz").write_bytes(packed)
+    result = verify(tmp_path / "whole.jsonl", "--only", "/ctc_greedy/", rounds=1)
+    assert result.returncode in (PASS, REGRESSED, INCONCLUSIVE), result.stderr
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    result = verify(tmp_path / "cut.jsonl.gz")
+    assert result.returncode == USAGE and result.stderr.count("\n") == 1
+    assert "cut.jsonl.gz" in result.stderr
+
+
+def test_streams_are_not_run_again(verify, journal, tmp_path):
+    (tmp_path / "empty.jsonl").write_text(journal.read_text().splitlines()[0] + "\n")
+    result = verify(tmp_path / "empty.jsonl")
+    assert result.returncode == USAGE and "holds no result" in result.stderr
+
+
+# Files and devices that are missing here.
+
+
+@pytest.fixture
+def elsewhere(rtfx, tmp_path):
+    """A journal whose model and data have moved since: the journal, and where they are now."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    shutil.copy(MODEL, there / "m.nemo")
+    line = json.loads((ROOT / "tests/data/two.jsonl").read_text().splitlines()[0])
+    shutil.copy(AUDIO / line["audio_filepath"].rpartition("/")[2], there / "a.flac")
+    (there / "manifest.jsonl").write_text(json.dumps(line | {"audio_filepath": "a.flac"}) + "\n")
+    journal = run(rtfx, tmp_path / "made", models=[{"id": "m", "path": str(there / "m.nemo")}], decoders=["label_looping"],
+                  datasets=[{"id": "one", "manifest": str(there / "manifest.jsonl")}], batch_sizes=[1])  # fmt: skip
+    there.rename(here)
+    return journal, here
+
+
+def test_files_that_are_missing_are_named_all_at_once(verify, elsewhere):
+    journal, here = elsewhere
+    result = verify(journal)
+    assert result.returncode == USAGE and not result.stdout
+    model, manifest = result.stderr.splitlines()
+    assert f"{journal}#/models/0/path: no such file here: " in model and "there/m.nemo" in model
+    assert "--set models.0.path=FILE names it; its SHA-256 is " in model
+    assert "#/datasets/0/manifest" in manifest and "--set datasets.0.manifest=FILE" in manifest
+    found = ["--set", f"models.0.path={here / 'm.nemo'}", "--set", f"datasets.0.manifest={here / 'manifest.jsonl'}"]
+    rows = rows_of(verify(journal, *found, "--json"))
+    assert only(rows, "label_looping", "results") == ("PASS", "the same, score bits included")
+    found[1] = f"models.0.path={MODELS / 'quickstart-tdt.nemo'}"
+    result = verify(journal, *found)
+    assert result.returncode == INVALID and "other model: its checksum differs" in result.stdout
+
+
+def test_a_gpu_that_is_missing_is_named(verify, journal, tmp_path):
+    def change(record):
+        if record["kind"] == "provenance":
+            record["device"] = {"type": "cuda", "name": "NVIDIA H100 80GB HBM3"}
+
+    path = altered(journal, tmp_path, change)
+    result = verify(path, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert result.returncode == USAGE and result.stderr.count("\n") == 1
+    assert "was measured on NVIDIA H100 80GB HBM3, and this machine has no GPU" in result.stderr
+    assert "--device cpu compares the words alone" in result.stderr
+
+
+def test_what_needs_a_gpu_is_left_out_on_a_cpu(verify, journal, tmp_path):
+    def change(record):
+        if record["kind"] == "provenance":
+            entry = next(d for d in record["config"]["decoders"] if d["id"] == "step_replay")
+            entry |= {"id": "fused_looping", "name": "fused_looping", "options": {}}
+            return True
+        if record["kind"] == "run" and record["decoder"]["id"] == "step_replay":
+            record["decoder"] |= {"id": "fused_looping", "name": "fused_looping", "options": {}}
+            record["case"] = record["case"].replace("step_replay", "fused_looping")
+            return True
+        return record["kind"] == "run" and record["decoder"]["id"] == "ctc_greedy"
+
+    path = altered(journal, tmp_path, change)
+    result = verify(path, "--sample", 9, "--device", "cpu", "--json", rounds=1)
+    (left_out,) = json.loads(result.stdout)["left_out"]
+    assert "/fused_looping/" in left_out["case"] and "'fused_looping' needs a GPU" in left_out["why"]
+    result = verify(path, "--only", "/fused_looping/", "--device", "cpu")
+    assert result.returncode == USAGE and "has no case that can be run again here" in result.stderr
+
+
+# Decoders that remember.
+
+REMEMBERING = """
+import sys
+
+sys.path.insert(0, {example!r})
+from greedy import Greedy
+
+
+class Remembers(Greedy):
+    def key(self, frames, lengths):
+        return frames.numpy().tobytes()
+
+    def decode(self, frames, lengths):
+        if not hasattr(self, "known"):
+            self.known = {{}}
+        key = self.key(frames, lengths)
+        if key not in self.known:
+            self.known[key] = super().objects(super().decode(frames, lengths))
+        return self.known[key]
+
+    def objects(self, found):
+        return found
+
+
+class RemembersLengths(Remembers):
+    def key(self, frames, lengths):
+        return tuple(lengths.tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def audited(rtfx, tmp_path_factory):
+    """The rows of three decoders that return the same, of which two remember what they returned."""
+    folder = tmp_path_factory.mktemp("remembering")
+    (folder / "remembering.py").write_text(REMEMBERING.format(example=str(ROOT / "examples/python_decoder")))
+
+    def python(name):
+        options = {"file": str(folder / "remembering.py"), "class": name, "exactness": "exact", "score_kind": "logit"}
+        return {"id": name, "name": "python", "options": options}
+
+    (folder / "probe.json").write_text(json.dumps(small_config(decoders=["frame_looping", python("Greedy")])))
+    probe = rtfx("run", folder / "probe.json", "--output", folder / "probe")
+    if "has no shared library" in probe.stderr or "no torch" in probe.stderr:
+        pytest.skip(probe.stderr)
+    journal = run(rtfx, folder, decoders=[*map(python, ["Greedy", "Remembers", "RemembersLengths"])], batch_sizes=[1],
+                  protocol={"warmup_rounds": 1, "measured_rounds": 2})  # fmt: skip
+    result = rtfx("verify", journal, "--output", folder / "verify", "--rounds", 2, "--sample", 9, "--json")
+    assert result.returncode == CORRECTNESS, result.stdout + result.stderr
+    return rows_of(result)
+
+
+def test_an_honest_decoder_passes_the_audit(audited):
+    assert only(audited, "Greedy", "caching")[0] in ("PASS", "INCONCLUSIVE")  # by the other work of this machine
+
+
+def test_results_that_are_remembered_are_found_by_their_time(audited):
+    assert only(audited, "Remembers", "results")[0] == "PASS"
+    (row,) = audited["Remembers", "caching"]
+    assert row["verdict"] == "INVALID" and "it remembers them" in row["reason"]
+    assert row["change"]["low"] > 1.1 and row["change"]["estimate"] > 3
+
+
+def test_results_that_are_remembered_by_lengths_are_found_by_their_words(audited):
+    assert only(audited, "RemembersLengths", "results")[0] == "PASS"
+    verdict, reason = only(audited, "RemembersLengths", "caching")
+    assert verdict == "CORRECTNESS" and "results have other words than in the rerun" in reason

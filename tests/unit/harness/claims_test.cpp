@@ -1,0 +1,161 @@
+#include "harness/results/claims.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+TEST(JudgeCaching, TheIntervalAgainstTheLimit) {
+  EXPECT_EQ(judge_caching({1.0, 0.96, 1.04}).verdict, Verdict::pass);
+  EXPECT_EQ(judge_caching({0.5, 0.4, 0.6}).verdict, Verdict::pass);
+  EXPECT_EQ(judge_caching({1.2, 1.05, 1.4}).verdict, Verdict::inconclusive);
+  EXPECT_EQ(judge_caching({1.0, 0.7, 1.3}).verdict, Verdict::inconclusive);
+  const Judgement caches = judge_caching({12.3, 9, 17});
+  EXPECT_EQ(caches.verdict, Verdict::invalid);
+  EXPECT_HAS(caches.reason, "12.3 times as fast");
+}
+
+class ClaimsTest : public test::TempFolder {
+ protected:
+  /// A journal of one exact case with two rounds. `changes` merges into its records.
+  ResultSet journal(const std::string& name, const json& changes = json::object(),
+                    const json& provenance = json::object()) const {
+    json head = {{"kind", "provenance"},
+                 {"provenance_id", "p"},
+                 {"config",
+                  {{"protocol", {{"cv_max", 0.05}, {"measured_rounds", 2}}},
+                   {"verify", {{"required", {{"fp32", "exact"}, {"bf16", "rounding"}}}}}}},
+                 {"rtfx", {{"build_type", "Release"}, {"sanitizer", false}, {"revision", "r"}}},
+                 {"device", {{"type", "cpu"}, {"name", "Some CPU"}}}};
+    head.merge_patch(provenance);
+    std::string lines = to_line(head);
+    for (int round = 0; round < 2; ++round) {
+      json record = {
+          {"kind", "run"},
+          {"provenance_id", "p"},
+          {"case", "m/d/label/b1/bf16"},
+          {"result_key", "k"},
+          {"round", round},
+          {"model", {{"id", "m"}}},
+          {"dataset", {{"id", "d"}, {"utterances", 10}, {"audio_seconds", 100}}},
+          {"decoder",
+           {{"id", "label"}, {"name", "label"}, {"head", "transducer"}, {"exactness", "exact"}}},
+          {"batch", {{"by", "count"}, {"size", 1}}},
+          {"dtype", "bf16"},
+          {"device", "cpu"},
+          {"regions", {{"encoder", {{"host_seconds", 1}}}, {"decode", {{"host_seconds", 1}}}}},
+          {"total_seconds", 2},
+          {"metrics", {{"rtfx.total", 50}, {"rtfx.decode", 100}}},
+          {"wer",
+           {{"normalizer", "none"},
+            {"version", 1},
+            {"wer", 0.1},
+            {"substitutions", 1},
+            {"deletions", 0},
+            {"insertions", 0},
+            {"reference_words", 10}}},
+          {"exactness",
+           {{"baseline", "frame"},
+            {"grade", "bitwise"},
+            {"grades", {{"bitwise", 10}}},
+            {"first_difference", nullptr}}},
+          {"deterministic", true},
+          {"hypotheses_sha256", "h"},
+          {"tokens_sha256", "t"}};
+      record.merge_patch(changes);
+      lines += to_line(record);
+    }
+    return read_results(write(name + "/journal.jsonl", lines));
+  }
+
+  /// The verdict and the reason of the only row of a kind.
+  static Judgement of(const std::vector<GateRow>& rows, const std::string& what) {
+    for (const GateRow& row : rows)
+      if (row.what == what) return {row.verdict, row.reason};
+    ADD_FAILURE() << "no row " << what;
+    return {Verdict::invalid, ""};
+  }
+
+  const json other_tokens_ = {{"hypotheses_sha256", "h1"}, {"tokens_sha256", "t1"}};
+  const json elsewhere_ = {{"device", {{"name", "Another CPU"}}}};
+};
+
+TEST_F(ClaimsTest, AgreesWithItself) {
+  const ResultSet claims = journal("a");
+  EXPECT_TRUE(check_records(claims).empty());
+  const auto rows = compare_claims(claims, journal("b"));
+  for (const char* what : {"results", "grade", "wer"})
+    EXPECT_EQ(of(rows, what).verdict, Verdict::pass);
+  // Two rounds without any spread between them still have that of runs.
+  for (const char* what : {"rtfx.total", "rtfx.decode"})
+    EXPECT_NE(of(rows, what).verdict, Verdict::invalid);
+}
+
+TEST_F(ClaimsTest, OtherTokensAreWrongHereAndJudgedByWordsElsewhere) {
+  const ResultSet claims = journal("a");
+  const ResultSet here = journal("b", other_tokens_),
+                  there = journal("c", other_tokens_, elsewhere_);
+  EXPECT_EQ(of(compare_claims(claims, here), "results").verdict, Verdict::correctness);
+  auto rows = compare_claims(claims, there);
+  EXPECT_EQ(of(rows, "results").verdict, Verdict::pass);
+  EXPECT_HAS(of(rows, "case").reason, "other device/name: \"Some CPU\", now \"Another CPU\"");
+  EXPECT_HAS(of(rows, "rtfx.total").reason, "not judged");
+  json more_errors = other_tokens_;
+  more_errors["wer"] = {{"wer", 0.102}};
+  rows = compare_claims(claims, journal("d", more_errors, elsewhere_));
+  EXPECT_EQ(of(rows, "wer").verdict, Verdict::correctness);
+  json fewer_errors = other_tokens_;
+  fewer_errors["wer"] = {{"wer", 0.098}};
+  rows = compare_claims(claims, journal("e", fewer_errors, elsewhere_));
+  EXPECT_EQ(of(rows, "wer").verdict, Verdict::correctness);
+}
+
+TEST_F(ClaimsTest, WithoutReferencesOtherTokensElsewhereAreInconclusive) {
+  const json none = {{"wer", {{"wer", nullptr}, {"reference_words", 0}, {"substitutions", 0}}}};
+  json other = other_tokens_;
+  other.merge_patch(none);
+  const auto rows = compare_claims(journal("a", none), journal("b", other, elsewhere_));
+  EXPECT_EQ(of(rows, "results").verdict, Verdict::inconclusive);
+}
+
+TEST_F(ClaimsTest, GradesMayDifferElsewhereUpToTheRequiredOne) {
+  const auto graded = [](const char* grade) { return json{{"exactness", {{"grade", grade}}}}; };
+  const ResultSet claims = journal("a");
+  EXPECT_EQ(of(compare_claims(claims, journal("b", graded("exact"))), "grade").verdict,
+            Verdict::correctness);
+  EXPECT_EQ(
+      of(compare_claims(claims, journal("c", graded("rounding"), elsewhere_)), "grade").verdict,
+      Verdict::pass);
+  EXPECT_EQ(of(compare_claims(claims, journal("d", graded("text"), elsewhere_)), "grade").verdict,
+            Verdict::correctness);
+}
+
+TEST_F(ClaimsTest, AnotherVersionOfTheScorerIsNotCompared) {
+  const json version = {{"wer", {{"version", 2}, {"wer", 0.2}, {"substitutions", 2}}}};
+  const ResultSet claims = journal("a");
+  EXPECT_EQ(of(compare_claims(claims, journal("b", version)), "wer").verdict, Verdict::pass);
+  json other = other_tokens_;
+  other.merge_patch(version);
+  EXPECT_EQ(of(compare_claims(claims, journal("c", other, elsewhere_)), "wer").verdict,
+            Verdict::inconclusive);
+}
+
+TEST_F(ClaimsTest, RecordsThatContradictThemselvesAreFound) {
+  const auto reason = [&](const std::string& name, const json& changes) {
+    const auto rows = check_records(journal(name, changes));
+    return rows.size() == 1 ? rows.front().reason : std::to_string(rows.size()) + " rows";
+  };
+  EXPECT_HAS(reason("a", {{"wer", {{"wer", 0.05}}}}), "the WER is 0.05, and errors / words is 0.1");
+  EXPECT_HAS(reason("b", {{"metrics", {{"rtfx.total", 60}}}}), "rtfx.total is 60");
+  EXPECT_HAS(reason("c", {{"metrics", {{"rtfx.decode", 110}}}}), "rtfx.decode is 110");
+  EXPECT_HAS(reason("d", {{"total_seconds", 1}, {"metrics", {{"rtfx.total", 100}}}}),
+             "the regions add up to 2");
+}
+
+}  // namespace
+}  // namespace rtfx
