@@ -219,7 +219,7 @@ const OptionTable<Protocol>& protocol_keys() {
        option("cv_max", &Protocol::cv_max,
               "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
        option("aa_control", &Protocol::aa_control,
-              "run the baseline twice; the ratio of both is the noise floor"),
+              "run the baseline twice; the gate's noise floor is at least the difference of both"),
        option("precision", &Protocol::precision,
               "go on until the 95 % interval of every total RTFx is within ± this share; 0: no", 0,
               1),
