@@ -17,7 +17,7 @@ namespace rtfx {
 class MinimumBayesRisk;  // algorithms/nbest_risk.h
 class Tokenizer;         // models/tokenizers/tokenizer.h
 
-/// A word that a search found in a lexicon or word graph. Its text need not be what its tokens
+/// A word that a search found in a lexicon or decoding graph. Its text need not be what its tokens
 /// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
 struct FoundWord {
   std::string text;

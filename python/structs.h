@@ -11,7 +11,7 @@ extern "C" {
 /* A text and how it was found. Where NaN reached the utterance, everything else is 0 or null. */
 typedef struct rtfx_hypothesis {
   int32_t is_nan;
-  int32_t has_words; /* the search found words, in a lexicon or a word graph */
+  int32_t has_words; /* the search found words, in a lexicon or a decoding graph */
   const char* text;
   float score;
   int64_t token_count;

@@ -57,9 +57,9 @@ std::string decoders_page(const CommandHelp&) {
   std::string page = R"(# Decoders and their options
 
 `rtfx list` prints all of this page, and `rtfx list NAME` one decoder. *Exact* decoders return the tokens and
-frames of the baseline, with scores that agree up to rounding. *Approximate* decoders prune, or add something to
-the model's scores. An option such as `lm` makes an exact decoder approximate. An option with a dot is a member
-of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
+frames of the baseline, with scores that agree up to rounding. *Approximate* decoders may return other tokens, since
+they search differently or change the model's scores. An option such as `lm` makes an exact decoder approximate. A
+*label* is a token or blank. An option with a dot is a member of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
 )";
   for (const DecoderEntry* entry : decoder_entries()) {
     const Description d = entry->make(nullptr, "")->describe();

@@ -42,7 +42,10 @@ const OptionTable<ModelSource>& model_keys() {
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")
            .by_default("the checkpoint's name"),
-       path_option("path", &ModelSource::path, "checkpoint, a file or a folder").required(),
+       path_option(
+           "path", &ModelSource::path,
+           "checkpoint: a file, a folder, or the name of a downloaded model of huggingface.co")
+           .required(),
        list_option("att_context_size", &ModelSource::att_context_size,
                    "attention context of a cache-aware encoder",
                    JsonView::range_text(int64_t{-1}, 1 << 20),
@@ -216,7 +219,7 @@ const OptionTable<Protocol>& protocol_keys() {
        option("cv_max", &Protocol::cv_max,
               "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
        option("aa_control", &Protocol::aa_control,
-              "run the baseline twice; the ratio of both is the noise floor"),
+              "run the baseline twice; the gate's noise floor is at least the difference of both"),
        option("precision", &Protocol::precision,
               "go on until the 95 % interval of every total RTFx is within ± this share; 0: no", 0,
               1),

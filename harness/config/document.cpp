@@ -10,6 +10,7 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "models/formats/hub.h"
 
 namespace rtfx {
 
@@ -67,6 +68,50 @@ std::string apply(json& document, const std::string& text) {
   return pointer.to_string();
 }
 
+/// Visits the value, or each element of a list.
+void for_each_element(const std::string& where, json& value, const VisitPath& visit) {
+  if (!value.is_array()) return visit(where, value);
+  for (size_t i = 0; i < value.size(); ++i)
+    for_each_element(fmt::format("{}/{}", where, i), value[i], visit);
+}
+
+/// Visits the texts at the dotted name "lm.path" in `value`; an empty name stands for `value`.
+void for_each_text(std::string_view name, const std::string& where, json& value,
+                   const VisitPath& visit) {
+  for_each_element(where, value, [&](const std::string& place, json& element) {
+    if (name.empty()) {
+      if (element.is_string() && element != "") visit(place, element);
+      return;
+    }
+    const size_t dot = name.find('.');
+    const std::string key(name.substr(0, dot));
+    const auto rest = dot == name.npos ? std::string_view() : name.substr(dot + 1);
+    if (element.is_object() && element.contains(key))
+      for_each_text(rest, fmt::format("{}/{}", place, key), element[key], visit);
+  });
+}
+
+/// Puts the checkpoint in the cache of `hf download` in place of a model's name on huggingface.co.
+/// If the folder of such a path exists beside the configuration, it is a path and no name.
+void find_models(json& document, const Origins& origins) {
+  ErrorList errors;
+  for (const char* key : {"models", "models.path"}) {
+    for_each_text(key, origins.root(), document, [&](const std::string& where, json& model) {
+      const auto given = model.get<std::string>();
+      const fs::path path = origins.opened(where, given);
+      if (fs::exists(path.parent_path()) || !hub_name(given)) return;
+      errors.run([&] {
+        try {
+          model = find_checkpoint(given).string();
+        } catch (const UserError& error) {
+          throw UserError(where, error.what());
+        }
+      });
+    });
+  }
+  errors.throw_any();
+}
+
 }  // namespace
 
 void Origins::add(const std::string& pointer, const std::string& text) {
@@ -116,41 +161,13 @@ Document::Document(json given, const fs::path& file, const std::vector<std::stri
   for (const std::string& text : overrides)
     errors.run([&] { origins.add(apply(value, text), text); });
   errors.throw_any();
+  origins.naming_overrides([&] { find_models(value, origins); });
 }
 
 Document read_document(const fs::path& file, const std::vector<std::string>& overrides) {
   if (fs::is_directory(file)) throw UserError(file.string(), "is a directory", "give a JSON file");
   return {read_json_file(file), file, overrides};
 }
-
-namespace {
-
-using nlohmann::json;
-
-/// Visits the value, or each element of a list.
-void for_each_element(const std::string& where, json& value, const VisitPath& visit) {
-  if (!value.is_array()) return visit(where, value);
-  for (size_t i = 0; i < value.size(); ++i)
-    for_each_element(fmt::format("{}/{}", where, i), value[i], visit);
-}
-
-/// Visits the texts at the dotted name "lm.path" in `value`; an empty name stands for `value`.
-void for_each_text(std::string_view name, const std::string& where, json& value,
-                   const VisitPath& visit) {
-  for_each_element(where, value, [&](const std::string& place, json& element) {
-    if (name.empty()) {
-      if (element.is_string() && element != "") visit(place, element);
-      return;
-    }
-    const size_t dot = name.find('.');
-    const std::string key(name.substr(0, dot));
-    const auto rest = dot == name.npos ? std::string_view() : name.substr(dot + 1);
-    if (element.is_object() && element.contains(key))
-      for_each_text(rest, fmt::format("{}/{}", place, key), element[key], visit);
-  });
-}
-
-}  // namespace
 
 void for_each_path(const std::vector<OptionInfo>& table, const std::string& where, json& object,
                    const VisitPath& visit) {

@@ -61,7 +61,9 @@ class Origins {
 
 struct Document {
   /// Puts the overrides "a.b.0.c=value" into `value`, and makes objects on the way. An override's
-  /// value is JSON, or else plain text. Throws UserError for all overrides that lead nowhere.
+  /// value is JSON, or else plain text. Models that are named as on huggingface.co become paths
+  /// (models/formats/hub.h). Throws UserError for all overrides that lead nowhere, and for models
+  /// that were not downloaded.
   Document(nlohmann::json value, const std::filesystem::path& file,
            const std::vector<std::string>& overrides = {});
 

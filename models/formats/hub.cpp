@@ -12,21 +12,10 @@
 #include "base/error.h"
 
 namespace rtfx {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// "owner/name", if `given` is that or the address of the model's page.
-std::optional<std::string> hub_name(const std::string& given) {
-  static const std::regex address(
-      R"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:[/?#].*)?)");
-  static const std::regex name(R"([\w-][\w.-]*/[\w-][\w.-]*)");
-  std::smatch match;
-  if (std::regex_match(given, match, address)) return match[1].str();
-  const fs::path path = given;
-  const bool is_file = path.extension() == ".nemo" || fs::exists(path.parent_path());
-  return std::regex_match(given, name) && !is_file ? std::optional(given) : std::nullopt;
-}
+namespace {
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -65,6 +54,17 @@ fs::path checkpoint_in(const fs::path& folder, const std::string& where) {
 }
 
 }  // namespace
+
+std::optional<std::string> hub_name(const std::string& given) {
+  static const std::regex address(
+      R"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:[/?#].*)?)");
+  static const std::regex name(R"([\w-][\w.-]*/[\w-][\w.-]*)");
+  std::smatch match;
+  if (std::regex_match(given, match, address)) return match[1].str();
+  const fs::path path = given;
+  const bool is_file = path.extension() == ".nemo" || fs::exists(path.parent_path());
+  return std::regex_match(given, name) && !is_file ? std::optional(given) : std::nullopt;
+}
 
 fs::path find_checkpoint(const fs::path& given) {
   if (fs::is_directory(given))

@@ -2,8 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 namespace rtfx {
+
+/// Returns "owner/name" if `given` is that or the address of the model's page. A path that ends in
+/// `.nemo`, or whose folder exists, is no such name.
+std::optional<std::string> hub_name(const std::string& given);
 
 /// Returns the checkpoint that `given` names: a `.nemo` file or a folder with `config.json`.
 /// A file is returned as it is. Of a folder without `config.json`, the only `.nemo` file in it is

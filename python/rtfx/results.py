@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class Hypothesis:
     """One text. `frames[i]` is the encoder frame of `tokens[i]`; `durations`, in frames, are TDT's. `nbest` begins
     with the hypothesis itself, where the decoder was asked for a list. `words` are those that a search over a lexicon or
-    word graph found, which `text` consists of; `word_frames[i]` is the encoder frame at which the path has `words[i]`."""
+    decoding graph found, which `text` consists of. `word_frames[i]` is the encoder frame at which the path has
+    `words[i]`."""
 
     text: str
     tokens: list[int]

@@ -57,3 +57,10 @@ def test_the_commands_of_a_page_run(tree, page):
     for block in chosen:
         result = run(tree, block)
         assert result.returncode == 0, f"{block}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+
+
+def test_the_command_that_takes_minutes_is_a_valid_one(tree):
+    page = (ROOT / "docs/stream.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"^build/release/rtfx stream (configs/stream_c120\.json(?:.*\\\n)*.*)$", page, re.M)
+    result = run(tree, f"build/release/rtfx validate {command}")
+    assert result.returncode == 0, result.stderr

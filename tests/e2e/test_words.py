@@ -1,4 +1,4 @@
-"""Words that a word graph lacks, and boosts of single utterances, as a user asks for them."""
+"""Words that a decoding graph lacks, and boosts of single utterances, as a user asks for them."""
 
 import json
 import re

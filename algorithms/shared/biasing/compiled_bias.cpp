@@ -41,15 +41,15 @@ const OptionTable<BoostingOptions>& boosting_options() {
         option("context_score", &BoostingOptions::context_score,
                "score of each token of a phrase without a weight", 0, 1000),
         option("depth_scaling", &BoostingOptions::depth_scaling,
-               "factor of that score for all tokens of a phrase but the first", 0, 1000),
-        option("unk_score", &BoostingOptions::unk_score, "score of tokens that begin no phrase",
-               -1000, 1000),
+               "token d > 1 of a phrase scores the phrase's weight times this, + ln d", 0, 1000),
+        option("unk_score", &BoostingOptions::unk_score,
+               "score of a token that neither begins nor continues a phrase", -1000, 1000),
         option("spellings", &BoostingOptions::spellings,
                "phrases as they are written, or in lower case, upper case and capitalised too",
                {"as_is", "any"}),
         option("compatibility", &BoostingOptions::compatibility,
-               "nemo: a phrase that breaks off leaves the scores that NeMo's tree leaves, not only "
-               "those of the whole phrases inside it",
+               "nemo: if a phrase breaks off, scores are taken back as in NeMo's tree; none: all "
+               "but those of whole phrases inside it",
                {"none", "nemo"}),
         option("utterances", &BoostingOptions::utterances,
                "phrases and allowed characters of single utterances (`boost` and `allowed` in a "

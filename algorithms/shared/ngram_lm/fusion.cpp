@@ -88,9 +88,10 @@ const OptionTable<LmOptions>& beam_lm_options() {
     all.fields.push_back(option("blank_scoring", &LmOptions::blank_scoring,
                                 "whether blank is rescaled along with the tokens",
                                 {"lm_weighted_full", "no_score"}));
-    all.fields.push_back(option("pruning", &LmOptions::pruning,
-                                "labels of a hypothesis are taken after or before fusion",
-                                {"late", "early"}));
+    all.fields.push_back(option(
+        "pruning", &LmOptions::pruning,
+        "late: labels are chosen by the fused score; early: by the acoustic score, before fusion",
+        {"late", "early"}));
     all.fields.push_back(option("blank_eps", &LmOptions::blank_eps,
                                 "least 1 - p(blank) in lm_weighted_full", 1e-7, 1));
     return all;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "algorithms/decoder.h"
@@ -334,6 +335,24 @@ TEST(Config, HashIsOfWhatDeterminesTheResults) {
 }
 
 class ConfigFile : public test::TempFolder {};
+
+TEST_F(ConfigFile, ModelsOfHuggingFaceAreFoundInItsCache) {
+  write("models--nvidia--some-0.6b/refs/main", "0123abc");
+  const auto file = write("models--nvidia--some-0.6b/snapshots/0123abc/some-0.6b.nemo", "?");
+  setenv("HF_HUB_CACHE", path("").c_str(), 1);
+  json document = valid();
+  document["models"][0] = "nvidia/some-0.6b";
+  const std::vector<std::string> address = {
+      "models.1.path=https://huggingface.co/nvidia/some-0.6b"};
+  const Config config = parse(document, address);
+  EXPECT_EQ(config.models[0].path, file);
+  EXPECT_EQ(config.models[0].id, "some-0.6b");
+  EXPECT_EQ(config.models[1].path, file);
+  const std::string message = user_error([&] { parse(valid(), {"models.0=nvidia/another"}); });
+  unsetenv("HF_HUB_CACHE");
+  EXPECT_HAS(message, "--set models.0=nvidia/another: ");
+  EXPECT_HAS(message, "'hf download nvidia/another ");
+}
 
 TEST_F(ConfigFile, UnreadableFilesAreNamed) {
   EXPECT_HAS(user_error([&] { parse_config(read_document(path("none.json"))); }), "none.json");

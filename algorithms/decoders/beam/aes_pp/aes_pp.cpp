@@ -22,13 +22,14 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
       TransducerBeamOptions::table(),
       {
           option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
-          option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
-                 1000),
+          option("expansion_beta", &O::expansion_beta,
+                 "a hypothesis is expanded by its beam_size + this many best labels", 0, 1000),
           option("expansion_gamma", &O::expansion_gamma,
-                 "how much worse than its hypothesis' best a label may be, in ln p", 1e-3, 1e4),
+                 "labels whose ln p is lower than the best one's by more than this are left out",
+                 1e-3, 1e4),
           option("compatibility", &O::compatibility,
-                 "nemo: RNN-T hypotheses that change slots may go without their blank, and early "
-                 "pruning with lm_weighted_full counts acoustic scores twice, as in NeMo",
+                 "nemo: as in NeMo, RNN-T hypotheses that change places in the beam may lack a "
+                 "blank, and early pruning with lm_weighted_full counts acoustic scores twice",
                  {"none", "nemo"}),
       })};
   return table;

@@ -16,7 +16,7 @@ const OptionTable<AlsdOptions>& AlsdOptions::table() {
       option("max_target_abs", &O::max_target_abs,
              "most tokens of a result; 0: by max_target_ratio", 0),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      option("nbest", &O::nbest, "hypotheses to return; more than 1 make an n-best list", 1, 1000),
       mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       blank_penalty_option(&O::blank_penalty),

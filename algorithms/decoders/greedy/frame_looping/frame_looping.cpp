@@ -31,7 +31,7 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
       option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
-             "who drives the loops: the host, the host with replayed graphs, one graph",
+             "who drives the loops: the host, the host with recorded graphs, one graph",
              {"host", "replay", "graph"}),
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),

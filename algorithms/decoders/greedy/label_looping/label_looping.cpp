@@ -172,7 +172,7 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
              "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
-             "replayed graphs, one graph",
+             "recorded graphs, one graph",
              {"host", "script", "replay", "graph"}),
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),

@@ -218,7 +218,8 @@ at::Tensor on_host(const at::Tensor& encoded, HostReads& reads) {
 const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
   using O = StepReplayOptions;
   static const OptionTable<O> table{{
-      option("loop", &O::loop, "steps launched anew, replayed as graphs, and with one upload each",
+      option("loop", &O::loop,
+             "steps launched anew, launched as recorded graphs, and with one upload each",
              {"host", "replay", "coalesced"}),
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
       blank_penalty_option(&O::blank_penalty),

@@ -30,7 +30,7 @@ const OptionTable<TransducerWfstOptions>& TransducerWfstOptions::table() {
              0),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
-             "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+             "hypotheses to return, at most beam_size; more than 1 make an n-best list", 1, 1000),
       mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       option("boost", &O::boost, "phrases whose tokens are made more likely",
