@@ -30,7 +30,7 @@ def words(*starts):
 
 
 @pytest.mark.parametrize(
-    "shift, wanted", [(0.0, None), (0.08, None), (0.24, "words of minute 1 begin +0.24 s from their place")]
+    "shift, wanted", [(0.0, None), (0.08, None), (0.24, "words of 1 of 2 minutes begin +0.24 s from their place")]
 )
 def test_a_shift_of_more_than_a_frame_is_noticed(shift, wanted):
     """It begins with the second minute."""

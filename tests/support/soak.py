@@ -5,7 +5,7 @@
 Each client is a thread of one process and behaves in another way for each recording. Some play it in pieces of random
 length, at the pace of real time. Others stop for a while, leave in the middle, forget their stream, or send what is no
 audio. One client streams recordings for an hour without an end. The program ends with 1 if a text differs from that of
-a stream alone, if most words of a minute lie more than a frame from their place, or if memory grows."""
+a stream alone, if most words lie more than a frame from their place in more than a few minutes, or if memory grows."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "build/release/librtfx.so"
 GAP = 0.5  # seconds of silence between the recordings of the long stream
+CHANCE = 0.05  # of minutes may have words beside their place: a word may be said twice, and time that drifts stays wrong
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
@@ -225,7 +226,7 @@ def long_client(soak: Soak, model: Model, seed: int) -> None:
 
 
 def shifted(found, wanted: list[tuple[str, float]], frame: float) -> str | None:
-    """Says in which minute most words lie more than a frame from their place."""
+    """Says in how many minutes most words lie more than a frame from their place."""
     begins = collections.defaultdict(list)
     for word in found:
         begins[word.text].append(word.start)
@@ -234,10 +235,10 @@ def shifted(found, wanted: list[tuple[str, float]], frame: float) -> str | None:
         shift = min((begin - start for begin in begins[text]), key=abs, default=None)
         if shift is not None and abs(shift) < 5:
             shifts[start // 60].append(shift)
-    for minute, of_minute in sorted(shifts.items()):
-        middle = statistics.median(of_minute)
-        if abs(middle) > 1.01 * frame:
-            return f"words of minute {minute:.0f} begin {middle:+.2f} s from their place"
+    middles = {minute: statistics.median(of_minute) for minute, of_minute in sorted(shifts.items())}
+    moved = [minute for minute, middle in middles.items() if abs(middle) > 1.01 * frame]
+    if len(moved) > CHANCE * len(middles):
+        return f"words of {len(moved)} of {len(middles)} minutes begin {middles[moved[0]]:+.2f} s from their place"
     missing = set(range(int(wanted[-1][1] // 60) if wanted else 0)) - {int(minute) for minute in shifts}
     return f"no word was found again in the minutes {sorted(missing)}" if missing else None
 
