@@ -23,6 +23,7 @@ LEFT_OUT = {
     "gpu_timeline.py": "needs the profile of a GPU",
     "speak_test_other.py": "speaks five hours",
     "stream_c120.json": "takes minutes",
+    "silero": "needs a package that is no part of the set-up",
 }
 # How many blocks of each page must run at least.
 PAGES = {"transcribe": 10, "stream": 5, "profile": 1, "reproduce": 1}
