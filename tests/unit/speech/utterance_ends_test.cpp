@@ -139,7 +139,7 @@ std::vector<Ended> in_any_pieces(const Script& script, const UtteranceEnds& ends
   return found;
 }
 
-constexpr int64_t kWhole = 75;  // frames of 6 s
+constexpr int64_t kWhole = 76;  // frames of 6 s
 
 TEST(UtteranceEnds, ATokenEndsTheUtteranceInWhichItIs) {
   // Two end tokens in a row, and a word in the frame of an end token.
@@ -163,13 +163,13 @@ TEST(UtteranceEnds, ATokenThatIsToldLateDividesTheResult) {
 }
 
 TEST(UtteranceEnds, ATokenInTheLastFrameEndsTheLastUtterance) {
-  const Script script = {{70, 3}, {74, kEnd}};
+  const Script script = {{70, 3}, {75, kEnd}};
   const std::vector<Ended> expected = {{EndRule::token, {{70, 3}}, kWhole}};
   EXPECT_EQ(in_any_pieces(script, {.tokens = {kEnd}}), expected);
-  const Script more = {{70, 3}, {74, kEnd}, {74, 4}};
+  const Script more = {{70, 3}, {75, kEnd}, {75, 4}};
   const auto found = in_any_pieces(more, {.tokens = {kEnd}});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].said, Script({{70, 3}, {74, 4}})) << "nothing is lost";
+  EXPECT_EQ(found[0].said, Script({{70, 3}, {75, 4}})) << "nothing is lost";
 }
 
 TEST(UtteranceEnds, TheFirstRuleEnds) {
@@ -211,8 +211,13 @@ TEST(UtteranceEnds, SilenceEndsNothingElse) {
             expected);
 }
 
+const Tokenizer& quickstart() {
+  static const auto checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
+  return *checkpoint.tokenizer;
+}
+
 TEST(EndTokens, AreFoundInTheVocabulary) {
-  const Tokenizer& tokenizer = *load_checkpoint("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+  const Tokenizer& tokenizer = quickstart();
   EXPECT_TRUE(find_end_tokens(tokenizer, {}, "--end-token").empty());
   const std::string the = "▁the";
   const std::vector<int32_t> ids = find_end_tokens(tokenizer, {the}, "--end-token");
@@ -224,7 +229,7 @@ TEST(EndTokens, AreFoundInTheVocabulary) {
 }
 
 TEST(EndTokens, DivideListsAndWordsToo) {
-  const Tokenizer& tokenizer = *load_checkpoint("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+  const Tokenizer& tokenizer = quickstart();
   const UtteranceEnds ends{.tokens = {kEnd}};
   Hypothesis whole{
       .tokens = {3, kEnd, 4}, .frames = {1, 4, 6}, .durations = {1, 2, 1}, .score = -3};

@@ -59,13 +59,16 @@ TEST(VoiceActivity, EachStreamHasItsOwnState) {
                                         "  self.windows = self.windows + 1\n"
                                         "  return torch.full([1, 1], float(self.windows == 3))\n");
   const auto detector = std::make_shared<const VoiceDetector>(file, 8000, "--vad");
-  VoiceActivity first(detector);
-  for (int i = 0; i < 4; ++i) first.push(std::vector<float>(256));
+  VoiceActivity first(detector), second(detector);
+  const auto push = [](VoiceActivity& stream, int windows) {
+    for (int i = 0; i < windows; ++i) stream.push(std::vector<float>(256));
+  };
+  push(first, 2);
+  push(second, 3);
+  push(first, 2);
   EXPECT_EQ(first.silences(), std::vector<Silence>({{768, kNever}}));
-  VoiceActivity second(detector);
-  for (int i = 0; i < 3; ++i) second.push(std::vector<float>(256));
   EXPECT_TRUE(second.silences().empty());
-  second.push(std::vector<float>(256));
+  push(second, 1);
   EXPECT_EQ(second.silences(), std::vector<Silence>({{768, kNever}}));
 }
 
