@@ -100,7 +100,7 @@ rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, i
                       without_caches, chosen.chunk, chosen.left, chosen.right));
     }
     made->speech =
-        std::make_unique<SpeechStreams>(model->model, *made->decoder, options, 0,
+        std::make_unique<SpeechStreams>(model->model, *made->decoder, options, UtteranceEnds{},
                                         require_decode_again(decode_again, kMostWordlessSeconds));
     return made.release();
   });

@@ -78,6 +78,8 @@ class Listener {
       select_language(checkpoint.config, options.language, "--language");
     for (const std::string& notice : checkpoint.notices)
       fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+    UtteranceEnds ends = ends_of(checkpoint);
+    utterances_end_ = ends.any();
     const std::string without_caches = why_not_cache_aware(checkpoint.config);
     StreamOptions streams;
     streams.att_context_size = options.att_context_size;
@@ -104,9 +106,7 @@ class Listener {
       decoder_ = default_greedy(*model_, asked, "--decoder", prepare);
     }
     frame_seconds_ = model_->config.frame_seconds();
-    speech_.emplace(model_, *decoder_, streams,
-                    static_cast<int64_t>(std::lround(options.pause / frame_seconds_)),
-                    options.decode_again);
+    speech_.emplace(model_, *decoder_, streams, std::move(ends), options.decode_again);
     stream_ = speech_->open();
   }
 
@@ -138,13 +138,26 @@ class Listener {
     }
     print_notices();
     const double seconds = heard_;
-    const double work = speech_->encoder_seconds() + speech_->search_seconds();
+    const double work =
+        speech_->encoder_seconds() + speech_->search_seconds() + speech_->detector_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
                work, seconds / work);
     if (failure) std::rethrow_exception(failure);
   }
 
  private:
+  UtteranceEnds ends_of(const Checkpoint& checkpoint) const {
+    UtteranceEnds ends;
+    ends.pause =
+        static_cast<int64_t>(std::lround(options_.pause / checkpoint.config.frame_seconds()));
+    ends.tokens = find_end_tokens(*checkpoint.tokenizer, options_.end_tokens, "--end-token");
+    ends.silence = options_.vad_silence;
+    if (options_.vad.empty()) return ends;
+    ends.detector = std::make_shared<const VoiceDetector>(
+        options_.vad, checkpoint.config.features.sample_rate, "--vad");
+    return ends;
+  }
+
   /// The last frames of a stream may lie behind its audio.
   double time(const SpeechUpdate& update, int64_t frame) const {
     return std::min(static_cast<double>(update.first + frame) * frame_seconds_, heard_);
@@ -155,14 +168,14 @@ class Listener {
     const Hypothesis& best = update.result.best;
     if (best.nan) throw UserError("the emissions", "hold a NaN", remedy_for_nan(*model_));
     const std::string text = text_of(best, *model_->tokenizer);
-    if (options_.json && options_.pause == 0) return show_words(update);
+    if (options_.json && !utterances_end_) return show_words(update);
     const bool changed = text != shown_;
-    shown_ = update.ended ? std::string() : text;
+    shown_ = update.ended() ? std::string() : text;
     if (options_.json) {
-      if (text.empty() || !(changed || update.ended)) return;
-      print_line(update.ended, time(update, best.frames.empty() ? 0 : best.frames.front()),
-                 time(update, std::max<int64_t>(0, end_of(best))), text);
-    } else if (update.ended) {
+      if (text.empty() || !(changed || update.ended())) return;
+      print_line(update.ended(), time(update, best.frames.empty() ? 0 : best.frames.front()),
+                 time(update, std::max<int64_t>(0, end_of(best))), text, ended_by(update));
+    } else if (update.ended()) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
     } else if (terminal_ && changed) {
@@ -173,11 +186,21 @@ class Listener {
     std::fflush(stdout);
   }
 
+  /// The rule that ended an utterance as JSON lines name it: an end token by its piece.
+  std::string ended_by(const SpeechUpdate& update) const {
+    if (update.rule == EndRule::token && update.end_token >= 0)
+      return model_->tokenizer->piece(update.end_token);
+    return std::string(name_of(update.rule));
+  }
+
+  /// `ended_by`: empty for lines that no end of an utterance made.
   static void print_line(bool final, double start, double end, const std::string& text,
+                         const std::string& ended_by = {},
                          const std::vector<DecodedAgain>& again = {}) {
     const auto rounded = [](double seconds) { return std::round(1000 * seconds) / 1000; };
     nlohmann::json line = {
         {"final", final}, {"start", rounded(start)}, {"end", rounded(end)}, {"text", text}};
+    if (!ended_by.empty()) line["ended_by"] = ended_by;
     if (!again.empty()) line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
     std::fflush(stdout);
@@ -195,11 +218,11 @@ class Listener {
       if (terminal_) fmt::print("\r\033[K");
       std::fflush(stdout);
       fmt::print(stderr, "rtfx: notice: {}\n", notice_of(again));
-      if (options_.json) print_line(true, again.start, again.end, "", {again});
+      if (options_.json) print_line(true, again.start, again.end, "", {}, {again});
     }
   }
 
-  /// Without pauses, an utterance lasts as long as its stream. So that no line repeats all words
+  /// Without a rule, an utterance lasts as long as its stream. So that no line repeats all words
   /// before it, words that stay get a line that is final, and the others one that is not.
   void show_words(const SpeechUpdate& update) {
     TranscriptRules rules;
@@ -215,7 +238,7 @@ class Listener {
       shown_ = text;
       print_line(final, words[begin].start, words[end - 1].end, text);
     };
-    size_t settled = update.ended ? words.size() : settled_words_;
+    size_t settled = update.ended() ? words.size() : settled_words_;
     // A word may go on until the next one has begun.
     while (settled + 1 < words.size() &&
            std::cmp_less(words[settled + 1].first_token, update.result.stable))
@@ -232,7 +255,8 @@ class Listener {
   std::optional<SpeechStreams> speech_;
   int64_t stream_ = 0;
   double frame_seconds_ = 0;
-  double heard_ = 0;  // seconds of audio so far
+  double heard_ = 0;             // seconds of audio so far
+  bool utterances_end_ = false;  // before the stream does
   std::string shown_;
   size_t settled_words_ = 0;  // show_words()
   bool terminal_ = isatty(STDOUT_FILENO) != 0;

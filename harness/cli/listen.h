@@ -21,8 +21,11 @@ struct ListenOptions {
   std::string decoder, decoder_options = "{}";
   std::string device = "auto", dtype = "fp32";
   int64_t threads = 0;
-  double pause = 1;         // seconds without a token that end an utterance
-  double decode_again = 8;  // seconds of speech without a token; 0: off
+  double pause = 1;                     // seconds without a token that end an utterance; 0: off
+  std::vector<std::string> end_tokens;  // find_end_tokens()
+  std::filesystem::path vad;            // the file of a VoiceDetector; empty: off
+  double vad_silence = 0.5;             // seconds without speech that end an utterance
+  double decode_again = 8;              // seconds of speech without a token; 0: off
   bool json = false;
 };
 

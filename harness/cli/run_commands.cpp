@@ -210,8 +210,20 @@ void add_stream(CLI::App& app, int& code) {
       "of other encoders: seconds of a chunk, before it and behind it (default: 2,10,2)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add("--pause", live.pause, "seconds without a word that end an utterance; 0: none do")
+  add("--pause", live.pause, "seconds without a word that end an utterance; 0: no pause does")
       ->check(between(0.0, 3600.0));
+  add("--end-token", live.end_tokens,
+      "token that ends an utterance; may be repeated; none: no token does (default: <EOU> and "
+      "<EOB>, where the model has them)")
+      ->allow_extra_args(false);
+  auto* vad = add("--vad", live.vad,
+                  "voice activity detector that ends utterances: silero_vad.jit of the Python "
+                  "package silero-vad, or a TorchScript module that is called likewise")
+                  ->type_name("FILE");
+  add("--vad-silence", live.vad_silence,
+      "seconds without speech, by this detector, that end an utterance")
+      ->check(between(0.1, 3600.0))
+      ->needs(vad);
   add("--decode-again", live.decode_again,
       "seconds of speech without a word after which the stream starts over; 0: never")
       ->check(between(0.0, kMostWordlessSeconds));

@@ -350,6 +350,38 @@ const OptionTable<StreamRule>& StreamRule::table() {
   return keys;
 }
 
+const OptionTable<EndpointSettings>& EndpointSettings::table() {
+  static auto vad = text_option("vad", &EndpointSettings::vad,
+                                "`vad`: the detector's file, silero_vad.jit or the like", "a path");
+  vad.is_file = true;
+  static const OptionTable<EndpointSettings> keys{
+      {option("rule", &EndpointSettings::rule, "what ends an utterance", {"pause", "token", "vad"})
+           .required(),
+       option("seconds", &EndpointSettings::seconds,
+              "`pause`: without a word; `vad`: without speech, by the detector", 0.1, 3600)
+           .by_default("1, and 0.5 for `vad`"),
+       list_option("tokens", &EndpointSettings::tokens, "`token`: pieces that end an utterance",
+                   "text", [](const JsonView& v) { return v.text(); })
+           .by_default("`<EOU>` and `<EOB>`"),
+       vad},
+      "key"};
+  return keys;
+}
+
+namespace {
+
+/// Puts in what a rule leaves out.
+void complete_endpoint(EndpointSettings& endpoint, const std::string& where) {
+  endpoint.where = where;
+  if (endpoint.seconds == 0) endpoint.seconds = endpoint.rule == "vad" ? 0.5 : 1;
+  if (endpoint.rule == "vad" && endpoint.vad.empty()) {
+    throw UserError(where, "names no detector",
+                    "add \"vad\": \"silero_vad.jit\", a file of the Python package silero-vad");
+  }
+}
+
+}  // namespace
+
 const OptionTable<StreamSettings>& stream_keys() {
   constexpr int64_t kMost = 1 << 20;
   constexpr double kLongest = 1e6;
@@ -367,6 +399,15 @@ const OptionTable<StreamSettings>& stream_keys() {
       s.rule = StreamRule::table().fill(v);
     }
   };
+  static auto endpoints = list_option(
+      "endpoints", &StreamSettings::endpoints,
+      "rules that end an utterance before its stream does: `quality` measures how late each of "
+      "them is; a name stands for {\"rule\": ...}",
+      EndpointSettings::table(), [](const JsonView& v) {
+        EndpointSettings endpoint;
+        endpoint.rule = v.choice({"pause", "token", "vad"});
+        return endpoint;
+      });
   static const OptionTable<StreamSettings> keys{
       {list_option("streams", &StreamSettings::streams, "numbers of streams at a time, a case each",
                    JsonView::range_text(int64_t{1}, kMost),
@@ -397,6 +438,9 @@ const OptionTable<StreamSettings>& stream_keys() {
        option("quality", &StreamSettings::quality,
               "streams the whole dataset too, and compares its word errors with those of whole "
               "utterances"),
+       endpoints,
+       option("silence", &StreamSettings::silence,
+              "seconds of silence behind each recording, for `endpoints`", 0, 3600),
        option("scope", &StreamSettings::scope,
               "what a request costs: the search of frames that are there, or all from samples on",
               {"search", "speech"}),
@@ -439,6 +483,12 @@ StreamSettings read_stream_settings(const JsonView& view) {
                       "give each number of streams once");
     }
   }
+  if (!o.endpoints.empty() && (o.scope != "speech" || !(o.quality || o.rule))) {
+    throw UserError(view.where() + "/endpoints", "are measured on streams from samples on",
+                    "add \"scope\": \"speech\" and \"quality\": true");
+  }
+  for (size_t i = 0; i < o.endpoints.size(); ++i)
+    complete_endpoint(o.endpoints[i], fmt::format("{}/endpoints/{}", view.where(), i));
   if (o.buffer.size() != 3) {
     throw UserError(view.where() + "/buffer", fmt::format("has {} numbers", o.buffer.size()),
                     "give three: seconds of a chunk, before it and behind it");

@@ -54,6 +54,17 @@ struct StreamRule {
   static const OptionTable<StreamRule>& table();
 };
 
+/// A rule that ends utterances of live streams, whose latency is measured.
+struct EndpointSettings {
+  std::string rule;                 // "pause", "token" or "vad"
+  double seconds = 0;               // without a word, or without speech; 0: 1 and 0.5
+  std::vector<std::string> tokens;  // find_end_tokens()
+  std::string vad;                  // the file of a VoiceDetector
+  std::string where = {};           // JSON pointer, for errors found later
+
+  static const OptionTable<EndpointSettings>& table();
+};
+
 struct StreamSettings {
   std::vector<int64_t> streams = {1, 16, 64, 256};  // at a time; a case each
   double period_ms = 400;             // between the requests of a stream, so much new audio each
@@ -64,10 +75,12 @@ struct StreamSettings {
   int64_t max_batch = 256;            // requests
   double max_wait_ms = 2;             // how long the oldest request waits for others
   double seconds = 30;                // how long requests arrive
-  double discard = 0.1;          // share of these seconds, from the start, that is not measured
-  bool partial = true;           // with the text so far after every request
-  bool quality = false;          // compares the words with those of whole utterances
-  std::string scope = "search";  // or "speech": from samples to tokens
+  double discard = 0.1;  // share of these seconds, from the start, that is not measured
+  bool partial = true;   // with the text so far after every request
+  bool quality = false;  // compares the words with those of whole utterances
+  std::vector<EndpointSettings> endpoints;  // one after the other, with `quality`
+  double silence = 3;                       // seconds behind each recording, for `endpoints`
+  std::string scope = "search";             // or "speech": from samples to tokens
   std::vector<double> buffer = {2, 10, 2};  // seconds, as BufferSeconds: models without caches
   std::vector<int64_t> fewer_rows = {};     // StreamOptions::fewer_rows, below max_batch
   double slo_ms = 0;  // 99th percentile of latency that a number of streams must keep; 0: none

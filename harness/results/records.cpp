@@ -264,6 +264,28 @@ const RecordTable<Streamed>& Streamed::table() {
   return table;
 }
 
+const RecordTable<EndpointRun>& EndpointRun::table() {
+  static const auto table =
+      RecordTable<EndpointRun>("end of utterances",
+                               "Each recording is a stream, with `stream.silence` seconds of "
+                               "silence behind it.")
+          .add("rule", &EndpointRun::rule, "", "`pause`, `token` or `vad`")
+          .add("seconds", &EndpointRun::seconds, "s",
+               "that it waits for, without a word or without speech; null for `token`")
+          .add("ends", &EndpointRun::ends, "", "utterances with words that it ended")
+          .add("early", &EndpointRun::early, "",
+               "those of them behind which a recording has more words")
+          .add("missed", &EndpointRun::missed, "",
+               "recordings whose last words it left to the end of the stream")
+          .add(
+              "delay_seconds", &EndpointRun::delay_seconds, "s",
+              "audio from the end of an utterance's last word until its text was final, mean; null "
+              "where it ended none")
+          .add("delay_p50_seconds", &EndpointRun::delay_p50_seconds, "s", "median of it")
+          .add("delay_p95_seconds", &EndpointRun::delay_p95_seconds, "s", "95th percentile of it");
+  return table;
+}
+
 const RecordTable<StreamedQuality>& StreamedQuality::table() {
   static const auto table =
       RecordTable<StreamedQuality>("quality of streams", "")
@@ -304,7 +326,9 @@ const RecordTable<StreamRun>& StreamRun::table() {
           .add("streamed", &StreamRun::streamed, "",
                "the results, against the same encoder and search on utterances in one piece")
           .add("quality", &StreamRun::quality, "",
-               "word errors of the whole set, with `quality` and in trials that confirm");
+               "word errors of the whole set, with `quality` and in trials that confirm")
+          .add("endpoints", &StreamRun::endpoints, "",
+               "how late each of `stream.endpoints` ended utterances, likewise");
   return table;
 }
 

@@ -313,6 +313,16 @@ struct Streamed {
   static const RecordTable<Streamed>& table();
 };
 
+/// How a rule ended utterances of live streams.
+struct EndpointRun {
+  std::string rule;
+  Nullable<Number> seconds;
+  int64_t ends = 0, early = 0, missed = 0;
+  Nullable<Number> delay_seconds, delay_p50_seconds, delay_p95_seconds;
+  Box<nlohmann::json> other;
+  static const RecordTable<EndpointRun>& table();
+};
+
 /// Words of streamed utterances against those of whole ones, by the same decoder.
 struct StreamedQuality {
   WordErrors streamed, whole;
@@ -331,6 +341,7 @@ struct StreamRun : Head, Case {
   Figures metrics;
   Streamed streamed;
   Optional<StreamedQuality> quality;
+  Optional<std::vector<EndpointRun>> endpoints;
   static const RecordTable<StreamRun>& table();
 };
 

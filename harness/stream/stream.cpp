@@ -20,6 +20,7 @@
 #include "harness/run/record.h"
 #include "harness/run/run.h"
 #include "harness/run/session.h"
+#include "harness/stream/endpoints.h"
 #include "harness/stream/stream_load.h"
 #include "harness/stream/stream_results.h"
 #include "harness/stream/stream_rule.h"
@@ -195,6 +196,9 @@ class StreamRunner {
                const std::vector<EncodedBatch>& encoded, const AcousticModel& model,
                Progress& progress) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    std::vector<UtteranceEnds> ends;  // read first: their errors come before minutes of measuring
+    for (const EndpointSettings& endpoint : options_.endpoints)
+      ends.push_back(ends_of(endpoint, model));
     const Subject subject = options_.scope == "speech"
                                 ? speech(group, *arm.decoder, dataset)
                                 : search(*arm.decoder, batches, encoded, model, dataset);
@@ -214,7 +218,10 @@ class StreamRunner {
                         "raise stream.rule.seconds, or take shorter recordings");
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
-      if (wants_quality()) add_quality(run, group, arm, subject, streams, batches, encoded, model);
+      if (wants_quality()) {
+        add_quality(run, group, arm, subject, streams, batches, encoded, model);
+        if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
+      }
       session_.append(run);
       return keeps_limit(run);
     };
@@ -284,18 +291,12 @@ class StreamRunner {
     std::vector<size_t> all(dataset.audio.size());
     std::iota(all.begin(), all.end(), 0);
     state->audio = clips_of(model->config, dataset, all);
-    const auto samples = static_cast<int64_t>(
-        options_.period_ms / 1000 * static_cast<double>(model->config.features.sample_rate));
+    const int64_t samples = samples_of_request(*model);
     const auto streams_for = [this, state, model, &decoder](int64_t count) -> SpeechStreams& {
       if (state->count == count) return *state->streams;
-      StreamOptions encoder;
-      encoder.rows = std::min(count, options_.max_batch);
-      encoder.streams = count + encoder.rows;  // with those whose end is pending
-      std::ranges::copy_if(options_.fewer_rows, std::back_inserter(encoder.fewer_rows),
-                           [&](int64_t rows) { return rows < encoder.rows; });
-      if (!why_not_cache_aware(model->config).empty())
-        encoder.buffer = {options_.buffer[0], options_.buffer[1], options_.buffer[2]};
-      state->streams.reset();  // first its memory back
+      StreamOptions encoder = encoder_options(*model, count);
+      encoder.streams += encoder.rows;  // with those whose end is pending
+      state->streams.reset();           // first its memory back
       state->streams = std::make_unique<SpeechStreams>(model, decoder, encoder);
       state->count = count;
       return *state->streams;
@@ -309,6 +310,22 @@ class StreamRunner {
               for (const size_t i : utterances) audio.push_back(state->audio[i]);
               return in_one_piece(streams_for(count), audio, count);
             }};
+  }
+
+  StreamOptions encoder_options(const AcousticModel& model, int64_t streams) const {
+    StreamOptions encoder;
+    encoder.streams = streams;
+    encoder.rows = std::min(streams, options_.max_batch);
+    std::ranges::copy_if(options_.fewer_rows, std::back_inserter(encoder.fewer_rows),
+                         [&](int64_t rows) { return rows < encoder.rows; });
+    if (!why_not_cache_aware(model.config).empty())
+      encoder.buffer = {options_.buffer[0], options_.buffer[1], options_.buffer[2]};
+    return encoder;
+  }
+
+  int64_t samples_of_request(const AcousticModel& model) const {
+    return static_cast<int64_t>(options_.period_ms / 1000 *
+                                static_cast<double>(model.config.features.sample_rate));
   }
 
   /// Adds to the record what the load and the streamed utterances give.
@@ -436,6 +453,37 @@ class StreamRunner {
     if (options_.rule && run.slo)
       run.slo = Nullable<bool>(keeps_limit(run) && keeps_words(*options_.rule, quality));
     run.quality = std::move(quality);
+  }
+
+  /// Streams the whole dataset once for each rule that ends utterances.
+  std::vector<record::EndpointRun> endpoint_runs(const CaseGroup& group, Decoder& decoder,
+                                                 const std::vector<UtteranceEnds>& ends,
+                                                 int64_t streams) const {
+    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    const auto model = workspace_.model(group.model, device_, group.dtype);
+    std::vector<size_t> all(dataset.audio.size());
+    std::iota(all.begin(), all.end(), 0);
+    const Clips audio = clips_of(model->config, dataset, all);
+    const int64_t used = std::min(streams, std::ssize(audio));
+    std::vector<record::EndpointRun> runs;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      SpeechStreams speech(model, decoder, encoder_options(*model, used), ends[i]);
+      const EndpointFigures figures = measure_endpoint(
+          speech, audio, used, samples_of_request(*model), options_.silence, model->config);
+      const EndpointSettings& endpoint = options_.endpoints[i];
+      record::EndpointRun& run = runs.emplace_back();
+      run.rule = endpoint.rule;
+      if (endpoint.rule != "token") run.seconds = Number(endpoint.seconds);
+      run.ends = figures.ends;
+      run.early = figures.early;
+      run.missed = figures.missed;
+      if (figures.delays.empty()) continue;
+      const Percentiles delays = percentiles(figures.delays);
+      run.delay_seconds = Number(delays.mean);
+      run.delay_p50_seconds = Number(delays.p50);
+      run.delay_p95_seconds = Number(delays.p95);
+    }
+    return runs;
   }
 
   Session& session_;

@@ -53,6 +53,23 @@ static std::string trial_text(const record::StreamRun& run) {
   return text;
 }
 
+/// A line for each rule that ended utterances.
+static void print_endpoints(const record::StreamRun& run) {
+  if (!run.endpoints) return;
+  for (const record::EndpointRun& end : *run.endpoints) {
+    std::string rule = end.rule;
+    if (end.seconds) rule += fmt::format(" ({:g} s)", static_cast<double>(*end.seconds));
+    std::string delay = "no utterance ended";
+    if (end.delay_p50_seconds) {
+      delay = fmt::format("final {:.2f} s behind the last word, 95 % within {:.2f} s",
+                          static_cast<double>(*end.delay_p50_seconds),
+                          static_cast<double>(*end.delay_p95_seconds));
+    }
+    fmt::print("{}, ends by {}: {}; {} ends, {} early, {} missed\n", printable(run.decoder.id),
+               rule, delay, end.ends, end.early, end.missed);
+  }
+}
+
 bool keeps_limit(const record::StreamRun& run) {
   const bool* kept = known(run.slo);
   return kept != nullptr && *kept;
@@ -155,6 +172,7 @@ void print_stream_table(const record::Records& records) {
   fmt::print(
       "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",
       speech ? "all from samples to tokens" : "the search alone");
+  for (const record::StreamRun* run : stream_runs(records)) print_endpoints(*run);
   for (const auto& [decoder, streams] : within) {
     fmt::print("{}: at most {} streams within {} ms (p99)\n", printable(decoder), streams, slo);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -34,9 +35,10 @@ std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limit
 }
 
 SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                             const StreamOptions& encoder, int64_t silence, double wordless_seconds)
+                             const StreamOptions& encoder, UtteranceEnds ends,
+                             double wordless_seconds)
     : model_(std::move(model)),
-      silence_(silence),
+      ends_(std::move(ends)),
       wordless_seconds_(wordless_seconds),
       block_(model_->config.features.hop * model_->config.encoder.factor()) {
   if (!(wordless_seconds >= 0 && wordless_seconds <= kMostWordlessSeconds)) {
@@ -53,7 +55,8 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
 
 int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
   const int64_t stream = encoder_->open(prompt);
-  streams_.emplace(stream, Stream{stream, search_->open(), prompt});
+  Stream& opened = streams_.emplace(stream, Stream{stream, search_->open(), prompt}).first->second;
+  if (ends_.detector) opened.voice.emplace(ends_.detector);
   numbers_.emplace(stream, stream);
   return stream;
 }
@@ -82,7 +85,12 @@ void SpeechStreams::check(int64_t stream, std::span<const float> samples) {
 
 void SpeechStreams::push(int64_t stream, std::span<const float> samples) {
   encoder_->push(encoder_number(stream), samples);
-  if (wordless_seconds_ > 0) streams_.at(stream).heard.audio.push(samples);
+  Stream& open = streams_.at(stream);
+  if (wordless_seconds_ > 0) open.heard.audio.push(samples);
+  if (!open.voice) return;
+  const auto begin = Clock::now();
+  open.voice->push(samples);
+  detector_seconds_ += seconds_since(begin);
 }
 
 void SpeechStreams::finish(int64_t stream) {
@@ -112,24 +120,24 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
     searches.push_back(streams_.at(numbers_.at(stream)).search);
   at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
   drop_contexts(pieces, projected);
-  if (silence_ == 0) search_->push(searches, {projected, {}, pieces.lengths});
   std::vector<SpeechUpdate> updates;
-  for (size_t row = 0; row < pieces.streams.size(); ++row) {
-    const int64_t number = numbers_.at(pieces.streams[row]);
-    if (silence_ > 0) {
-      search_with_pauses(
-          number,
-          projected.narrow(0, static_cast<int64_t>(row), 1).narrow(1, 0, pieces.lengths[row]),
-          pieces.last[row], updates);
-    } else {
+  if (ends_.any()) {
+    search_in_parts(pieces, projected, updates);
+  } else {
+    search_->push(searches, {projected, {}, pieces.lengths});
+    for (size_t row = 0; row < pieces.streams.size(); ++row) {
+      const int64_t number = numbers_.at(pieces.streams[row]);
       Stream& stream = streams_.at(number);
       stream.frames += pieces.lengths[row];
       updates.push_back(update(number, stream, pieces.last[row], partial));
     }
-    if (!updates.back().closed) continue;
-    encoder_->close(pieces.streams[row]);
-    numbers_.erase(pieces.streams[row]);
-    streams_.erase(number);
+  }
+  for (const SpeechUpdate& update : updates) {
+    if (!update.closed) continue;
+    const int64_t encoder = encoder_number(update.stream);
+    encoder_->close(encoder);
+    numbers_.erase(encoder);
+    streams_.erase(update.stream);
   }
   encoder_seconds_ += std::chrono::duration<double>(encoded - begin).count();
   search_seconds_ += seconds_since(encoded);
@@ -151,27 +159,100 @@ void SpeechStreams::drop_contexts(EncodedPieces& pieces, at::Tensor& projected) 
   }
 }
 
-void SpeechStreams::search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
-                                       std::vector<SpeechUpdate>& updates) {
-  Stream& stream = streams_.at(number);
-  int64_t done = 0, left = frames.size(1);
-  do {
-    // No pause is complete before this many frames, since a token may still come in each of them.
-    const int64_t from = stream.last_end < 0 ? stream.frames + 1 : stream.last_end;
-    const int64_t count = std::min(left, std::max<int64_t>(1, from + silence_ - stream.frames));
-    if (count > 0) {  // A stream's end may come without a frame.
-      const at::Tensor piece = frames.narrow(1, done, count).contiguous();
-      search_->push({&stream.search, 1}, {piece, {}, {count}});
+void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tensor& projected,
+                                    std::vector<SpeechUpdate>& updates) {
+  struct Row {
+    int64_t row, number;
+    int64_t done = 0, part = 0;  // frames
+  };
+  std::vector<Row> rows;
+  for (size_t row = 0; row < pieces.streams.size(); ++row)
+    rows.push_back({static_cast<int64_t>(row), numbers_.at(pieces.streams[row])});
+  while (!rows.empty()) {
+    std::vector<int64_t> searches, lengths;
+    int64_t longest = 0;
+    for (Row& row : rows) {
+      const Stream& stream = streams_.at(row.number);
+      const int64_t left = pieces.lengths[static_cast<size_t>(row.row)] - row.done;
+      row.part = std::min(left, frames_to_end(stream));
+      searches.push_back(stream.search);
+      lengths.push_back(row.part);
+      longest = std::max(longest, row.part);
     }
-    stream.frames += count;
-    done += count;
-    left -= count;
-    const int64_t encoder = stream.encoder;
-    SpeechUpdate found = update(number, stream, last && left == 0, true);
-    // Frames that are left of a stream that has started over come again.
-    if (stream.encoder != encoder) left = 0;
-    if (found.ended || left == 0 || !found.again.empty()) updates.push_back(std::move(found));
-  } while (left > 0);
+    if (longest > 0) {  // A stream's end may come without a frame.
+      at::Tensor parts =
+          at::empty({std::ssize(rows), longest, projected.size(2)}, projected.options());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto& [row, number, done, part] = rows[i];
+        if (part == 0) continue;
+        parts[static_cast<int64_t>(i)]
+            .narrow(0, 0, part)
+            .copy_(projected[row].narrow(0, done, part));
+      }
+      search_->push(searches, {parts, {}, lengths});
+    }
+    std::vector<Row> unfinished;
+    for (Row& row : rows) {
+      Stream& stream = streams_.at(row.number);
+      stream.frames += row.part;
+      row.done += row.part;
+      const auto index = static_cast<size_t>(row.row);
+      const bool done = row.done == pieces.lengths[index];
+      const int64_t encoder = stream.encoder;
+      SpeechUpdate found = update(row.number, stream, pieces.last[index] && done, true);
+      // Frames that are left of a stream that has started over come again.
+      const bool goes_on = !done && stream.encoder == encoder;
+      if (found.ended() || !goes_on || !found.again.empty()) updates.push_back(std::move(found));
+      if (goes_on) unfinished.push_back(row);
+    }
+    rows = std::move(unfinished);
+  }
+}
+
+namespace {
+
+/// No word may be going on where the detector ends an utterance: a model may emit the tokens of a
+/// word a little late, and those of the next one before the detector hears it.
+constexpr int64_t kSettledFrames = 2;
+
+}  // namespace
+
+std::optional<int64_t> SpeechStreams::end_in_silence(const Stream& stream, const Silence& silence,
+                                                     int64_t frame) const {
+  if (silence.begin <= stream.first * block_) return std::nullopt;  // of an earlier utterance
+  const auto samples = static_cast<int64_t>(
+      std::llround(ends_.silence * static_cast<double>(model_->config.features.sample_rate)));
+  const int64_t enough = (silence.begin + samples + block_ - 1) / block_ - stream.first;
+  const int64_t end = std::max(frame, enough);
+  if ((stream.first + end) * block_ >= silence.until) return std::nullopt;
+  return end;
+}
+
+int64_t SpeechStreams::frames_to_end(const Stream& stream) const {
+  if (!ends_.tokens.empty()) return 1;
+  // Without a token so far, the first one may come in the next frame.
+  const int64_t from = stream.last_end < 0 ? stream.frames + 1 : stream.last_end;
+  int64_t end = std::numeric_limits<int64_t>::max();
+  if (ends_.pause > 0) end = from + ends_.pause;
+  if (stream.voice) {
+    const int64_t settled = std::max(from + kSettledFrames, stream.frames + 1);
+    for (const Silence& silence : stream.voice->silences())
+      if (const auto frame = end_in_silence(stream, silence, settled)) end = std::min(end, *frame);
+  }
+  return std::max<int64_t>(1, end - stream.frames);
+}
+
+EndRule SpeechStreams::end_rule(const Stream& stream, const Hypothesis& best) const {
+  if (std::ranges::any_of(best.tokens, [&](int32_t token) { return ends_.is_end(token); }))
+    return EndRule::token;
+  if (stream.last_end < 0) return EndRule::none;
+  const int64_t since_token = stream.frames - stream.last_end;
+  if (ends_.pause > 0 && since_token >= ends_.pause) return EndRule::pause;
+  if (!stream.voice || since_token < kSettledFrames) return EndRule::none;
+  const bool silent = std::ranges::any_of(stream.voice->silences(), [&](const Silence& silence) {
+    return end_in_silence(stream, silence, stream.frames) == stream.frames;
+  });
+  return silent ? EndRule::vad : EndRule::none;
 }
 
 int64_t end_of(const Hypothesis& h) {
@@ -181,35 +262,71 @@ int64_t end_of(const Hypothesis& h) {
 }
 
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
-  SpeechUpdate update{number, last, last, stream.first, stream.frames, {}, {}};
+  SpeechUpdate update;
+  update.stream = number;
+  update.rule = last ? EndRule::stream : EndRule::none;
+  update.closed = last;
+  update.first = stream.first;
+  update.frames = stream.frames;
   if (wordless_seconds_ > 0) hear(stream);
+  if (stream.voice) {  // A stream may start over from so many frames before.
+    const int64_t kept = stream.first + stream.frames - kept_frames() - context_frames();
+    stream.voice->forget(kept * block_);
+  }
   const bool watches = may_be_wordless(stream, last);
-  if (watches || (!last && (partial || silence_ > 0))) {
+  if (watches || (!last && (partial || ends_.any()))) {
     update.result = joined(stream, search_->partial(stream.search));
-    stream.last_end = end_of(update.result.best);
-    stream.has_tokens = stream.has_tokens || stream.last_end >= 0;
-    update.ended = last || (silence_ > 0 && stream.last_end >= 0 &&
-                            stream.frames - stream.last_end >= silence_);
+    const Hypothesis& best = update.result.best;
+    stream.last_end = end_of(best);
+    stream.has_tokens = stream.has_tokens || std::ranges::any_of(best.tokens, [&](int32_t token) {
+                          return !ends_.is_end(token);
+                        });
+    if (!last) update.rule = end_rule(stream, best);
   }
   if (watches && start_over(number, stream, last, update)) {
-    update.ended = update.closed = false;
+    update.rule = EndRule::none;
+    update.closed = false;
     return update;
   }
-  if (!update.ended) return update;
-  update.result.best = joined(stream, search_->finish(stream.search));
-  update.result.stable = static_cast<int64_t>(update.result.best.tokens.size());
-  if (last) return update;
+  if (update.ended()) end_utterance(stream, update);
+  return update;
+}
+
+void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
+  DividedHypothesis result;
+  result.before = joined(stream, search_->finish(stream.search));
+  const bool by_token = update.rule == EndRule::token;
+  if (!ends_.tokens.empty()) {
+    DividedHypothesis divided = divide_at_end_token(result.before, ends_, *model_->tokenizer);
+    // A search that ranks its texts anew at the end may find another end token, or none. What is
+    // behind it then stays in the utterance.
+    if (by_token || divided.behind.tokens.empty()) {
+      result = std::move(divided);
+      if (result.token >= 0) update.rule = EndRule::token;
+      update.end_token = result.token;
+    } else {
+      remove_end_tokens(result.before, ends_, *model_->tokenizer);
+    }
+  }
+  update.result.best = std::move(result.before);
+  update.result.stable = std::ssize(update.result.best.tokens);
+  if (update.closed) return;
   if (stream.again) {
     stream.again->words +=
         count_words(stream, update.result.best, stream.again->begin, stream.again->end);
   }
   stream.search = search_->open();
   stream.bias = nullptr;
-  stream.first += stream.frames;
-  stream.frames = stream.shift = 0;
-  stream.last_end = -1;
-  stream.before = {};
-  return update;
+  // Tokens behind an end token, of frames that have been searched, begin the next utterance.
+  const bool carries = !result.behind.tokens.empty();
+  const int64_t ended = carries ? result.frame : stream.frames;
+  for (int32_t& frame : result.behind.frames) frame -= static_cast<int32_t>(ended);
+  if (result.behind.words)
+    for (FoundWord& word : *result.behind.words) word.frame -= static_cast<int32_t>(ended);
+  stream.first += ended;
+  stream.frames = stream.shift = stream.frames - ended;
+  stream.before = carries ? std::move(result.behind) : Hypothesis();
+  stream.last_end = end_of(stream.before);
 }
 
 // Starting over.

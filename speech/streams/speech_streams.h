@@ -1,6 +1,11 @@
 // Streams from samples to tokens: an encoder's steps (models/streaming) and a decoder's streams
 // (algorithms/streams.h), a stream of one for each of the other.
 //
+// A stream has utterances. Rules end them before the stream does (utterance_ends.h). All rules look
+// at encoder frames in order, so that an utterance ends at the same frame however the samples are
+// cut into pieces. Only the frames before the end are searched for it. Those behind it belong to
+// the next utterance.
+//
 // A model may stay on blank although somebody speaks (speech/pipeline/wordless_speech.h). Then
 // encoder and search of that stream start over before this part, with chunks at other places, and
 // work through the audio since then, which was kept. Tokens that were found before stay. It is
@@ -19,18 +24,22 @@
 #include "models/streaming/encoder_streams.h"
 #include "models/streaming/stream_features.h"
 #include "speech/pipeline/wordless_speech.h"
+#include "speech/streams/utterance_ends.h"
 
 namespace rtfx {
 
 /// The result of one step for one stream.
 struct SpeechUpdate {
   int64_t stream = 0;
-  bool ended = false;    // the utterance: `result` is final
-  bool closed = false;   // the stream: its last frames are in
-  int64_t first = 0;     // encoder frame of the stream that frames of `result` count from
-  int64_t frames = 0;    // of the utterance so far
-  PartialResult result;  // all of it stable where `ended`
+  EndRule rule = EndRule::none;  // that ended the utterance: then `result` is final
+  int32_t end_token = -1;        // of the rule `token`
+  bool closed = false;           // the stream: its last frames are in
+  int64_t first = 0;             // encoder frame of the stream that frames of `result` count from
+  int64_t frames = 0;            // of the utterance so far
+  PartialResult result;          // all of it stable where it is final
   std::vector<WordlessPart> again;  // parts of the stream that are done with; blocks are frames
+
+  bool ended() const { return rule != EndRule::none; }  // the utterance
 };
 
 /// The frame behind the last token: its own and its duration, at least one; -1 without tokens.
@@ -45,16 +54,14 @@ inline constexpr double kMostWordlessSeconds = 20;
 /// Works on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
-  /// `silence`: so many encoder frames without a token, counted from the end of the last one, end
-  /// an utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a
-  /// token is that of a word in speech/transcript, so that utterances end where segments do. 0: an
-  /// utterance ends with its stream. `decoder` is prepared for `model` and outlives this.
-  /// `wordless_seconds`: of speech without a token, after which a stream starts over, at most
-  /// kMostWordlessSeconds; 0: none does. Otherwise the host keeps the samples that are not decoded
-  /// yet, and at most 42 s and a chunk of the others. Throws UserError for another number, and
-  /// where the decoder takes no pieces.
+  /// `ends`: the rules that end an utterance, wherever in a chunk; the stream goes on with a new
+  /// one. Without any, an utterance ends with its stream. `decoder` is prepared for `model` and
+  /// outlives this. `wordless_seconds`: of speech without a token, after which a stream starts
+  /// over, at most kMostWordlessSeconds; 0: none does. Otherwise the host keeps the samples that
+  /// are not decoded yet, and at most 42 s and a chunk of the others. Throws UserError for another
+  /// number, and where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                const StreamOptions& encoder, int64_t silence = 0, double wordless_seconds = 0);
+                const StreamOptions& encoder, UtteranceEnds ends = {}, double wordless_seconds = 0);
 
   /// `prompt`: see EncoderStreams.
   int64_t open(std::optional<int64_t> prompt = std::nullopt);
@@ -82,6 +89,8 @@ class SpeechStreams {
   /// Seconds that steps have taken so far: features and encoder, and the search.
   double encoder_seconds() const { return encoder_seconds_; }
   double search_seconds() const { return search_seconds_; }
+  /// Seconds that the voice activity detector has taken in push().
+  double detector_seconds() const { return detector_seconds_; }
 
  private:
   /// The audio that a stream starts over with. Frames and samples count from the stream's start.
@@ -114,13 +123,25 @@ class SpeechStreams {
     int64_t again_end = 0;  // of the last such part,
     int again_decodes = 0;  // and how often it was decoded again
     Heard heard = {};
+    std::optional<VoiceActivity> voice = {};  // with a detector
   };
 
   int64_t encoder_number(int64_t stream) const;
   SpeechUpdate update(int64_t number, Stream& stream, bool last, bool partial);
-  /// Searches a row's frames, projected [1, T', X], up to each place where an utterance may end.
-  void search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
-                          std::vector<SpeechUpdate>& updates);
+  /// Searches the frames of all rows, projected [rows, T', X], part by part. A part ends where an
+  /// utterance of its stream may end.
+  void search_in_parts(const EncodedPieces& pieces, const at::Tensor& projected,
+                       std::vector<SpeechUpdate>& updates);
+  /// The number of frames until the utterance can end, at least 1.
+  int64_t frames_to_end(const Stream& stream) const;
+  /// The rule that ends the utterance at the frames that have been searched.
+  EndRule end_rule(const Stream& stream, const Hypothesis& best) const;
+  /// The first frame of the utterance, `frame` or behind it, at which `silence` has lasted long
+  /// enough; nothing if somebody speaks again before.
+  std::optional<int64_t> end_in_silence(const Stream& stream, const Silence& silence,
+                                        int64_t frame) const;
+  /// Takes the final result and goes on with the next utterance, unless the stream has ended.
+  void end_utterance(Stream& stream, SpeechUpdate& update);
   /// Takes the frames out that are context of streams that have started over.
   void drop_contexts(EncodedPieces& pieces, at::Tensor& projected);
 
@@ -145,13 +166,13 @@ class SpeechStreams {
   std::shared_ptr<const AcousticModel> model_;
   std::unique_ptr<EncoderStreams> encoder_;
   std::unique_ptr<Streams> search_;
-  int64_t silence_;
+  UtteranceEnds ends_;
   double wordless_seconds_;
   int64_t block_;  // samples of an encoder frame
   int64_t chunk_;  // frames of a step
   std::map<int64_t, Stream> streams_;
   std::map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
-  double encoder_seconds_ = 0, search_seconds_ = 0;
+  double encoder_seconds_ = 0, search_seconds_ = 0, detector_seconds_ = 0;
 };
 
 }  // namespace rtfx

@@ -26,6 +26,7 @@ LEFT_OUT = {
     "speak_test_other.py": "speaks five hours",
     "--only /frame_looping": "needs a GPU",
     "stream_c120.json": "takes minutes",
+    "silero": "needs a package that is no part of the set-up",
 }
 # How many blocks of each page must run at least.
 PAGES = {"transcribe": 10, "stream": 5, "profile": 1, "reproduce": 2}

@@ -108,7 +108,7 @@ TEST_F(DecodeAgainGpu, Streams) {
     StreamOptions options;
     options.streams = 2;
     options.buffer = BufferSeconds{2, 6, 1};
-    SpeechStreams speech(models_[i], *decoder, options, 0, 4);
+    SpeechStreams speech(models_[i], *decoder, options, {}, 4);
     const std::vector<int64_t> streams = {speech.open(), speech.open()};
     const std::vector<const std::vector<float>*> audio = {&joined_[0], &clips_[0]};
     tokens[i].resize(2);

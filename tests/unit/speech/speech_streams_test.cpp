@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "algorithms/decoder.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
+#include "tests/support/energy_detector.h"
 #include "tests/support/long_audio_cases.h"
 
 namespace rtfx {
@@ -34,12 +36,14 @@ class SpeechStreamsTest : public testing::Test {
 
   struct Said {
     std::string text;
+    std::vector<int32_t> tokens;
+    std::map<EndRule, int> ends;  // of utterances with tokens
     std::vector<int64_t> frames;  // of the tokens, in the stream
     std::vector<WordlessPart> again;
   };
 
   /// `stuck`: by a search that says nothing from its third second on.
-  static Said say(bool stuck, double wordless_seconds, size_t piece, int64_t silence = 0,
+  static Said say(bool stuck, double wordless_seconds, size_t piece, const UtteranceEnds& ends = {},
                   size_t others = 0, bool cached = false, const char* search = "label_looping") {
     const auto& model = cached ? cached_ : model_;
     std::unique_ptr<Decoder> decoder = make_decoder(search, {}, "");
@@ -48,7 +52,7 @@ class SpeechStreamsTest : public testing::Test {
     StreamOptions options;
     options.streams = 2;
     if (!cached) options.buffer = BufferSeconds{2, 6, 1};
-    SpeechStreams speech(model, *decoder, options, silence, wordless_seconds);
+    SpeechStreams speech(model, *decoder, options, ends, wordless_seconds);
     const int64_t stream = speech.open();
     std::vector<int64_t> beside;
     for (size_t i = 0; i < others; ++i) beside.push_back(speech.open());
@@ -59,9 +63,11 @@ class SpeechStreamsTest : public testing::Test {
           if (update.stream != stream) continue;
           said.again.insert(said.again.end(), update.again.begin(), update.again.end());
           EXPECT_GE(update.result.stable, 0);
-          if (!update.ended) continue;
+          if (!update.ended()) continue;
           const Hypothesis& best = update.result.best;
           said.text += (said.text.empty() ? "" : " ") + model->tokenizer->text(best.tokens);
+          said.tokens.insert(said.tokens.end(), best.tokens.begin(), best.tokens.end());
+          if (!best.tokens.empty()) ++said.ends[update.rule];
           for (const int32_t frame : best.frames) said.frames.push_back(update.first + frame);
         }
       }
@@ -77,6 +83,16 @@ class SpeechStreamsTest : public testing::Test {
     work();
     EXPECT_THROW(speech.push(stream, {}), UserError) << "closed";
     return said;
+  }
+
+  /// The token that is said most often ends utterances in these tests.
+  static int32_t frequent() {
+    static const int32_t token = [] {
+      std::map<int32_t, int> counts;
+      for (const int32_t one : say(false, 0, 8000).tokens) ++counts[one];
+      return std::ranges::max_element(counts, {}, [](const auto& n) { return n.second; })->first;
+    }();
+    return token;
   }
 
   static size_t words(const std::string& text) {
@@ -112,35 +128,67 @@ TEST_F(SpeechStreamsTest, AStreamThatSticksStartsOver) {
 
 /// A beam search may rank its texts anew at the end of an utterance. Starting over is no end.
 TEST_F(SpeechStreamsTest, ABeamKeepsWhatTheDecisionWasMadeOn) {
-  const Said found = say(true, 4, 8000, 0, 0, false, "modified_beam_search");
+  const Said found = say(true, 4, 8000, {}, 0, false, "modified_beam_search");
   EXPECT_GE(found.again.size(), 1U);
   EXPECT_TRUE(std::ranges::is_sorted(found.frames));
 }
 
-/// Neither the pieces of the samples nor other streams change anything, with and without pauses. A
-/// pause begins the search anew, so that with pauses there may be nothing to decode again.
+/// Neither the pieces of the samples nor other streams change anything, by whatever rule utterances
+/// end. An end begins the search anew, so that there may be nothing to decode again.
 TEST_F(SpeechStreamsTest, PiecesAndOtherStreamsChangeNothing) {
-  for (const int64_t silence : {int64_t{0}, int64_t{12}}) {
-    const Said first = say(true, 4, 8000, silence);
-    EXPECT_TRUE(silence > 0 || first.again.size() > 1);
+  const UtteranceEnds none, pause{.pause = 12}, token{.tokens = {frequent()}},
+      voice{.detector = test::energy_detector(), .silence = 0.3};
+  for (const UtteranceEnds* ends : {&none, &pause, &token, &voice}) {
+    const Said first = say(true, 4, 8000, *ends);
+    EXPECT_TRUE(ends->any() || first.again.size() > 1);
     for (const size_t piece : {size_t{1234}, samples_.size()}) {
-      const Said said = say(true, 4, piece, silence, piece == 1234 ? 1 : 0);
-      EXPECT_EQ(said.text, first.text) << silence << " " << piece;
-      EXPECT_EQ(said.frames, first.frames) << silence << " " << piece;
+      const Said said = say(true, 4, piece, *ends, piece == 1234 ? 1 : 0);
+      EXPECT_EQ(said.text, first.text) << piece;
+      EXPECT_EQ(said.frames, first.frames) << piece;
       EXPECT_EQ(said.again.size(), first.again.size());
     }
   }
 }
 
+/// A search without a state finds the same tokens, whichever rule ends utterances: none is lost,
+/// and none comes twice. Only an end token is no part of the text.
+TEST_F(SpeechStreamsTest, NoTokenIsLostAtAnEnd) {
+  const auto greedy = [](const UtteranceEnds& ends) {
+    return say(false, 0, 8000, ends, 0, false, "ctc_greedy");
+  };
+  const Said whole = greedy({});
+  const Said voice = greedy({.detector = test::energy_detector(), .silence = 0.3});
+  EXPECT_GT(voice.ends.at(EndRule::vad), 1);
+  EXPECT_EQ(voice.tokens, whole.tokens);
+  EXPECT_EQ(voice.frames, whole.frames);
+  const Said token = greedy({.tokens = {frequent()}});
+  EXPECT_GT(token.ends.at(EndRule::token), 1);
+  std::vector<int32_t> others = whole.tokens;
+  std::erase(others, frequent());
+  EXPECT_LT(others.size(), whole.tokens.size());
+  EXPECT_EQ(token.tokens, others);
+}
+
+/// Beams rank their texts anew, and durations may pass over frames.
+TEST_F(SpeechStreamsTest, ATokenEndsUtterancesOfOtherSearches) {
+  for (const char* search : {"label_looping", "alsd_pp", "modified_beam_search"}) {
+    const Said token = say(false, 0, 8000, {.tokens = {frequent()}}, 0, false, search);
+    EXPECT_GT(token.ends.at(EndRule::token), 1) << search;
+    EXPECT_TRUE(std::ranges::is_sorted(token.frames)) << search;
+    EXPECT_EQ(std::ranges::count(token.tokens, frequent()), 0) << search;
+    EXPECT_GT(words(token.text), words(say(false, 0, 8000).text) * 2 / 3) << search;
+  }
+}
+
 /// A model with random weights, which says something at all times.
 TEST_F(SpeechStreamsTest, StreamsWithCachesStartOver) {
-  const Said plain = say(false, 0, 8000, 0, 0, /*cached=*/true);
-  const Said lost = say(true, 0, 8000, 0, 0, true), found = say(true, 4, 8000, 0, 0, true);
+  const Said plain = say(false, 0, 8000, {}, 0, /*cached=*/true);
+  const Said lost = say(true, 0, 8000, {}, 0, true), found = say(true, 4, 8000, {}, 0, true);
   EXPECT_LT(lost.frames.size(), plain.frames.size() / 2);
   EXPECT_GT(found.frames.size(), lost.frames.size() + plain.frames.size() / 5);
   EXPECT_TRUE(std::ranges::is_sorted(found.frames));
   EXPECT_GE(found.again.size(), 1U);
-  const Said pieces = say(true, 4, 777, 0, 1, true);
+  const Said pieces = say(true, 4, 777, {}, 1, true);
   EXPECT_EQ(pieces.text, found.text);
   EXPECT_EQ(pieces.frames, found.frames);
 }
@@ -151,7 +199,7 @@ TEST_F(SpeechStreamsTest, StableTokensAreNeverTakenBack) {
   decoder.prepare(model_, {});
   StreamOptions options;
   options.buffer = BufferSeconds{1, 4, 1};
-  SpeechStreams speech(model_, decoder, options, 0, 4);
+  SpeechStreams speech(model_, decoder, options, {}, 4);
   const int64_t stream = speech.open();
   std::vector<int32_t> stable;
   bool closed = false;

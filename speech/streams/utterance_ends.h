@@ -1,0 +1,55 @@
+// The rules that end an utterance before its stream ends (endpointing): a pause, a token, or a
+// voice activity detector. Whichever comes first ends the utterance.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+#include "models/tokenizers/tokenizer.h"
+#include "speech/streams/voice_activity.h"
+
+namespace rtfx {
+
+enum class EndRule { none, stream, pause, token, vad };
+/// Empty for none.
+std::string_view name_of(EndRule rule);
+
+struct UtteranceEnds {
+  /// So many encoder frames without a token, counted from the end of the last one; 0: off. The end
+  /// of a token is that of a word in speech/transcript, so that utterances end where segments do.
+  int64_t pause = 0;
+  /// Each of these tokens ends the utterance in which it is emitted. It is not part of the text.
+  std::vector<int32_t> tokens = {};
+  /// So many seconds without speech by the detector, after speech; null: off.
+  std::shared_ptr<const VoiceDetector> detector = nullptr;
+  double silence = 0.5;
+
+  bool any() const { return pause > 0 || !tokens.empty() || detector != nullptr; }
+  bool is_end(int32_t token) const;
+};
+
+/// The ids of the pieces `names`. Without names, those of the pieces <EOU> and <EOB> that the
+/// vocabulary has: NVIDIA's parakeet_realtime_eou emits them at the end of an utterance and of a
+/// backchannel ("uh-huh"). The name "none" stands for no token. Throws UserError(where) for a piece
+/// that the vocabulary lacks.
+std::vector<int32_t> find_end_tokens(const Tokenizer& tokenizer,
+                                     const std::vector<std::string>& names, std::string_view where);
+
+/// A result that an end token divides.
+struct DividedHypothesis {
+  Hypothesis before, behind;  // without the token, which is the first end token of the whole
+  int32_t token = -1;         // -1: there is none, and all is before it
+  int32_t frame = 0;          // of the token
+};
+DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& ends,
+                                      const Tokenizer& tokenizer);
+
+/// Takes all end tokens out of a result.
+void remove_end_tokens(Hypothesis& hypothesis, const UtteranceEnds& ends,
+                       const Tokenizer& tokenizer);
+
+}  // namespace rtfx

@@ -1,0 +1,257 @@
+// The rules that end utterances, on a search whose tokens are known.
+#include "speech/streams/utterance_ends.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "algorithms/decoder.h"
+#include "base/error.h"
+#include "models/load_checkpoint.h"
+#include "speech/streams/speech_streams.h"
+#include "tests/support/energy_detector.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int32_t kEnd = 7;
+
+/// Tokens at frames of the stream.
+using Script = std::vector<std::pair<int32_t, int32_t>>;  // frame, token
+
+/// A search of one stream that emits what is written. Its results so far lack the last `lag`
+/// frames.
+class Scripted : public Decoder {
+ public:
+  Scripted(Script script, int32_t lag) : script_(std::move(script)), lag_(lag) {}
+  Description describe() const override { return {}; }
+  nlohmann::json options() const override { return {}; }
+  void prepare(std::shared_ptr<const AcousticModel>, const Limits&) override {}
+  Hypotheses decode(const EncodedBatch&) override { return {}; }
+  std::unique_ptr<Streams> streams(const StreamLimits&) override {
+    return std::make_unique<Search>(*this);
+  }
+
+ private:
+  class Search : public Streams {
+   public:
+    explicit Search(const Scripted& owner) : owner_(owner) {}
+    at::Tensor project(const at::Tensor& frames) override { return frames; }
+    int64_t open() override {
+      begins_[next_] = now_;
+      return next_++;
+    }
+    void push(std::span<const int64_t>, const EncodedBatch& pieces) override {
+      now_ += static_cast<int32_t>(pieces.lengths_host.at(0));
+    }
+    PartialResult partial(int64_t stream) override {
+      return {result(stream, now_ - owner_.lag_), 0};
+    }
+    Hypothesis finish(int64_t stream) override {
+      Hypothesis found = result(stream, now_);
+      close(stream);
+      return found;
+    }
+    void close(int64_t stream) override { begins_.erase(stream); }
+
+   private:
+    Hypothesis result(int64_t stream, int32_t end) const {
+      Hypothesis found;
+      const int32_t begin = begins_.at(stream);
+      for (const auto& [frame, token] : owner_.script_) {
+        if (frame < begin || frame >= end) continue;
+        found.tokens.push_back(token);
+        found.frames.push_back(frame - begin);
+      }
+      return found;
+    }
+    const Scripted& owner_;
+    std::map<int64_t, int32_t> begins_;
+    int32_t now_ = 0;
+    int64_t next_ = 0;
+  };
+
+  Script script_;
+  int32_t lag_;
+};
+
+struct Ended {
+  EndRule rule;
+  Script said;  // frames of the stream
+  int64_t at;   // frame at which it ended
+  bool operator==(const Ended&) const = default;
+  friend void PrintTo(const Ended& ended, std::ostream* out) {
+    *out << name_of(ended.rule) << " at " << ended.at << testing::PrintToString(ended.said);
+  }
+};
+
+const std::shared_ptr<const AcousticModel>& model() {
+  static const auto built = AcousticModel::build(
+      load_checkpoint("tests/data/checkpoints/tiny_streaming.nemo"), at::kCPU, at::kFloat);
+  return built;
+}
+
+/// The utterances with words of a stream of 6 s, in which somebody speaks in these seconds.
+std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
+                              const std::vector<std::pair<double, double>>& speech = {},
+                              size_t piece = 700) {
+  Scripted decoder(script, lag);
+  SpeechStreams streams(model(), decoder, {}, ends);
+  std::vector<float> samples(6 * 16000);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const double time = static_cast<double>(i) / 16000;
+    for (const auto& [begin, end] : speech)
+      if (time >= begin && time < end) samples[i] = i % 2 == 0 ? 0.5F : -0.5F;
+  }
+  const int64_t stream = streams.open();
+  std::vector<Ended> found;
+  const auto work = [&] {
+    for (auto updates = streams.step(); !updates.empty(); updates = streams.step()) {
+      for (const SpeechUpdate& update : updates) {
+        const Hypothesis& best = update.result.best;
+        EXPECT_EQ(std::ranges::count(best.tokens, kEnd), 0);
+        if (!update.ended() || best.tokens.empty()) continue;
+        EXPECT_EQ(update.result.stable, std::ssize(best.tokens));
+        EXPECT_EQ(update.end_token, update.rule == EndRule::token ? kEnd : -1);
+        Ended one{update.rule, {}, update.first + update.frames};
+        for (size_t i = 0; i < best.tokens.size(); ++i)
+          one.said.emplace_back(update.first + best.frames[i], best.tokens[i]);
+        found.push_back(one);
+      }
+    }
+  };
+  for (size_t at = 0; at < samples.size(); at += piece) {
+    streams.push(stream, std::span(samples).subspan(at, std::min(piece, samples.size() - at)));
+    work();
+  }
+  streams.finish(stream);
+  work();
+  return found;
+}
+
+/// Utterances do not depend on how the samples are cut.
+std::vector<Ended> in_any_pieces(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
+                                 const std::vector<std::pair<double, double>>& speech = {}) {
+  const auto found = utterances(script, ends, lag, speech);
+  for (const size_t piece : {size_t{160}, size_t{5000}, size_t{1} << 20})
+    EXPECT_EQ(utterances(script, ends, lag, speech, piece), found) << piece;
+  return found;
+}
+
+constexpr int64_t kWhole = 76;  // frames of 6 s
+
+TEST(UtteranceEnds, ATokenEndsTheUtteranceInWhichItIs) {
+  // Two end tokens in a row, and a word in the frame of an end token.
+  const Script script = {{0, 3},  {2, 4},     {3, kEnd}, {5, 5},  {5, 6},     {9, kEnd}, {9, kEnd},
+                         {12, 8}, {12, kEnd}, {12, 9},   {14, 3}, {20, kEnd}, {40, kEnd}};
+  const UtteranceEnds ends{.tokens = {1, kEnd}};
+  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}, {2, 4}}, 4},
+                                       {EndRule::token, {{5, 5}, {5, 6}}, 10},
+                                       {EndRule::token, {{12, 8}}, 13},
+                                       {EndRule::token, {{12, 9}, {14, 3}}, 21}};
+  EXPECT_EQ(in_any_pieces(script, ends), expected);
+}
+
+/// A search may tell a token some frames later. What it has found behind it is not lost.
+TEST(UtteranceEnds, ATokenThatIsToldLateDividesTheResult) {
+  const Script script = {{0, 3}, {2, 4}, {3, kEnd}, {5, 5}, {7, 6}, {30, kEnd}, {50, 8}};
+  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}, {2, 4}}, 10},
+                                       {EndRule::token, {{5, 5}, {7, 6}}, 37},
+                                       {EndRule::stream, {{50, 8}}, kWhole}};
+  EXPECT_EQ(in_any_pieces(script, {.tokens = {kEnd}}, /*lag=*/6), expected);
+}
+
+TEST(UtteranceEnds, ATokenInTheLastFrameEndsTheLastUtterance) {
+  const Script script = {{70, 3}, {75, kEnd}};
+  const std::vector<Ended> expected = {{EndRule::token, {{70, 3}}, kWhole}};
+  EXPECT_EQ(in_any_pieces(script, {.tokens = {kEnd}}), expected);
+  const Script more = {{70, 3}, {75, kEnd}, {75, 4}};
+  const auto found = in_any_pieces(more, {.tokens = {kEnd}});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].said, Script({{70, 3}, {75, 4}})) << "nothing is lost";
+}
+
+TEST(UtteranceEnds, TheFirstRuleEnds) {
+  const Script script = {{0, 3}, {3, kEnd}, {5, 4}, {40, 5}};
+  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}}, 4},
+                                       {EndRule::pause, {{5, 4}}, 16},
+                                       {EndRule::pause, {{40, 5}}, 51}};
+  EXPECT_EQ(in_any_pieces(script, {.pause = 10, .tokens = {kEnd}}), expected);
+}
+
+/// Somebody speaks from 1 s to 2 s and from 3 s to 4 s: up to window 63, whose end is sample 32256,
+/// and up to sample 64000.
+TEST(UtteranceEnds, SilenceEndsAnUtterance) {
+  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
+  const std::vector<std::pair<double, double>> speech = {{1, 2}, {3, 4}};
+  const Script script = {{14, 3}, {24, 4}, {40, 5}, {49, 6}};
+  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {24, 4}}, 32},
+                                       {EndRule::vad, {{40, 5}, {49, 6}}, 57}};
+  EXPECT_EQ(in_any_pieces(script, ends, 0, speech), expected);
+}
+
+/// The end waits for two frames without a token, so that a late token stays with its word.
+TEST(UtteranceEnds, SilenceWaitsForALateToken) {
+  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
+  const std::vector<std::pair<double, double>> speech = {{1, 2}, {3, 4}};
+  const Script script = {{14, 3}, {30, 4}, {31, 8}, {40, 5}};
+  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {30, 4}, {31, 8}}, 34},
+                                       {EndRule::vad, {{40, 5}}, 57}};
+  EXPECT_EQ(in_any_pieces(script, ends, 0, speech), expected);
+}
+
+/// Neither a short silence, nor noise that the detector takes for speech and that has no words, nor
+/// words that it does not hear.
+TEST(UtteranceEnds, SilenceEndsNothingElse) {
+  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
+  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {28, 4}}, 44},
+                                       {EndRule::stream, {{60, 5}}, kWhole}};
+  EXPECT_EQ(in_any_pieces({{14, 3}, {28, 4}, {60, 5}}, ends, 0, {{0.1, 0.3}, {1, 2}, {2.4, 3}}),
+            expected);
+}
+
+const Tokenizer& quickstart() {
+  static const auto checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
+  return *checkpoint.tokenizer;
+}
+
+TEST(EndTokens, AreFoundInTheVocabulary) {
+  const Tokenizer& tokenizer = quickstart();
+  EXPECT_TRUE(find_end_tokens(tokenizer, {}, "--end-token").empty());
+  const std::string the = "▁the";
+  const std::vector<int32_t> ids = find_end_tokens(tokenizer, {the}, "--end-token");
+  ASSERT_EQ(ids.size(), 1U);
+  EXPECT_EQ(tokenizer.piece(ids[0]), the);
+  EXPECT_EQ(find_end_tokens(tokenizer, {the, "▁and"}, "--end-token").size(), 2U);
+  EXPECT_TRUE(find_end_tokens(tokenizer, {"none"}, "--end-token").empty());
+  EXPECT_THROW(find_end_tokens(tokenizer, {the, "<EOU>"}, "--end-token"), UserError);
+}
+
+TEST(EndTokens, DivideListsAndWordsToo) {
+  const Tokenizer& tokenizer = quickstart();
+  const UtteranceEnds ends{.tokens = {kEnd}};
+  Hypothesis whole{
+      .tokens = {3, kEnd, 4}, .frames = {1, 4, 6}, .durations = {1, 2, 1}, .score = -3};
+  whole.words = std::vector<FoundWord>{{"a", 1}, {tokenizer.piece(kEnd), 4}, {"b", 6}};
+  Hypothesis entry = whole;
+  entry.tokens = {3, 5, 4};
+  whole.nbest = {whole, entry};
+  const DividedHypothesis divided = divide_at_end_token(whole, ends, tokenizer);
+  EXPECT_EQ(divided.token, kEnd);
+  EXPECT_EQ(divided.frame, 4);
+  EXPECT_EQ(divided.before.tokens, std::vector<int32_t>{3});
+  EXPECT_EQ(divided.before.durations, std::vector<int32_t>{1});
+  EXPECT_EQ(divided.before.words, (std::vector<FoundWord>{{"a", 1}}));
+  EXPECT_EQ(divided.before.score, -3);
+  ASSERT_EQ(divided.before.nbest.size(), 2U);
+  EXPECT_EQ(divided.before.nbest[0].tokens, std::vector<int32_t>{3});
+  EXPECT_EQ(divided.before.nbest[1].tokens, entry.tokens) << "has no end token";
+  EXPECT_EQ(divided.behind.tokens, std::vector<int32_t>{4});
+  EXPECT_EQ(divided.behind.frames, std::vector<int32_t>{6});
+  EXPECT_EQ(divided.behind.words, (std::vector<FoundWord>{{"b", 6}}));
+  EXPECT_EQ(divide_at_end_token(entry, ends, tokenizer).token, -1);
+}
+
+}  // namespace
+}  // namespace rtfx
