@@ -235,7 +235,17 @@ void print_lines(const std::string& file, const json& m) {
   line("vocabulary", fmt::format("{} tokens, {}: {} ...", v["tokens"].get<int64_t>(),
                                  v["kind"].get<std::string>(),
                                  v["first"].dump(-1, ' ', false, json::error_handler_t::replace)));
-  line("decoders", list(m["decoders"]));
+  json names = json::array();
+  const char* label = "decoders";
+  for (const json& name : m["decoders"]) {
+    if (list(names).size() + name.get_ref<const std::string&>().size() > 64) {
+      line(label, list(names) + ",");
+      label = "";
+      names.clear();
+    }
+    names.push_back(name);
+  }
+  line(label, list(names));
   for (const json& notice : m["notices"]) line("notice", notice);
   if (!m["ignored"].empty()) {
     line("ignored", fmt::format("{} tensors that decoding does not need ({}, ...)",
