@@ -23,7 +23,7 @@ from style import NARROW, WIDE, log_ticks, note_stand_ins, in_lines
 
 FIGURES = [
     "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
-    "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_latency", "top_kernels",
+    "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_capacity", "stream_latency", "top_kernels",
     "trade_off", "wasted",
 ]  # fmt: skip
 NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "timeline"}

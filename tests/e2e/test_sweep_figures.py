@@ -113,8 +113,8 @@ def test_beam_sweep(lines):
 def test_lm_weight(lines):
     labels, (wers, deletions) = lines("lm_weight")
     assert labels == [
-        "alsd_pp, beam 4: late, blank rescaled",
-        "alsd_pp, beam 4: late, blank not scored",
+        "alsd_pp, beam 4: late,\nblank rescaled",
+        "alsd_pp, beam 4: late,\nblank not scored",
     ]
     assert all(xs == [0.1, 0.3, 0.5] for xs, _ in wers + deletions)
     assert wers[0][1] == [pytest.approx(100 * errors / 290) for errors in (61, 63, 65)]

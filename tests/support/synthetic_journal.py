@@ -206,7 +206,8 @@ def complete(folder):
         record = boosted("names", 4, 20, 15, round=round, decode_seconds=0.5 + round / 64)
         record |= {"wall_seconds": 2.5, "cpu_seconds": 4.0, "oracle_wer": {"wer": 0.2, "entries": 8}}
         record["wer"] = record["wer"] | {"cer": 0.05, "character_errors": 5, "reference_characters": 100}
-        record["counters"] = {"host_reads": 96}
+        record["counters"] = {"host_reads": 96, "joint_rows": 80, "joint_rows_needed": 60, "pred_rows": 40,
+                              "pred_rows_needed": 30, "merge_pairs": 100, "hash_collisions": 1}  # fmt: skip
         record["metrics"] |= {"batch_ms.p50": 100.0, "batch_ms.p95": 150.0, "batch_ms.p99": 160.0 + round,
                               "memory.kept_mib": 18.5, "memory.peak_mib": 20.0, "energy.joules_per_hour": 5000.0}  # fmt: skip
         record["metrics"] |= {"tokens.per_second": 4.25, "tokens.reference_per_second": 4.5}
