@@ -96,7 +96,7 @@ def draw(cases, width):
         for i, (name, own) in enumerate(series.items()):
             points = [(cost(case), streams(case), case) for case in own if cost(case) is not None]
             if points:
-                handles[name] = draw_series(cell, points, series_style(i))
+                handles[name] = draw_series(cell, points, series_style(i), cost is step_ms)
         cell.set_xlabel(label)
         log_scale(cell, "y")
         cell.grid(axis="y")
@@ -107,13 +107,15 @@ def draw(cases, width):
     return figure
 
 
-def draw_series(cell, points, style):
+def draw_series(cell, points, style, is_first):
+    """Labels points by their streams in the first panel, whose axis has the steps, and by their steps in the others."""
     line = front(points)
     (handle,) = cell.plot([x for x, *_ in line], [y for _, y, _ in line], markersize=5, linewidth=1.4, **style)
     for x, y, case in points:
         hollow = {"markerfacecolor": "white"} if case.marks else {}
         cell.plot([x], [y], markersize=5, linewidth=0, **style, **hollow)
-        cell.annotate(f"{step_ms(case):g} ms: {y:g}", (x, y), (4, -9), textcoords="offset points", fontsize=7)
+        label = f"{y:g}" if is_first else f"{step_ms(case):g} ms"
+        cell.annotate(label, (x, y), (4, -9), textcoords="offset points", fontsize=7)
     return handle
 
 
