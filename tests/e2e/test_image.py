@@ -42,14 +42,12 @@ def test_all_that_it_copies_is_there():
 
 def test_what_it_leaves_out_is_what_git_ignores():
     """Otherwise the build would count as changed, and its journals could not be verified."""
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    paths = [line.replace("**", "a").replace("*", "nemo") for line in lines if not line.startswith("#")]
-    tracked = subprocess.run(["git", "ls-files", "--", *paths], cwd=ROOT, capture_output=True, text=True)
-    ignored = subprocess.run(["git", "check-ignore", "--no-index", *(f"{path}/x" for path in paths)],
-                             cwd=ROOT, capture_output=True, text=True)  # fmt: skip
-    if tracked.returncode != 0:
-        pytest.skip("no git here")
-    assert not tracked.stdout and len(ignored.stdout.splitlines()) == len(paths)
+
+    def entries(file):
+        lines = (ROOT / file).read_text().splitlines()
+        return {line.removeprefix("**/").strip("/") for line in lines if line and not line.startswith("#")}
+
+    assert entries(".dockerignore") <= entries(".gitignore")
 
 
 def empty_wheel(folder, requirement):
