@@ -152,6 +152,8 @@ std::string log_of(SNDFILE* handle) {
   return log.data();
 }
 
+}  // namespace
+
 /// A pipe, and how many of its bytes were read.
 struct PipeInput {
   int descriptor = -1;
@@ -170,6 +172,8 @@ struct PipeInput {
     return got;
   }
 };
+
+namespace {
 
 /// Lets libsndfile read from a PipeInput, which it must not ask for another place.
 SF_VIRTUAL_IO pipe_functions() {

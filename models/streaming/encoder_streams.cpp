@@ -115,7 +115,10 @@ EncodedPieces EncoderStreams::step() {
   if (rows.empty()) return {};
   last_served_ = rows.back().first;
   const c10::InferenceMode inference;
-  return encode(rows, rows_for(rows.size()));
+  const int64_t computed = rows_for(rows.size());
+  EncodedPieces pieces = encode(rows, computed);
+  pieces.computed_rows = computed;
+  return pieces;
 }
 
 namespace {

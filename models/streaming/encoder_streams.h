@@ -49,6 +49,7 @@ struct EncodedPieces {
   at::Tensor frames;             // [rows, frames, D] in the encoder's dtype, on the model's device
   std::vector<int64_t> lengths;  // valid frames of each row; 0 is possible at a stream's end
   std::vector<bool> last;        // nothing comes of this stream any more: once for each stream
+  int64_t computed_rows = 0;     // of the step, with those that have no stream
 
   bool empty() const { return streams.empty(); }
   /// [lengths[row], D], a view.

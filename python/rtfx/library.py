@@ -214,7 +214,7 @@ def require_values(where: str, tensor: torch.Tensor) -> None:
 
 def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
     """[n] float32 on the host of a tensor, an array or a list of floats. `where` names it in errors."""
-    if hasattr(audio, "__array_interface__"):
+    if hasattr(audio, "__array_interface__") and hasattr(audio, "flags"):  # of numpy
         # torch knows neither negative strides nor another byte order, and warns of memory that it may not write.
         native = audio.dtype.newbyteorder("=")
         if native != audio.dtype or not audio.flags.writeable or any(stride < 0 for stride in audio.strides):

@@ -171,15 +171,20 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
   while (!rows.empty()) {
     std::vector<int64_t> searches, lengths;
     int64_t longest = 0;
+    bool whole = true;  // all frames of all rows
     for (Row& row : rows) {
       const Stream& stream = streams_.at(row.number);
-      const int64_t left = pieces.lengths[static_cast<size_t>(row.row)] - row.done;
-      row.part = std::min(left, frames_to_end(stream));
+      const int64_t all = pieces.lengths[static_cast<size_t>(row.row)];
+      row.part = std::min(all - row.done, frames_to_end(stream));
+      whole = whole && row.part == all;
       searches.push_back(stream.search);
       lengths.push_back(row.part);
       longest = std::max(longest, row.part);
     }
-    if (longest > 0) {  // A stream's end may come without a frame.
+    // A stream's end may come without a frame.
+    if (longest > 0 && whole && rows.size() == pieces.streams.size()) {
+      search_->push(searches, {projected, {}, lengths});
+    } else if (longest > 0) {
       at::Tensor parts =
           at::empty({std::ssize(rows), longest, projected.size(2)}, projected.options());
       for (size_t i = 0; i < rows.size(); ++i) {

@@ -65,6 +65,8 @@ REFUSED = {
 TRUE = {
     "reversed_view": "m.transcribe(clip.numpy()[::-1])[0].text == m.transcribe(clip.flip(0))[0].text",
     "big_endian": "m.transcribe(clip.numpy().astype('>f4')) == m.transcribe(clip)",
+    "no_array_of_numpy": "m.transcribe([type('Wave', (), {'__array_interface__': clip.numpy().__array_interface__})()]) == "
+                         "m.transcribe([clip])",
     "read_only": "quietly(lambda: m.transcribe(numpy.frombuffer(clip.numpy().tobytes(), 'f4'))) == m.transcribe(clip)",
     "aligned_words": "[(w.text, 0 <= w.confidence <= 1) for w in m.align(CLIPS[0], 'henderson went')[0].words] == "
                      "[('henderson', True), ('went', True)]",

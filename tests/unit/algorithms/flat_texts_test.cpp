@@ -84,6 +84,9 @@ TEST(FlatTexts, RefusesWhatDoesNotGoTogether) {
         nlohmann::json{{"storage", "flat"}, {"window", 2}},
         nlohmann::json{{"storage", "flat"}, {"kernels", "fused"}}})
     EXPECT_THROW(test::prepared("alsd_pp", options, model), UserError) << options;
+  const auto flat = test::prepared("alsd_pp", {{"storage", "flat"}}, model);
+  EXPECT_THROW(flat->streams({2, 10}), UserError);
+  EXPECT_NE(test::prepared("alsd_pp", nlohmann::json::object(), model)->streams({2, 10}), nullptr);
 }
 
 }  // namespace

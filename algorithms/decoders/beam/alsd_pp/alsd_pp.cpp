@@ -151,6 +151,12 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
                     [this](const at::Tensor& frames) { return transducer_->encode(frames); });
 }
 
+std::unique_ptr<Streams> AlsdPp::streams(const StreamLimits& limits) {
+  if (options_.storage == "flat")
+    throw UserError("alsd_pp", "flat texts are for whole utterances", R"(leave out "storage")");
+  return BeamSearch::streams(limits);
+}
+
 Counters AlsdPp::counts() const {
   Counters counts = {{"outer_iters", steps_},
                      {"joint_calls", steps_},

@@ -75,6 +75,8 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
 
   Description describe() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  /// Throws UserError with "storage": "flat", which is for whole utterances.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct State;
@@ -91,11 +93,11 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
   Expansions expand_window(const State& state) const;
   at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
 
-  std::optional<Transducer> transducer_;
-  std::optional<FusedModel> fused_;
   /// Throws UserError for options of flat texts that do not go together.
   void require_flat_options() const;
 
+  std::optional<Transducer> transducer_;
+  std::optional<FusedModel> fused_;
   int64_t steps_ = 0, joint_rows_ = 0;
   std::optional<FlatTexts> compared_;  // of the last batch, with "count_collisions"
 };
