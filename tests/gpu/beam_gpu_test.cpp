@@ -112,7 +112,8 @@ TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
           prepared(arm, c, device_, "graph", {static_cast<int64_t>(rows), batch.frames.size(1)});
       expect_rows(graph->decode(batch).to_host(),
                   prepared(arm, c, device_, "host")->decode(batch).to_host(), arm.what());
-      EXPECT_EQ(graph->counters().at("host_reads"), 0);
+      // The host reads each array of the results once, to find the words of the graph.
+      EXPECT_EQ(graph->counters().at("host_reads"), arm.name == "transducer_wfst" ? 9 : 0);
       EXPECT_EQ(graph->counters().at("graph_captures"), 1);
     }
     if (HasFailure()) return;
