@@ -79,21 +79,6 @@ class CudaBlock {
   int32_t buffer_ = 0;
 };
 
-/// All threads of a block, or those of each warp by themselves, as a kernel decides while it runs.
-template <int32_t kThreads>
-struct BlockOrWarp {
-  bool whole;
-  __device__ int32_t threads() const { return whole ? kThreads : kWarpSize; }
-  __device__ int32_t thread() const { return static_cast<int32_t>(threadIdx.x) % threads(); }
-  __device__ void sync() const {
-    if (whole) {
-      __syncthreads();
-    } else {
-      __syncwarp();
-    }
-  }
-};
-
-static_assert(ReducingBlock<CudaBlock<kWarpSize>> && ThreadBlock<BlockOrWarp<kWarpSize>>);
+static_assert(ReducingBlock<CudaBlock<kWarpSize>>);
 
 }  // namespace rtfx

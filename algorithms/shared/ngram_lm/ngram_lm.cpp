@@ -126,6 +126,17 @@ at::Tensor NgramLm::final_scores(const at::Tensor& states) const {
   return arrays_.final_weight.index_select(0, states);
 }
 
+at::Tensor NgramLm::shorter_contexts() const {
+  const at::Tensor& shorter = arrays_.backoff_to;
+  const at::Tensor all = at::empty({shorter.size(0), order_ - 2}, shorter.options());
+  at::Tensor context = shorter;
+  for (int64_t i = 0; i < order_ - 2; ++i) {
+    all.select(1, i).copy_(context);
+    context = shorter.index_select(0, context);
+  }
+  return all;
+}
+
 int64_t NgramLm::unknown_tokens() const {
   return (arrays_.arc_to.narrow(0, 0, vocabulary_) == 0).sum().item<int64_t>();
 }

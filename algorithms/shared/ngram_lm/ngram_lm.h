@@ -79,6 +79,10 @@ class NgramLm {
   /// Returns ln p(</s> | state), [R] float32.
   at::Tensor final_scores(const at::Tensor& states) const;
 
+  /// Returns the state after one back-off, after two, and so on, [S, order - 2] int32: 0 from the
+  /// empty context on. Kernels on the current stream write it.
+  at::Tensor shorter_contexts() const;
+
   const NgramArrays& arrays() const { return arrays_; }
   int64_t vocabulary() const { return vocabulary_; }
   int64_t order() const { return order_; }

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
+#include "models/checkpoint/tensor_data.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/support/threaded_block.h"
 #include "tests/unit/datasets/temp_folder.h"
@@ -28,13 +29,21 @@ class Row {
 
   /// Brings it into the state that find_state() gives; the new state.
   template <class FindState>
-  int32_t change(const NgramView& lm, const FindState& find_state) {
+  int32_t change(const NgramLm& lm, const FindState& find_state) {
+    const at::Tensor shorter = lm.shorter_contexts();
+    const fused::LmContextTable table{data_of<int32_t>(shorter),
+                                      static_cast<int32_t>(lm.order() - 1)};
     std::atomic<int32_t> state = -1;
+    fused::LmContexts contexts;
     ThreadedBlock::Shared shared(3);
     std::vector<std::jthread> running;
     for (int32_t thread = 0; thread < 3; ++thread) {
       running.emplace_back([&, thread] {
-        state = fused::change_lm_state<2>(ThreadedBlock(shared, thread), lm, view(), find_state);
+        const ThreadedBlock block(shared, thread);
+        const int32_t found = find_state();
+        fused::find_contexts(block, lm.view(), table, found, contexts);
+        fused::write_bonuses<2>(block, lm.view(), contexts, view());
+        state = found;
       });
     }
     running.clear();
@@ -61,7 +70,7 @@ class RowLm : public TempFolder {
       Row row(vocabulary, alpha, added.empty() ? nullptr : added.data());
       at::Tensor states = lm.initial_states(1);
       const auto start = states.item<int32_t>();
-      EXPECT_EQ(row.change(lm.view(), [&] { return start; }), start);
+      EXPECT_EQ(row.change(lm, [&] { return start; }), start);
       for (int step = 0; step < 12 && !HasFailure(); ++step) {
         const auto [scores, next] = lm.advance(states);
         for (int64_t k = 0; k < vocabulary; ++k) {
@@ -76,7 +85,7 @@ class RowLm : public TempFolder {
         const auto token = static_cast<int32_t>(random() % std::min<int64_t>(vocabulary, 4));
         states = lm.next_states(states, at::full({1}, token, at::kLong));
         const int32_t state =
-            row.change(lm.view(), [&, before = row.view()] { return before.state_after(token); });
+            row.change(lm, [&, before = row.view()] { return before.state_after(token); });
         EXPECT_EQ(state, states.item<int32_t>());
       }
     }

@@ -192,6 +192,12 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
 constexpr int32_t kStartOfSentence = 1;  // NgramLm::initial_states()
 constexpr int kTokensAtOnce = 8;         // of a thread
 
+/// The contexts of the row that the block follows.
+__device__ inline LmContexts& shared_contexts() {
+  __shared__ LmContexts contexts;
+  return contexts;
+}
+
 /// At the start of utterances or pieces, by the last blocks first: those have the least to do for
 /// the frames. Not inlined, as it would take registers from the search.
 __device__ __noinline__ inline void start_bonuses(const Search& s) {
@@ -210,47 +216,88 @@ __device__ __noinline__ inline void start_bonuses(const Search& s) {
                 bias.row(b, s.model.blank));
     }
     if (!s.lm.any()) continue;
-    change_lm_state<kTokensAtOnce>(block, s.lm.model, s.lm_row(b), [&] {
-      return s.lm.carried == nullptr ? kStartOfSentence : s.lm.carried[b];
-    });
+    const int32_t state = s.lm.carried == nullptr ? kStartOfSentence : s.lm.carried[b];
+    __syncthreads();  // the last row's contexts are read
+    find_contexts(block, s.lm.model, s.lm.contexts, state, shared_contexts());
+    write_bonuses<kTokensAtOnce>(block, s.lm.model, shared_contexts(), s.lm_row(b));
   }
 }
 
 /// Row b has found `token`: the bonus of biasing. Not inlined, as it would take registers from the
 /// search.
 __device__ __noinline__ inline void follow_in_trees(const BiasView& bias, int vocabulary, int b,
-                                                    int token, bool whole) {
+                                                    int token) {
   const int root = bias.roots == nullptr ? 0 : bias.roots[b];
   if (root == 0) return;  // no tree: what it adds stays
   const RowBiasView row = bias.row(b, vocabulary);
-  const BlockOrWarp<kThreads> group{whole};
-  const int state = change_state<kTokensAtOnce>(group, bias.trees, root, vocabulary, row,
+  const CudaBlock<kThreads> block{};
+  const int state = change_state<kTokensAtOnce>(block, bias.trees, root, vocabulary, row,
                                                 [&] { return row.state_after(token, root); });
-  if (bias.carried != nullptr && group.thread() == 0) bias.carried[b] = state - root;
+  if (bias.carried != nullptr && block.thread() == 0) bias.carried[b] = state - root;
 }
 
-/// Then that of the language model, which adds to it. Not inlined either.
-__device__ __noinline__ inline void follow_in_lm(const Search& s, int b, int token, bool whole) {
-  const RowLmView row = s.lm_row(b);
-  const BlockOrWarp<kThreads> group{whole};
-  const int state = change_lm_state<kTokensAtOnce>(group, s.lm.model, row,
-                                                   [&] { return row.state_after(token); });
-  if (s.lm.carried != nullptr && group.thread() == 0) s.lm.carried[b] = state;
-}
+/// Which of the rows that found a token a block follows: each `step`-th one from `first` on. The
+/// blocks from `busy` on share them, which have nothing else to do, unless there are too few of
+/// them for a row each. Then all blocks share them.
+struct BonusShare {
+  int first, step;
+  __device__ BonusShare(const Rows& rows, int busy) {
+    const int blocks = static_cast<int>(gridDim.x), free = blocks - busy;
+    const bool enough = rows.counts[kFound] <= free;
+    step = enough ? free : blocks;
+    first = static_cast<int>(blockIdx.x) - (enough ? busy : 0);
+    if (first < 0) first = rows.counts[kFound];  // none
+  }
+};
 
-/// The rows that found a token, by the blocks from `busy` on, which have nothing else to do; if
-/// there are none, by all: a block for each row, or a warp where they are many.
-__device__ inline void advance_bonuses(const Search& s, const Rows& rows, int busy) {
+/// The contexts of the first row of a block's share, of which each thread loads one while other
+/// work goes on: see LmContextLoad.
+class ContextsAhead {
+ public:
+  /// Any number of threads of the block have a context; the others do nothing.
+  __device__ void start(const Search& s, const Rows& rows, const BonusShare& share) {
+    here_ = s.lm.any() && threadIdx.x < kMaxContexts && share.first < rows.counts[kFound];
+    if (!here_) return;
+    const int b = rows[share.first].found;
+    load_.set_state(s.lm_row(b).state_after(rows[b].label));
+  }
+  __device__ void load_context(const Search& s) {
+    if (here_) load_.load_context(s.lm.contexts, static_cast<int>(threadIdx.x));
+  }
+  __device__ void load_arcs(const Search& s) {
+    if (here_) load_.load_arcs(s.lm.model);
+  }
+  /// Only where no thread of the block still reads the last contexts.
+  __device__ void store(const Search& s, const Rows& rows, const BonusShare& share) const {
+    if (!here_) return;
+    load_.store(shared_contexts(), static_cast<int>(threadIdx.x));
+    if (s.lm.carried != nullptr && threadIdx.x == 0)
+      s.lm.carried[rows[share.first].found] = load_.state();
+  }
+
+ private:
+  LmContextLoad load_;
+  bool here_ = false;
+};
+
+/// Writes the bonuses of the rows of a share. `ahead`: the contexts of the first one are stored.
+/// Not inlined, as it would take registers from the search.
+__device__ __noinline__ inline void advance_bonuses(const Search& s, const Rows& rows,
+                                                    const BonusShare& share, bool ahead) {
   if (s.bias.roots == nullptr && !s.lm.any()) return;
-  const int grid = gridDim.x, first = busy < grid ? busy : 0, blocks = grid - first;
-  const bool whole = rows.counts[kFound] <= blocks;
-  int i = static_cast<int>(blockIdx.x) - first;
-  if (i < 0) return;
-  if (!whole) i += static_cast<int>(threadIdx.x) / kWarpSize * blocks;
-  for (; i < rows.counts[kFound]; i += kWarps * blocks) {
+  const CudaBlock<kThreads> block{};
+  for (int i = share.first; i < rows.counts[kFound]; i += share.step) {
     const int b = rows[i].found, token = rows[b].label;
-    follow_in_trees(s.bias, s.model.blank, b, token, whole);
-    if (s.lm.any()) follow_in_lm(s, b, token, whole);
+    follow_in_trees(s.bias, s.model.blank, b, token);
+    if (!s.lm.any()) continue;
+    const RowLmView row = s.lm_row(b);
+    if (!ahead || i != share.first) {
+      const int32_t state = row.state_after(token);
+      __syncthreads();  // the last row's contexts are read
+      find_contexts(block, s.lm.model, s.lm.contexts, state, shared_contexts());
+      if (s.lm.carried != nullptr && threadIdx.x == 0) s.lm.carried[b] = state;
+    }
+    write_bonuses<kTokensAtOnce>(block, s.lm.model, shared_contexts(), row);
   }
 }
 

@@ -261,7 +261,7 @@ const RegisterSkipping<FusedLooping> registered{
 }
 
 struct FusedLooping::Prepared {
-  Prepared(const AcousticModel& model, const Options& options)
+  Prepared(const AcousticModel& model, const Options& options, const GreedyLm& lm)
       : options(options),
         device(model.device),
         frame(at::zeros({1, 1, model.joint->encoder().weight.size(1)},
@@ -271,6 +271,7 @@ struct FusedLooping::Prepared {
         kernels(weights.view().precision, weights.view().layers),
         search(bytes_on(device, sizeof(fused::Search))),
         totals(at::zeros({fused::kCounts}, at::TensorOptions(at::kInt).device(device))) {
+    if (lm) lm_contexts = lm.model->shorter_contexts();
     predict_start();
     if (options.loop == "graph") record();
   }
@@ -287,6 +288,7 @@ struct FusedLooping::Prepared {
   at::Tensor flags;   // two barriers, saw_nan; zeros between searches
   int barrier = 0;    // which of the two the next persistent kernel uses
   at::Tensor state_after_start;
+  at::Tensor lm_contexts;  // NgramLm::shorter_contexts()
   Graph graph;
   cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
 
@@ -337,6 +339,7 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   if (bias.forbidden.defined()) s.bias.forbidden = data_of<bool>(bias.forbidden);
   if (lm) {
     s.lm.model = lm.model->view();
+    s.lm.contexts = {data_of<int32_t>(lm_contexts), static_cast<int32_t>(lm.model->order() - 1)};
     s.lm.alpha = static_cast<float>(lm.alpha);
   }
   s.capacity = static_cast<int>(std::max<int64_t>(1, s.frames * options.max_symbols));
@@ -470,7 +473,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
     options_.loop = "host";
   lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
-  prepared_ = std::make_unique<Prepared>(*model, options_);
+  prepared_ = std::make_unique<Prepared>(*model, options_, lm_);
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
 

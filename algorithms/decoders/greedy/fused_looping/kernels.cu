@@ -52,7 +52,7 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   }
   if (model.layers == 0) return;
   const Tiles projection =
-      keep(model.projection, ProjectShare(model.projection).tile(), 1, free, end);
+      keep(model.projection, ProjectShare(model.projection, false).tile(), 1, free, end);
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
@@ -64,34 +64,49 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
   GridBarrier barrier{s.barrier};
-  start_states(s);
-  if constexpr (kBiased) start_bonuses(s);
-  project_frames<T>(s);
-  barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
   Scratch& scratch = *reinterpret_cast<Scratch*>(bytes);
   const Rows rows{reinterpret_cast<int*>(bytes + sizeof(Scratch))};
+  start_states(s);
+  if constexpr (kBiased) start_bonuses(s);
+  project_frames<T>(s);
+  // Before the barrier: where no row has a frame to look at, the first block overwrites
+  // `carried_rows` right behind it.
+  start_rows(s, rows);
+  barrier.arrive();
   keep_weights(s.model, resident,
                reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_bytes(s.batch)),
                reinterpret_cast<uint4*>(bytes + shared_bytes));
-  start_rows(s, rows);
   barrier.wait();
 
   const auto predict = [&] {
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
-      if constexpr (kBiased) advance_bonuses(s, rows, look_up_busy<T>(s, rows));
+      if constexpr (kBiased)
+        advance_bonuses(s, rows, BonusShare(rows, look_up_busy<T>(s, rows)), /*ahead=*/false);
     } else {
+      // Blocks that have nothing to project follow the rows' bonuses, since they need not wait.
+      // What they load for this is on its way while the layers are computed.
+      const BonusShare share(rows, busy_projecting(s, rows));
+      ContextsAhead ahead;
+      if constexpr (kBiased) ahead.start(s, rows, share);
       for (int layer = 0; layer < s.model.layers; ++layer) {
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], scratch, [&] {
-          if (layer > 0) barrier.wait();
+          if (layer == 0) return;
+          if constexpr (kBiased)
+            if (layer == 1) ahead.load_arcs(s);
+          barrier.wait();
         });
         barrier.arrive();
+        if constexpr (kBiased)
+          if (layer == 0) ahead.load_context(s);
       }
-      // Blocks that have nothing to project do this, since they need not wait.
-      if constexpr (kBiased)
-        advance_bonuses(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
+      if constexpr (kBiased) {
+        if (s.model.layers == 1) ahead.load_arcs(s);
+        ahead.store(s, rows, share);
+        advance_bonuses(s, rows, share, /*ahead=*/true);
+      }
       barrier.wait();
       project<T>(s, rows, resident.projection, scratch);
     }
@@ -146,7 +161,7 @@ __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search)
   await_previous();
   extern __shared__ uint4 memory[];
   const Rows& rows = search->rows;
-  advance_bonuses(*search, rows, ProjectShare(search->model.projection).busy(found_columns(rows)));
+  advance_bonuses(*search, rows, BonusShare(rows, busy_projecting(*search, rows)), /*ahead=*/false);
   project<T>(*search, rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
@@ -154,7 +169,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
   look_up<T>(*search, search->rows);
-  advance_bonuses(*search, search->rows, look_up_busy<T>(*search, search->rows));
+  advance_bonuses(*search, search->rows,
+                  BonusShare(search->rows, look_up_busy<T>(*search, search->rows)),
+                  /*ahead=*/false);
 }
 
 // -------------------------------------------------------------------------------------------------

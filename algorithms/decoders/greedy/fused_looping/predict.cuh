@@ -223,18 +223,28 @@ __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& 
 
 /// How the blocks share the projection: a block keeps to one tile of outputs.
 struct ProjectShare {
-  int tile_blocks, row_blocks;
-  __device__ explicit ProjectShare(const Matrix& projection)
+  int tile_blocks, row_blocks, least;
+  /// biased: a block computes as many batch tiles as it can at a time, so that more blocks are free
+  /// for the bonuses.
+  __device__ explicit ProjectShare(const Matrix& projection, bool biased)
       : tile_blocks(min(projection.tiles, static_cast<int>(gridDim.x))),
-        row_blocks(gridDim.x / tile_blocks) {}
+        row_blocks(gridDim.x / tile_blocks),
+        least(biased ? kOwnColumns : 1) {}
   __device__ int tile() const { return blockIdx.x % tile_blocks; }
   /// Batch tiles that a block computes, of `columns`.
-  __device__ int each(int columns) const { return ceil_div(columns, row_blocks); }
+  __device__ int each(int columns) const {
+    return max(ceil_div(columns, row_blocks), min(columns, least));
+  }
   /// The blocks from this one on have nothing to compute.
   __device__ int busy(int columns) const {
     return columns == 0 ? 0 : tile_blocks * ceil_div(columns, each(columns));
   }
 };
+
+/// The blocks from this one on have nothing to project.
+__device__ inline int busy_projecting(const Search& s, const Rows& rows) {
+  return ProjectShare(s.model.projection, s.bonus != nullptr).busy(found_columns(rows));
+}
 
 /// Values of g, padded.
 template <class T>
@@ -246,7 +256,7 @@ __device__ inline int joint_width(const Search& s) {
 template <class T>
 __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
   const Matrix& matrix = s.model.projection;
-  const ProjectShare share(matrix);
+  const ProjectShare share(matrix, s.bonus != nullptr);
   const int row_block = blockIdx.x / share.tile_blocks, found = rows.counts[kFound];
   if (row_block >= share.row_blocks) return;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;

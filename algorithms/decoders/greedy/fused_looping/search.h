@@ -144,6 +144,7 @@ struct BiasView {
 /// The language model of all rows (greedy_fusion.h).
 struct LmView {
   NgramView model;
+  LmContextTable contexts;
   float alpha;       // 0: there is none
   float* bonus;      // [B][V], see RowLmView
   int32_t* next;     // [B][V]
