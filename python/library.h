@@ -38,8 +38,9 @@ RTFX_API const char* rtfx_version(void);
 RTFX_API int rtfx_load_plugin(const char* path);
 
 /* `path`: a .nemo file or a Hugging Face folder. `device`: "auto", "cpu", "cuda", "cuda:N".
- * `dtype`: "fp32", "bf16", "fp16". `context`: `contexts` numbers that select an attention context;
- * none: the model's. `language`: of a prompt-conditioned model; empty: the model's default. */
+ * `dtype`: "fp32", "bf16", "fp16", "fp8" (models/dtypes.h). `context`: `contexts` numbers that
+ * select an attention context; none: the model's. `language`: of a prompt-conditioned model; empty:
+ * the model's default. */
 RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
                                      const int32_t* context, int64_t contexts,
                                      const char* language);

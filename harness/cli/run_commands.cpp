@@ -98,10 +98,7 @@ void add_bench(CLI::App& app, int& code) {
   command->add_option("--batch", args->batches, "utterances in a batch")
       ->delimiter(',')
       ->check(at_least(1));
-  command
-      ->add_option("--dtype", args->dtypes, "fp32, bf16, fp16; of encoder and decoder: bf16+fp32")
-      ->delimiter(',')
-      ->type_name("DTYPE");
+  command->add_option("--dtype", args->dtypes, kDtypeHelp)->delimiter(',')->type_name("DTYPE");
   command->add_option("--rounds", args->rounds, "measured passes")->check(at_least(1));
   command->add_option("--warmup", args->warmup, "passes before them")->check(at_least(0));
   command->add_option("--limit", args->limit, "only the first N utterances of each set; 0: all")
@@ -201,7 +198,7 @@ void add_stream(CLI::App& app, int& code) {
   add("--language", live.language, "for a prompt-conditioned model (see `rtfx inspect`)");
   add("--decoder", live.decoder, "see `rtfx list`");
   add("--options", live.decoder_options, "of the decoder, a JSON object");
-  add("--dtype", live.dtype, "fp32, bf16, fp16");
+  add("--dtype", live.dtype, kDtypeHelp);
   add("--att-context-size", live.att_context_size,
       "of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx inspect`)")
       ->delimiter(',')

@@ -29,8 +29,7 @@ void add_model(CLI::App& command, SpeechOptions& options) {
 
 void add_machine(CLI::App& command, SpeechOptions& options) {
   command.add_option("--device", options.device, "auto, cpu, cuda or cuda:N");
-  command.add_option("--dtype", options.dtype,
-                     "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
+  command.add_option("--dtype", options.dtype, kDtypeHelp);
   command
       .add_option("--batch-size", options.batch_size,
                   "files decoded together; 0: one on a CPU, on a GPU as many as fit in its memory")

@@ -161,7 +161,7 @@ const FusedEncoder* encoder_of(const AcousticModel& model, int64_t attended) {
                     fmt::format("attention sees {} frames, with those of a step, and the fused "
                                 "encoder at most {}",
                                 attended, FusedEncoder::kMostAttended),
-                    "use encoder: reference, or a smaller att_context_size");
+                    "use a smaller att_context_size, or encoder: reference, which has no fp8");
   return model.encoder->fused_encoder();
 }
 

@@ -23,8 +23,8 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
          att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
     """A `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"), in "fp32", "bf16" or
-    "fp16". `att_context_size` selects an attention context of a cache-aware encoder, and `language` the language
-    of a prompt-conditioned model."""
+    "fp16", or on a Hopper GPU in "fp8": the encoder in fp8, all else in bf16. `att_context_size` selects an attention
+    context of a cache-aware encoder, and `language` the language of a prompt-conditioned model."""
     return Model(path, device, dtype, att_context_size, language)
 
 
@@ -55,7 +55,7 @@ class Model(library.Handle):
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
         self.device = torch.device(about["device"])
-        self.dtype: str = about["dtype"]
+        self.dtype: str = about["dtype"]  # of frames and decoders
         self.sample_rate: int = about["sample_rate"]  # Hz
         self.frame_seconds: float = about["frame_seconds"]  # of an encoder frame
         self.blank: int = about["blank"]

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ import soundfile
 from conftest import AUDIO, MODELS, ROOT, strict_records
 
 LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
+CACHE_AWARE = ROOT / "tests/data/checkpoints/tiny_streaming.nemo"
 
 
 def settings(folder, **changes):
@@ -218,6 +220,28 @@ def test_bad_configurations(stream, changes, complaint):
     result = stream(**changes)
     assert result.returncode == 2
     assert complaint in result.stderr and len(result.stderr.splitlines()) <= 2, result.stderr
+
+
+NO_FP8 = "dtype fp8: needs the fused encoder, which runs on a GPU only; use bf16"
+
+
+@pytest.mark.parametrize("command", ["stream", "transcribe"])
+def test_fp8_without_a_gpu_is_refused(rtfx, command):
+    """No other number type is taken in its place."""
+    without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    result = rtfx(command, "--model", CACHE_AWARE, "--dtype", "fp8", AUDIO / "qs10.flac", env=without_gpu)
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr == f"rtfx: error: {NO_FP8}\n"
+
+
+def test_streams_in_fp8_without_a_gpu_are_a_failure_of_their_case(stream, tmp_path):
+    load = {"streams": [1], "seconds": 1, "period_ms": 320, "scope": "speech"}
+    result = stream(models=[str(CACHE_AWARE)], prepare=None, decoders=["ctc_greedy"], dtypes=["bf16", "fp8"], stream=load)
+    assert result.returncode == 1, result.stderr
+    (measured,) = streams_of(tmp_path / "run")
+    assert measured["dtype"] == "bf16"
+    (failure,) = (r for r in strict_records(tmp_path / "run/journal.jsonl") if r["kind"] == "failure")
+    assert (failure["dtype"], failure["stage"], failure["message"]) == ("fp8", "prepare", NO_FP8)
 
 
 def test_prepare_names_what_is_missing_and_for_what(stream, tmp_path):

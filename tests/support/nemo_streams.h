@@ -21,8 +21,8 @@ inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
   const auto samples = static_cast<int64_t>(audio.size());
   at::Tensor wave = at::zeros({1, std::max<int64_t>(samples, 1)});
   std::copy(audio.begin(), audio.end(), wave.data_ptr<float>());
-  const Encoded encoded =
-      (*model.encoder)((*model.features)(wave, at::tensor({samples}, at::kLong)));
+  const Encoded encoded = (*model.encoder)(
+      (*model.features)(wave.to(model.device), at::tensor({samples}, at::kLong).to(model.device)));
   return encoded.frames[0].narrow(0, 0, encoded.lengths.item<int64_t>());
 }
 

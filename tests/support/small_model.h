@@ -39,11 +39,11 @@ inline void prompts(ModelConfig& config) {
 
 inline std::shared_ptr<const AcousticModel> random_model(
     const ModelConfig& config, uint64_t seed, at::Device device = at::kCPU,
-    at::ScalarType dtype = at::kFloat, EncoderForm form = EncoderForm::automatic) {
+    const Dtypes& dtypes = at::kFloat, EncoderForm form = EncoderForm::automatic) {
   Checkpoint checkpoint;
   checkpoint.config = config;
   checkpoint.weights = random_state_dict(config, seed);
-  return AcousticModel::build(checkpoint, device, dtype, form);
+  return AcousticModel::build(checkpoint, device, dtypes, form);
 }
 
 /// `rows` rows of random lengths 0..frames; what lies beyond a row's end is NaN.

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +24,13 @@ void check_cublas(cublasStatus_t status, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + cublasLtGetStatusString(status));
 }
 #define RTFX_CUBLAS(call) check_cublas((call), #call)
+
+/// False where cuBLASLt says that it has no such product.
+bool is_supported(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check_cublas(status, call);
+  return true;
+}
 
 cublasLtHandle_t handle_of(int device) {
   static std::mutex mutex;
@@ -41,6 +49,8 @@ cudaDataType_t type_of(at::ScalarType dtype) {
       return CUDA_R_16F;
     case at::kFloat8_e4m3fn:
       return CUDA_R_8F_E4M3;
+    case at::kFloat:
+      return CUDA_R_32F;
     default:
       throw std::logic_error("no fused encoder in this dtype");
   }
@@ -51,7 +61,7 @@ struct Shape {
   int64_t out, in, rows;
   at::ScalarType input, output;
   cublasLtEpilogue_t epilogue;
-  bool add;
+  bool add, scaled;
 
   auto operator<=>(const Shape&) const = default;
 };
@@ -78,12 +88,13 @@ struct Description {
   }
 };
 
-/// The algorithm that cuBLASLt thinks fastest, asked once for each shape and device: the question
-/// takes tens of microseconds.
-cublasLtMatmulAlgo_t algorithm_for(int device, const Shape& shape, Description& description,
-                                   Layout& weight, Layout& input, Layout& output) {
+/// The algorithm that cuBLASLt thinks fastest, or nothing where it has none. It is asked once for
+/// each shape and device: the question takes tens of microseconds.
+std::optional<cublasLtMatmulAlgo_t> algorithm_for(int device, const Shape& shape,
+                                                  Description& description, Layout& weight,
+                                                  Layout& input, Layout& output) {
   static std::mutex mutex;
-  static std::map<std::pair<int, Shape>, cublasLtMatmulAlgo_t> known;
+  static std::map<std::pair<int, Shape>, std::optional<cublasLtMatmulAlgo_t>> known;
   const std::lock_guard lock(mutex);
   const auto found = known.find({device, shape});
   if (found != known.end()) return found->second;
@@ -94,11 +105,13 @@ cublasLtMatmulAlgo_t algorithm_for(int device, const Shape& shape, Description& 
       &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)));
   cublasLtMatmulHeuristicResult_t result;
   int results = 0;
-  RTFX_CUBLAS(cublasLtMatmulAlgoGetHeuristic(handle_of(device), description.get(), weight.get(),
-                                             input.get(), output.get(), output.get(), &preference,
-                                             1, &result, &results));
-  RTFX_CHECK(results == 1, "cuBLASLt has an algorithm for every product of the encoder");
-  return known.emplace(std::pair{device, shape}, result.algo).first->second;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_of(device), description.get(), weight.get(), input.get(), output.get(), output.get(),
+      &preference, 1, &result, &results);
+  std::optional<cublasLtMatmulAlgo_t> algorithm;
+  if (is_supported(status, "cublasLtMatmulAlgoGetHeuristic") && results == 1)
+    algorithm = result.algo;
+  return known.emplace(std::pair{device, shape}, algorithm).first->second;
 }
 
 }  // namespace
@@ -116,19 +129,36 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device devi
 }
 
 void Linear::operator()(const LinearInput& x, const at::Tensor& y, Result result) const {
+  if (x.values.size(0) == 0 || multiply(x, y, bias_, result, eight_bits())) return;
+  RTFX_CHECK(eight_bits(), "cuBLASLt has an algorithm for every product in 16 bits");
+  scale_afterwards(x, y, result);
+}
+
+void Linear::scale_afterwards(const LinearInput& x, const at::Tensor& y, Result result) const {
+  const at::Tensor sums =
+      at::empty({x.values.size(0), weight_.size(0)}, y.options().dtype(at::kFloat));
+  RTFX_CHECK(multiply(x, sums, {}, Result::replace, false),
+             "cuBLASLt has an algorithm for every product of 8-bit floats without scales");
+  sums.mul_(x.scales.unsqueeze(1)).mul_(scales_);
+  if (bias_.defined()) sums.add_(bias_);
+  if (result == Result::replace_relu) sums.relu_();
+  result == Result::add ? y.add_(sums) : y.copy_(sums);
+}
+
+bool Linear::multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias,
+                      Result result, bool scaled) const {
   const int64_t rows = x.values.size(0), in = weight_.size(1), out = weight_.size(0);
-  if (rows == 0) return;
   const bool relu = result == Result::replace_relu;
   cublasLtEpilogue_t epilogue = relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-  if (bias_.defined()) epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  if (bias.defined()) epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
 
   Description description;
   RTFX_CUBLAS(cublasLtMatmulDescInit(description.get(), CUBLAS_COMPUTE_32F, CUDA_R_32F));
   description.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-  if (bias_.defined())
-    description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias_.data_ptr()));
-  if (eight_bits()) {
+  if (bias.defined())
+    description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data_ptr()));
+  if (scaled) {
     constexpr auto kPerVector = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     description.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, kPerVector);
     description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, kPerVector);
@@ -143,16 +173,18 @@ void Linear::operator()(const LinearInput& x, const at::Tensor& y, Result result
          of_output = layout_of(output, out, rows);
   const int device = weight_.device().index();
   const bool add = result == Result::add;
-  const cublasLtMatmulAlgo_t algorithm =
-      algorithm_for(device, {out, in, rows, input, output, epilogue, add}, description, of_weight,
-                    of_input, of_output);
+  const std::optional<cublasLtMatmulAlgo_t> algorithm =
+      algorithm_for(device, {out, in, rows, input, output, epilogue, add, scaled}, description,
+                    of_weight, of_input, of_output);
+  if (!algorithm) return false;
   const at::Tensor workspace = at::empty({kWorkspace}, y.options().dtype(at::kByte));
   const float one = 1, beta = add ? 1 : 0;
-  RTFX_CUBLAS(cublasLtMatmul(
+  const cublasStatus_t status = cublasLtMatmul(
       handle_of(device), description.get(), &one, weight_.data_ptr(), of_weight.get(),
       x.values.data_ptr(), of_input.get(), &beta, y.data_ptr(), of_output.get(), y.data_ptr(),
-      of_output.get(), &algorithm, workspace.data_ptr(), kWorkspace,
-      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream()));
+      of_output.get(), &*algorithm, workspace.data_ptr(), kWorkspace,
+      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream());
+  return is_supported(status, "cublasLtMatmul");
 }
 
 }  // namespace rtfx

@@ -28,10 +28,20 @@ class Linear {
   /// current stream; does not wait. Throws std::runtime_error with what cuBLASLt says.
   void operator()(const LinearInput& x, const at::Tensor& y, Result result = Result::replace) const;
 
+  /// The call operator with `eight_bits` where cuBLASLt has no product with a scale for each row:
+  /// reportedly for few rows of many inputs, as small steps of streams have them (issue 4582 of
+  /// pytorch/ao). Multiplies without scales into float32, and then scales, adds and rounds.
+  void scale_afterwards(const LinearInput& x, const at::Tensor& y, Result result) const;
+
   int64_t width() const { return weight_.size(0); }
   bool eight_bits() const { return scales_.defined(); }
 
  private:
+  /// One call of cuBLASLt; false where it has no such product, and y is as it was. Without
+  /// `scaled`, the scales of inputs and weights count as 1.
+  bool multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias, Result result,
+                bool scaled) const;
+
   at::Tensor weight_, bias_, scales_;
 };
 

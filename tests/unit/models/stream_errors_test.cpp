@@ -91,6 +91,18 @@ TEST(StreamErrors, WrongOptions) {
   expect_error(made({.buffer = BufferSeconds{}, .att_context_size = {6, 2}}), "att_context_size");
 }
 
+TEST(StreamErrors, Fp8WantsTheFusedEncoder) {
+  const auto made = [](EncoderForm form) {
+    return error_of([&] {
+      test::random_model(cache_aware_config(), 1, at::kCPU, {at::kFloat8_e4m3fn, at::kBFloat16},
+                         form);
+    });
+  };
+  for (const EncoderForm form : {EncoderForm::automatic, EncoderForm::fused})
+    expect_error(made(form), "dtype fp8: needs the fused encoder, which runs on a GPU only");
+  expect_error(made(EncoderForm::reference), "dtype fp8: the reference encoder knows none");
+}
+
 TEST(StreamErrors, ModelsThatAreNotMadeForCaches) {
   const std::map<std::string, std::pair<test::Change, const char*>> cases = {
       {"normalised",
