@@ -105,14 +105,17 @@ RTFX_API int64_t rtfx_transcripts_list(const rtfx_transcripts* transcripts,
 RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
 
 /* Live speech: up to `streams` utterances at a time, encoded and searched in batches of always
- * `rows` rows, 0 for as many as streams. `buffer`: null, or seconds of chunk, left and right
+ * `rows` rows, 0 for as many as streams. `fewer_rows`: `fewer` smaller numbers of rows; a step is
+ * encoded with the smallest that holds its utterances, and frames are then equal up to rounding
+ * alone. `buffer`: null, or seconds of chunk, left and right
  * context. Null: by caches where the model is made for it, else on buffers of 2, 10 and 2 s. On a
  * GPU, caches may need the weights a second time. `decode_again`: seconds of speech without a word
  * after which a stream starts over, 0 to 20; 0: none does. The handles of model and decoder may be
  * freed before. */
 RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
-                                              int64_t streams, int64_t rows, const double* buffer,
-                                              double decode_again);
+                                              int64_t streams, int64_t rows,
+                                              const int64_t* fewer_rows, int64_t fewer,
+                                              const double* buffer, double decode_again);
 /* The search alone, in batches of always `rows` rows of `frames` encoder frames; any number of
  * utterances at a time. */
 RTFX_API rtfx_streams* rtfx_streams_of_frames(rtfx_decoder* decoder, int64_t rows, int64_t frames);

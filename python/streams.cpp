@@ -81,12 +81,13 @@ using namespace rtfx;
 extern "C" {
 
 rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, int64_t streams,
-                                     int64_t rows, const double* buffer, double decode_again) {
+                                     int64_t rows, const int64_t* fewer_rows, int64_t fewer,
+                                     const double* buffer, double decode_again) {
   return guarded<rtfx_streams*>(nullptr, [&] {
     if (decoder->model != model->model)
       throw UserError("decoder", "of another model", "make one of the model that is streamed");
     const at::DeviceGuard guard = on_device_of(*model->model);
-    StreamOptions options{streams, rows};
+    StreamOptions options{streams, rows, {fewer_rows, fewer_rows + fewer}};
     auto made = std::make_unique<rtfx_streams>();
     made->model = model->model;
     made->decoder = decoder->decoder;

@@ -286,6 +286,22 @@ const RecordTable<EndpointRun>& EndpointRun::table() {
   return table;
 }
 
+const RecordTable<LostWords>& LostWords::table() {
+  static const auto table =
+      RecordTable<LostWords>("lost words",
+                             "A word is at a seam if it is at most `seam_seconds` from a border "
+                             "between two steps of the stream.")
+          .add("words", &LostWords::words, "", "words of the results of whole utterances")
+          .add("lost", &LostWords::lost, "",
+               "words for which the stream has none, in the alignment with the fewest edits")
+          .add("lost_at_seams", &LostWords::lost_at_seams, "", "lost words that are at a seam")
+          .add("share_at_seams", &LostWords::share_at_seams, "",
+               "share of `words` that are at a seam, for comparison; null without words")
+          .add("seam_seconds", &LostWords::seam_seconds, "s",
+               "largest distance from a border at which a word is at a seam");
+  return table;
+}
+
 const RecordTable<StreamedQuality>& StreamedQuality::table() {
   static const auto table =
       RecordTable<StreamedQuality>("quality of streams", "")
@@ -303,7 +319,9 @@ const RecordTable<StreamedQuality>& StreamedQuality::table() {
                "audio from the end of the last token that is shown until now, mean over updates")
           .add("lag_p95_seconds", &StreamedQuality::lag_p95_seconds, "s", "95th percentile of it")
           .add("changed_share", &StreamedQuality::changed_share, "",
-               "share of the tokens that were shown and that a later text lacks");
+               "share of the tokens that were shown and that a later text lacks")
+          .add("lost_words", &StreamedQuality::lost_words, "",
+               "words of whole utterances that the streams lack");
   return table;
 }
 

@@ -323,11 +323,21 @@ struct EndpointRun {
   static const RecordTable<EndpointRun>& table();
 };
 
+/// Words of whole utterances that their streams lack.
+struct LostWords {
+  int64_t words = 0, lost = 0, lost_at_seams = 0;
+  Nullable<Number> share_at_seams;
+  Number seam_seconds;
+  Box<nlohmann::json> other;
+  static const RecordTable<LostWords>& table();
+};
+
 /// Words of streamed utterances against those of whole ones, by the same decoder.
 struct StreamedQuality {
   WordErrors streamed, whole;
   Number difference, low, high;
   Optional<Nullable<Number>> first_delay_seconds, lag_seconds, lag_p95_seconds, changed_share;
+  Optional<LostWords> lost_words;
   Box<nlohmann::json> other;
   static const RecordTable<StreamedQuality>& table();
 };

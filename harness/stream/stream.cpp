@@ -21,6 +21,7 @@
 #include "harness/run/run.h"
 #include "harness/run/session.h"
 #include "harness/stream/endpoints.h"
+#include "harness/stream/lost_words.h"
 #include "harness/stream/stream_load.h"
 #include "harness/stream/stream_results.h"
 #include "harness/stream/stream_rule.h"
@@ -28,6 +29,7 @@
 #include "models/streaming/cached_encoder.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
+#include "speech/transcript/transcript.h"
 
 namespace rtfx {
 
@@ -384,11 +386,12 @@ class StreamRunner {
     const std::vector<Hypothesis> results = subject.whole(utterances, streams);
     std::map<size_t, Hypothesis> whole;
     for (size_t i = 0; i < utterances.size(); ++i) whole[utterances[i]] = results[i];
-    for (const auto& [utterance, result, is_whole] : finished) {
-      tokens += std::ssize(result.tokens);
-      if (!is_whole || same_result(result, whole[utterance], options_.scope == "search")) continue;
+    for (const FinishedUtterance& one : finished) {
+      tokens += std::ssize(one.result.tokens);
+      const bool bits = options_.scope == "search";
+      if (!one.whole || same_result(one.result, whole[one.utterance], bits)) continue;
       if (run.streamed.different++ == 0)
-        run.streamed.first_difference = dataset.dataset.utterances[utterance].id;
+        run.streamed.first_difference = dataset.dataset.utterances[one.utterance].id;
     }
     run.streamed.utterances = std::ssize(finished);
     run.streamed.tokens = tokens;
@@ -404,7 +407,8 @@ class StreamRunner {
     if (std::ranges::none_of(dataset.references, is_there)) return;
     const size_t count = dataset.seconds.size();
     const int64_t used = std::min(streams, static_cast<int64_t>(count));
-    std::vector<Hypothesis> streamed, whole(count);
+    std::vector<FinishedUtterance> streamed;
+    std::vector<Hypothesis> whole(count);
     ShownText shown(model.config.frame_seconds(), model.config.features.sample_rate);
     {
       const auto server = subject.server(used, {});
@@ -426,7 +430,7 @@ class StreamRunner {
         return count_edits_and_characters(*dataset.references[i],
                                           normalizer.words(text_of(result, tokenizer)));
       };
-      of_streams.push_back(edits(streamed[i]));
+      of_streams.push_back(edits(streamed[i].result));
       of_whole.push_back(edits(whole[i]));
     }
     const auto sum = [](const std::vector<EditCounts>& all) {
@@ -440,6 +444,7 @@ class StreamRunner {
     quality.difference = difference.estimate;
     quality.low = difference.low;
     quality.high = difference.high;
+    quality.lost_words = lost_words_field(lost_words(dataset, whole, streamed, model));
     if (options_.scope == "speech" && options_.partial) {
       const auto of = [&](const std::vector<double>& values, double Percentiles::*figure) {
         return values.empty() ? std::nullopt : Nullable<Number>(percentiles(values).*figure);
@@ -453,6 +458,27 @@ class StreamRunner {
     if (options_.rule && run.slo)
       run.slo = Nullable<bool>(keeps_limit(run) && keeps_words(*options_.rule, quality));
     run.quality = std::move(quality);
+  }
+
+  /// `whole` and `streamed`: of each utterance of the dataset.
+  LostWords lost_words(const LoadedDataset& dataset, const std::vector<Hypothesis>& whole,
+                       const std::vector<FinishedUtterance>& streamed,
+                       const AcousticModel& model) const {
+    TranscriptRules rules;
+    rules.frame_seconds = model.config.frame_seconds();
+    LostWords counts;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      rules.audio_seconds = dataset.seconds[i];
+      const auto words = [&](const Hypothesis& result) {
+        return normalized_words(transcript_of(result, {}, *model.tokenizer, rules).words,
+                                workspace_.normalizer());
+      };
+      std::vector<double> borders;
+      for (const int64_t frame : streamed[i].borders)
+        borders.push_back(static_cast<double>(frame) * rules.frame_seconds);
+      counts += count_lost_words(words(whole[i]), words(streamed[i].result), borders);
+    }
+    return counts;
   }
 
   /// Streams the whole dataset once for each rule that ends utterances.

@@ -70,6 +70,22 @@ static void print_endpoints(const record::StreamRun& run) {
   }
 }
 
+/// How many words streams lack, and whether they lack more of them at seams.
+static void print_lost_words(const record::StreamRun& run) {
+  if (!run.quality || !run.quality->lost_words) return;
+  const record::LostWords& lost = *run.quality->lost_words;
+  std::string seams;
+  if (lost.share_at_seams) {
+    seams = fmt::format(
+        ", {} of these within {:g} s of a border between two steps, as are {:.0f} % of all words",
+        lost.lost_at_seams, static_cast<double>(lost.seam_seconds),
+        100 * static_cast<double>(*lost.share_at_seams));
+  }
+  fmt::print("{}, {} streams: {} of {} words of whole utterances lost{}\n",
+             printable(run.decoder.id), static_cast<int64_t>(run.batch.size), lost.lost, lost.words,
+             seams);
+}
+
 bool keeps_limit(const record::StreamRun& run) {
   const bool* kept = known(run.slo);
   return kept != nullptr && *kept;
@@ -125,6 +141,19 @@ void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
   run.metrics = std::move(metrics);
 }
 
+record::LostWords lost_words_field(const LostWords& counts) {
+  record::LostWords field;
+  field.words = counts.words;
+  field.lost = counts.lost;
+  field.lost_at_seams = counts.lost_at_seams;
+  if (counts.words > 0) {
+    field.share_at_seams =
+        Number(static_cast<double>(counts.at_seams) / static_cast<double>(counts.words));
+  }
+  field.seam_seconds = kSeamSeconds;
+  return field;
+}
+
 bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits) {
   if (streamed.nan || whole.nan) return streamed.nan == whole.nan;
   if (bits) return streamed == whole;
@@ -172,6 +201,7 @@ void print_stream_table(const record::Records& records) {
   fmt::print(
       "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",
       speech ? "all from samples to tokens" : "the search alone");
+  for (const record::StreamRun* run : stream_runs(records)) print_lost_words(*run);
   for (const record::StreamRun* run : stream_runs(records)) print_endpoints(*run);
   for (const auto& [decoder, streams] : within) {
     fmt::print("{}: at most {} streams within {} ms (p99)\n", printable(decoder), streams, slo);

@@ -4,6 +4,7 @@
 #include "algorithms/hypotheses.h"
 #include "harness/config/config.h"
 #include "harness/results/records.h"
+#include "harness/stream/lost_words.h"
 #include "harness/stream/stream_load.h"
 
 namespace rtfx {
@@ -21,6 +22,8 @@ bool within_limit(const StreamSettings& options, const LoadFigures& figures);
 
 /// Whether the error rate of the streams is as low as the rule wants it.
 bool keeps_words(const StreamRule& rule, const record::StreamedQuality& quality);
+
+record::LostWords lost_words_field(const LostWords& counts);
 
 /// Tokens, frames and durations are those of the utterance in one piece; with `bits` scores are,
 /// too.

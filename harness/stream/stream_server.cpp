@@ -18,6 +18,16 @@ std::vector<size_t> StreamStarts::of(int64_t streams, const std::vector<size_t>&
   return starts;
 }
 
+/// The frames between an utterance's requests; some bring none.
+static std::vector<int64_t> borders_of(const StreamedUtterance& utterance) {
+  std::vector<int64_t> borders;
+  for (const int64_t end : utterance.ends) {
+    const int64_t last = borders.empty() ? 0 : borders.back();
+    if (end > last && end < utterance.ends.back()) borders.push_back(end);
+  }
+  return borders;
+}
+
 StreamServer::StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances,
                            int64_t streams, bool partial, const StreamStarts& starts)
     : search_(search),
@@ -65,7 +75,8 @@ Work StreamServer::work(const std::vector<Request>& requests) {
       continue;
     }
     work.served.push_back({request, true});
-    finished_.push_back({stream.utterance, search_.finish(stream.number), stream.whole});
+    finished_.push_back({stream.utterance, search_.finish(stream.number), stream.whole,
+                         borders_of(utterances_[stream.utterance])});
     stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1, true};
   }
   return work;
@@ -118,6 +129,21 @@ StageSeconds SpeechServer::stage_seconds() const {
   return {speech_.encoder_seconds() - before_.encoder, speech_.search_seconds() - before_.search};
 }
 
+void SpeechServer::watch(const SpeechUpdate& update) {
+  auto& [given, borders] = watched_.at(update.stream);
+  shown_->show(update.stream, given, update.result.best);
+  const int64_t end = update.first + update.frames;
+  const int64_t last = borders.empty() ? 0 : borders.back();
+  if (!update.closed && end > last) borders.push_back(end);
+  // The last step may bring no frame. Then the utterance ended with the step before.
+  if (update.closed && end == last && !borders.empty()) borders.pop_back();
+}
+
+std::vector<int64_t> SpeechServer::take_borders(int64_t number) {
+  const auto watched = watched_.extract(number);
+  return watched.empty() ? std::vector<int64_t>{} : std::move(watched.mapped().borders);
+}
+
 Work SpeechServer::work(const std::vector<Request>& requests) {
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
@@ -126,7 +152,7 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     const size_t end = std::min(audio.size(), stream.given + samples_);
     speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
     stream.given = end;
-    if (shown_ != nullptr) given_[stream.number] = end;
+    if (shown_ != nullptr) watched_[stream.number].given = end;
     const bool ends = end == audio.size();
     outstanding_.push_back({request, stream.number, stream.utterance, ends, stream.whole});
     if (!ends) continue;
@@ -135,17 +161,15 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
   }
   std::map<int64_t, Hypothesis> closed;
   for (SpeechUpdate& update : speech_.step(partial_)) {
-    if (shown_ != nullptr)
-      shown_->show(update.stream, given_.at(update.stream), update.result.best);
-    if (!update.closed) continue;
-    if (shown_ != nullptr) given_.erase(update.stream);
-    closed.emplace(update.stream, std::move(update.result.best));
+    if (shown_ != nullptr) watch(update);
+    if (update.closed) closed.emplace(update.stream, std::move(update.result.best));
   }
   Work work;
   std::erase_if(outstanding_, [&](const Outstanding& one) {
     const auto found = closed.find(one.number);
     if (one.ends && found != closed.end())
-      finished_.push_back({one.utterance, std::move(found->second), one.whole});
+      finished_.push_back(
+          {one.utterance, std::move(found->second), one.whole, take_borders(one.number)});
     if (found == closed.end() && speech_.ready(one.number)) return false;
     work.served.push_back({one.request, one.ends});
     return true;
@@ -154,9 +178,9 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
   return work;
 }
 
-std::vector<Hypothesis> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
-                                  size_t utterances) {
-  std::vector<std::optional<Hypothesis>> found(utterances);
+std::vector<FinishedUtterance> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
+                                         size_t utterances) {
+  std::vector<std::optional<FinishedUtterance>> found(utterances);
   size_t read = 0, missing = utterances, pending = 0;
   // Streams of which all utterances are done go on with those that they had.
   for (int64_t next = 0; missing > 0;) {
@@ -169,14 +193,14 @@ std::vector<Hypothesis> serve_all(LoadServer& server, int64_t streams, int64_t m
     }
     pending = server.work(requests).pending;
     for (const auto& all = server.finished(); read < all.size(); ++read) {
-      std::optional<Hypothesis>& result = found[all[read].utterance];
+      std::optional<FinishedUtterance>& result = found[all[read].utterance];
       if (result || !all[read].whole) continue;
-      result = all[read].result;
+      result = all[read];
       --missing;
     }
   }
-  std::vector<Hypothesis> results;
-  for (std::optional<Hypothesis>& result : found) results.push_back(std::move(*result));
+  std::vector<FinishedUtterance> results;
+  for (std::optional<FinishedUtterance>& result : found) results.push_back(std::move(*result));
   return results;
 }
 

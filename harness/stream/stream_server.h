@@ -23,6 +23,9 @@ struct FinishedUtterance {
   size_t utterance;
   Hypothesis result;
   bool whole = true;  // from its beginning on
+  /// The frames at which one step of the stream ended and the next one began, in order. A server of
+  /// samples notes them only where it shows the text.
+  std::vector<int64_t> borders = {};
 };
 
 /// At which of its requests each stream starts with its first utterance, whose number is the
@@ -140,6 +143,16 @@ class SpeechServer : public LoadServer {
     bool ends, whole;
   };
 
+  /// A stream in speech_, for shown_.
+  struct Watched {
+    size_t given = 0;              // samples
+    std::vector<int64_t> borders;  // as in FinishedUtterance
+  };
+
+  void watch(const SpeechUpdate& update);
+  /// The borders of a stream that is closed and not watched any more.
+  std::vector<int64_t> take_borders(int64_t number);
+
   SpeechStreams& speech_;
   const Clips& audio_;
   std::vector<Stream> streams_;
@@ -147,14 +160,14 @@ class SpeechServer : public LoadServer {
   size_t samples_;
   bool partial_;
   ShownText* shown_ = nullptr;
-  std::map<int64_t, size_t> given_;  // samples of the streams in speech_, for shown_
-  StageSeconds before_;              // of what speech_ did before
+  std::map<int64_t, Watched> watched_;
+  StageSeconds before_;  // of what speech_ did before
 };
 
 /// Has the server decode every utterance from its beginning to its end, as fast as it can, and
-/// returns their results. At most `max_batch` streams have a request at a time.
-std::vector<Hypothesis> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
-                                  size_t utterances);
+/// returns them in their order. At most `max_batch` streams have a request at a time.
+std::vector<FinishedUtterance> serve_all(LoadServer& server, int64_t streams, int64_t max_batch,
+                                         size_t utterances);
 
 /// The results of utterances that are complete from the start, decoded by `speech`. None of its
 /// streams is open, and `streams` of them can be.

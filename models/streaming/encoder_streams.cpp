@@ -40,8 +40,9 @@ EncoderStreams::EncoderStreams(const StreamOptions& options, const PromptConfig&
   const int64_t most = options.rows > 0 ? options.rows : options.streams;
   for (const int64_t fewer : options.fewer_rows) {
     if (fewer < 1 || fewer >= most)
-      throw UserError(where_, fmt::format("fewer rows: {}, of {}", fewer, most),
-                      fmt::format("give numbers from 1 to {}", most - 1));
+      throw UserError(
+          where_, fmt::format("fewer rows: {}, of {}", fewer, most),
+          most > 1 ? fmt::format("give numbers from 1 to {}", most - 1) : "leave them out");
   }
   row_counts_.push_back(most);
   std::ranges::sort(row_counts_);

@@ -159,15 +159,17 @@ class Model(library.Handle):
         return [found[i] for i in range(len(found))]
 
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
-                buffer: Sequence[float] | None = None, decode_again: float = 8,
+                buffer: Sequence[float] | None = None, decode_again: float = 8, fewer_rows: Sequence[int] = (),
                 **options: Any) -> streaming.SpeechStreams:  # fmt: skip
         """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
         `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
         caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
         2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over and decodes that part
-        again; 0: never. `decoder` and `options` as transcribe() takes them."""
+        again; 0: never. `fewer_rows`: numbers of rows below the batch size. A step is encoded with the smallest that
+        holds its streams, so that few of them cost less, and results then depend on those beside them by rounding.
+        `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
-                                       library.number(decode_again, "decode_again"), self.sample_rate,
+                                       library.number(decode_again, "decode_again"), fewer_rows, self.sample_rate,
                                        self._with_words)  # fmt: skip
 
     def _decoder(self, decoder: Decoder | str | None, options: dict[str, Any]) -> Decoder:

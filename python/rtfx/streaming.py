@@ -51,8 +51,8 @@ class Stream(library.Handle, Generic[Piece, Result]):
 
 class Streams(library.Handle, Generic[Piece, Result]):
     """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
-    is cut nor on those beside it. Pieces that several threads push while another call is under way are computed
-    together."""
+    is cut nor, without `fewer_rows`, on those beside it. Pieces that several threads push while another call is under
+    way are computed together."""
 
     def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
@@ -126,16 +126,17 @@ class SpeechStreams(Streams[Samples, Transcription]):
     Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
 
     def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
-                 buffer: Sequence[float] | None, decode_again: float, sample_rate: int,
+                 buffer: Sequence[float] | None, decode_again: float, fewer_rows: Sequence[int], sample_rate: int,
                  transcription: Callable[[Hypothesis, list[DecodedAgain]], Transcription]):  # fmt: skip
         seconds = None if buffer is None else list(buffer)
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
         sizes = integers([max_streams, batch_size], "max_streams and batch_size")
+        fewer = integers(fewer_rows, "fewer_rows")
         cut = None if seconds is None else (ctypes.c_double * 3)(*seconds)
         with decoder._together.turn:
-            super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes, cut,
-                                                   decode_again))  # fmt: skip
+            super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes, fewer,
+                                                   len(fewer_rows), cut, decode_again))  # fmt: skip
             about = library.call_json("streams_json", self._handle)
         self._transcription = transcription
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate

@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 import soundfile
-from conftest import AUDIO, MODELS, ROOT, strict_records
+from conftest import AUDIO, MODELS, PROGRAM, ROOT, strict_records
 
+PLUGIN = PROGRAM.parent / "tests/librtfx_planting_decoder.so"
 LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
 CACHE_AWARE = ROOT / "tests/data/checkpoints/tiny_streaming.nemo"
 
@@ -33,6 +34,13 @@ def stream(rtfx, config, tmp_path):
         return rtfx("stream", path, "--output", tmp_path / "run", *arguments)
 
     return run
+
+
+def dataset_of(folder, texts):
+    """A data set of these recordings, {name: text}."""
+    lines = [{"audio_filepath": str(AUDIO / name), "text": text} for name, text in texts.items()]
+    (folder / "data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"id": "data", "manifest": str(folder / "data.jsonl")}
 
 
 def streams_of(folder):
@@ -92,15 +100,9 @@ def test_streams_from_samples_on(stream, tmp_path):
 
 
 def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream, tmp_path):
-    names = [f"1737-146161-000{i}.flac" for i in (7, 9)]
-    whole = ["no said the doctor", "it was a night of stars"]
-    manifest = tmp_path / "two.jsonl"
-    lines = [{"audio_filepath": str(AUDIO / n), "text": t} for n, t in zip(names, whole, strict=True)]
-    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    texts = {"1737-146161-0007.flac": "no said the doctor", "1737-146161-0009.flac": "it was a night of stars"}
     load = {"streams": [2], "seconds": 1, "period_ms": 200, "scope": "speech", "buffer": [0.4, 1, 0.4], "quality": True}
-    result = stream(
-        decoders=["label_looping"], datasets=[{"id": "two", "manifest": str(manifest)}], stream=load
-    )
+    result = stream(decoders=["label_looping"], datasets=[dataset_of(tmp_path, texts)], stream=load)
     assert result.returncode == 0, result.stderr
     (record,) = streams_of(tmp_path / "run")
     quality = record["quality"]
@@ -113,6 +115,55 @@ def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream
     assert 0 < quality["lag_seconds"] <= quality["lag_p95_seconds"]
     assert 0 <= quality["changed_share"] < 0.5
     assert "confirms" not in record
+
+
+@pytest.fixture(scope="module")
+def whole(transcribe):
+    """Transcripts of two whole recordings by label_looping, with the times of words, {name: transcript}."""
+    clips = ["qs01.flac", "qs07.flac"]
+    result = transcribe("--decoder", "label_looping", "--batch-size", 2, "--format", "json", *(AUDIO / c for c in clips))
+    return dict(zip(clips, map(json.loads, result.stdout.splitlines()), strict=True))
+
+
+def test_lost_words_are_counted_with_those_at_seams(stream, whole, tmp_path):
+    data = dataset_of(tmp_path, {name: transcript["text"] for name, transcript in whole.items()})
+    chunk = 0.8  # seconds; without right context, the model loses words
+    load = {"streams": [2], "seconds": 1, "period_ms": 200, "scope": "speech", "buffer": [chunk, 2, 0], "quality": True}
+    result = stream(decoders=["label_looping"], datasets=[data], stream=load)
+    assert result.returncode == 0, result.stderr
+    (record,) = streams_of(tmp_path / "run")
+
+    def is_at_seam(word, seconds):
+        borders = [i * chunk for i in range(1, 10) if i * chunk < seconds]
+        return any(word["start"] - 0.2401 < border < word["end"] + 0.2401 for border in borders)
+
+    at_seams = [is_at_seam(word, one["seconds"]) for one in whole.values() for word in one["words"]]
+    quality, found = record["quality"], record["quality"]["lost_words"]
+    assert found["words"] == len(at_seams) and found["seam_seconds"] == 0.24
+    assert found["share_at_seams"] == pytest.approx(sum(at_seams) / len(at_seams)) and not all(at_seams)
+    assert quality["whole"]["wer"] == 0  # so that deletions of the streams are lost words
+    assert found["lost"] == quality["streamed"]["deletions"] > 0
+    assert 0 < found["lost_at_seams"] <= found["lost"]
+    share = f"{100 * found['share_at_seams']:.0f} %"
+    assert (f"label_looping, 2 streams: {found['lost']} of {found['words']} words of whole utterances lost, "
+            f"{found['lost_at_seams']} of these within 0.24 s of a border between two steps, as are {share} of all words"
+            ) in result.stdout  # fmt: skip
+
+
+def test_words_that_are_lost_on_purpose_at_seams_are_found(stream, whole, tmp_path):
+    data = dataset_of(tmp_path, {name: transcript["text"] for name, transcript in whole.items()})
+    planted = {"id": "planted", "name": "planting", "options": {"error": "seam"}}
+    load = {"streams": [2], "seconds": 2.5, "period_ms": 1000, "quality": True}
+    result = stream(plugins=[str(PLUGIN)], decoders=["label_looping", planted], datasets=[data], stream=load)
+    assert result.returncode == 0, result.stderr
+    qualities = {record["decoder"]["id"]: record["quality"] for record in streams_of(tmp_path / "run")}
+    honest, lossy = (qualities[name]["lost_words"] for name in ("label_looping", "planted"))
+    # The frames are those of whole utterances, so only the planted words are missing.
+    assert honest["lost"] == honest["lost_at_seams"] == 0
+    assert lossy["lost"] == lossy["lost_at_seams"] == qualities["planted"]["streamed"]["deletions"] >= 4
+    for key in ("words", "share_at_seams"):
+        assert lossy[key] == honest[key]
+    assert 0 < lossy["share_at_seams"] < 1
 
 
 def test_equality_of_nothing_is_marked(stream, tmp_path):
@@ -157,17 +208,12 @@ def test_a_rule_is_searched_by_trials(stream, tmp_path):
 
 
 def test_a_trial_that_confirms_compares_the_words(stream, tmp_path):
-    manifest = tmp_path / "two.jsonl"
-    lines = [
-        {"audio_filepath": str(AUDIO / f"1737-146161-000{i}.flac"), "text": "one two"}
-        for i in (7, 9)
-    ]
-    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    data = dataset_of(tmp_path, {f"1737-146161-000{i}.flac": "one two" for i in (7, 9)})
     trial = {"group": 0, "decoder": "ctc_greedy", "streams": 2, "confirms": True, "failure": ""}
     result = stream(
         "--child", json.dumps(trial),
         decoders=["ctc_greedy"],
-        datasets=[{"id": "two", "manifest": str(manifest)}],
+        datasets=[data],
         stream=load_by_rule(late=1, final_ms=1e6, wer=0),
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -178,6 +224,7 @@ def test_a_trial_that_confirms_compares_the_words(stream, tmp_path):
     assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 4
     # The search alone has the frames of whole utterances, so no word differs.
     assert quality["difference"] == quality["low"] == quality["high"] == 0
+    assert quality["lost_words"]["lost"] == 0 < quality["lost_words"]["words"]
 
 
 def test_a_trial_without_an_end_is_recorded(stream, tmp_path):

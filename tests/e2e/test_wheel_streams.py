@@ -7,6 +7,7 @@ import json
 import random
 import re
 import subprocess
+import time
 
 import numpy
 import pytest
@@ -115,6 +116,33 @@ def test_by_caches(rtfx_package, device, dtype):  # noqa: F811
     if device == "cpu":  # elsewhere, random weights have near ties
         assert expected == said(whole)
     assert model.transcribe(samples, decoder="ctc_greedy") == [whole]
+
+
+@pytest.mark.parametrize("by_caches", [False, True])
+def test_few_callers_are_computed_with_fewer_rows(rtfx_package, rnnt, clips, by_caches):  # noqa: F811
+    model, most, options = rnnt, 6, {"buffer": BUFFER}
+    if by_caches:
+        if rnnt.device.type != "cpu":
+            pytest.skip("random weights have near ties there")
+        model, most, options = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_streaming.nemo", "cpu"), 64, {}
+    short = [clip[:40000] for clip in clips]
+
+    def alone(fewer_rows):
+        """Streams, and what they find in each clip by itself, in how many seconds of processors."""
+        streams = model.streams("ctc_greedy", max_streams=most, fewer_rows=fewer_rows, **options)
+        begin = time.process_time()
+        found = [in_one_piece(streams, clip) for clip in short]
+        return streams, found, time.process_time() - begin
+
+    _, expected, work = alone([])
+    streams, found, less = alone([3, 1])
+    assert found == expected and any(tokens for _, tokens, _ in found)
+    if model.device.type == "cpu":
+        assert less < work / 2
+    for count in (2, 5):
+        opened = [streams.open() for _ in range(count)]
+        streams.push({stream: short[i % 3] for i, stream in enumerate(opened)})
+        assert [said(stream.finish()) for stream in opened] == [expected[i % 3] for i in range(count)]
 
 
 def test_buffers_are_a_notice(rnnt):
@@ -245,6 +273,12 @@ ERRORS = {
     "options beside a decoder": (lambda s, x: of(s).transcribe(x, decoder=s._streams.decoder, window=3), "window: "),
     "max_streams": (lambda s, x: of(s).streams(max_streams=0), "0 streams"),
     "batch_size": (lambda s, x: of(s).streams(max_streams=1, batch_size=2), "2 rows for 1 streams"),
+    "fewer rows": (lambda s, x: of(s).streams(max_streams=4, batch_size=3, fewer_rows=[1, 3]), "fewer rows: 3, of 3; "
+                   "give numbers from 1 to 2"),
+    "no rows": (lambda s, x: of(s).streams(max_streams=4, fewer_rows=[0]), "fewer rows: 0, of 4; "),
+    "fewer than one": (lambda s, x: of(s).streams(fewer_rows=[1]), "fewer rows: 1, of 1; leave them out"),
+    "fewer rows, no list": (lambda s, x: of(s).streams(max_streams=4, fewer_rows=2), "fewer_rows: 2; give integers"),
+    "half a row": (lambda s, x: of(s).streams(max_streams=4, fewer_rows=[0.5]), "fewer_rows: [0.5]; give integers"),
     "buffer": (lambda s, x: of(s).streams(buffer=(1, 2)), "buffer: 2 numbers"),
     "no chunk": (lambda s, x: of(s).streams(buffer=(0, 2, 1)), "is no encoder frame"),
 }  # fmt: skip

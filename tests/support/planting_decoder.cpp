@@ -1,7 +1,12 @@
 // A plugin for the tests of the proof by replay: a greedy search's results with one error planted
-// in each row, or those of a search whose logits were rounded to fp8.
+// in each row, or those of a search whose logits were rounded to fp8. The error "seam" is one of
+// streams alone, whose words are lost where pieces meet.
+#include <algorithm>
+#include <map>
+
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
+#include "models/tokenizers/tokenizer.h"
 #include "tests/support/planted_errors.h"
 
 namespace rtfx {
@@ -15,12 +20,64 @@ struct PlantingDecoderOptions {
     using O = PlantingDecoderOptions;
     static const OptionTable<O> table{{
         option("error", &O::error, "what is planted",
-               {"none", "token", "frame", "duration", "fp8", "fp8_once"}),
+               {"none", "token", "frame", "duration", "fp8", "fp8_once", "seam"}),
         option("search", &O::search, "whose results", {"label_looping", "fused_looping"}),
         option("max_symbols", &O::max_symbols, "tokens at one frame", 1),
     }};
     return table;
   }
+};
+
+/// The streams of a search, whose results lack the words that are spoken where two pieces meet.
+class LossyStreams : public Streams {
+ public:
+  LossyStreams(std::unique_ptr<Streams> search, std::shared_ptr<const AcousticModel> model)
+      : search_(std::move(search)), model_(std::move(model)) {}
+
+  at::Tensor project(const at::Tensor& frames) override { return search_->project(frames); }
+  int64_t open() override { return search_->open(); }
+  void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override {
+    search_->push(streams, pieces);
+    for (size_t i = 0; i < streams.size(); ++i) {
+      std::vector<int64_t>& ends = ends_[streams[i]];
+      ends.push_back((ends.empty() ? 0 : ends.back()) + pieces.lengths_host[i]);
+    }
+  }
+  PartialResult partial(int64_t stream) override { return search_->partial(stream); }
+  Hypothesis finish(int64_t stream) override {
+    std::vector<int64_t> ends = std::move(ends_[stream]);
+    ends_.erase(stream);
+    if (!ends.empty()) ends.pop_back();  // no piece follows
+    return without_words_at(ends, search_->finish(stream));
+  }
+  void close(int64_t stream) override {
+    ends_.erase(stream);
+    search_->close(stream);
+  }
+
+ private:
+  Hypothesis without_words_at(const std::vector<int64_t>& borders, Hypothesis result) const {
+    std::vector<bool> lost(result.tokens.size());
+    for (const TokenWord& word : token_words(*model_->tokenizer, result.tokens)) {
+      const int64_t begin = result.frames[word.first];
+      const int64_t end = result.frames[word.first + word.count - 1] + 1;
+      const auto meets = [&](int64_t border) { return begin <= border && border <= end; };
+      if (std::ranges::any_of(borders, meets))
+        std::fill_n(lost.begin() + static_cast<std::ptrdiff_t>(word.first), word.count, true);
+    }
+    const auto drop = [&](std::vector<int32_t>& of_tokens) {
+      size_t token = 0;
+      std::erase_if(of_tokens, [&](int32_t) { return lost[token++]; });
+    };
+    drop(result.tokens);
+    drop(result.frames);
+    drop(result.durations);
+    return result;
+  }
+
+  std::unique_ptr<Streams> search_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::map<int64_t, std::vector<int64_t>> ends_;  // frames of each stream's pieces, summed up
 };
 
 class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
@@ -50,6 +107,11 @@ class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
     }
     return Hypotheses::from_lists(rows, tdt, /*entries=*/1, found.nan.to(at::kCPU));
   }
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override {
+    auto streams = search_->streams(limits);
+    if (!is("seam")) return streams;
+    return std::make_unique<LossyStreams>(std::move(streams), model_);
+  }
   Counters counters() const override { return {{"planted", planted_}}; }
 
  private:
@@ -57,7 +119,7 @@ class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
 
   /// False where nothing was changed.
   bool plant(Hypothesis& result, const EncodedBatch& batch, int64_t row) {
-    if (is("none") || result.tokens.empty()) return false;
+    if (is("none") || is("seam") || result.tokens.empty()) return false;
     const int64_t frames = batch.lengths_host[static_cast<size_t>(row)];
     if (is("token")) return test::swap_a_token(result, random_, model_->config.vocabulary);
     if (is("frame")) return test::move_a_frame(result, random_, frames);

@@ -82,6 +82,7 @@ TEST(StreamErrors, WrongOptions) {
   expect_error(made({.rows = -1}), "-1 rows");
   expect_error(made({.streams = 4, .fewer_rows = {2, 0}}), "fewer rows: 0, of 4");
   expect_error(made({.streams = 4, .rows = 2, .fewer_rows = {2}}), "give numbers from 1 to 1");
+  expect_error(made({.fewer_rows = {1}}), "leave them out");
   expect_error(made({.att_context_size = {6}}), "no such attention context");
   expect_error(made({.att_context_size = {-1, 2}}), "sees all frames to the left");
   expect_error(made({.att_context_size = {6, -1}}), "behind a chunk");
