@@ -10,11 +10,12 @@
 namespace rtfx {
 namespace {
 
-constexpr std::array<std::pair<const char*, at::ScalarType>, 4> kNames = {{
+constexpr std::array<std::pair<const char*, at::ScalarType>, 5> kNames = {{
     {"fp32", at::kFloat},
     {"bf16", at::kBFloat16},
     {"fp16", at::kHalf},
     {"fp8", at::kFloat8_e4m3fn},
+    {"fp64", at::kDouble},
 }};
 
 at::ScalarType dtype_named(std::string_view name, std::string_view where) {
@@ -27,6 +28,10 @@ at::ScalarType dtype_named(std::string_view name, std::string_view where) {
 }
 
 }  // namespace
+
+at::ScalarType score_dtype(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 std::string dtype_name(at::ScalarType dtype) {
   const auto* const found = std::ranges::find(kNames, dtype, [](auto& one) { return one.second; });

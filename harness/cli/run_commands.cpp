@@ -99,7 +99,8 @@ void add_bench(CLI::App& app, int& code) {
       ->delimiter(',')
       ->check(at_least(1));
   command
-      ->add_option("--dtype", args->dtypes, "fp32, bf16, fp16; of encoder and decoder: bf16+fp32")
+      ->add_option("--dtype", args->dtypes,
+                   "fp32, bf16, fp16, fp64 (CPU); of encoder and decoder: bf16+fp32")
       ->delimiter(',')
       ->type_name("DTYPE");
   command->add_option("--rounds", args->rounds, "measured passes")->check(at_least(1));
