@@ -29,10 +29,6 @@ at::ScalarType dtype_named(std::string_view name, std::string_view where) {
 
 }  // namespace
 
-at::ScalarType score_dtype(at::ScalarType dtype) {
-  return dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 std::string dtype_name(at::ScalarType dtype) {
   const auto* const found = std::ranges::find(kNames, dtype, [](auto& one) { return one.second; });
   RTFX_CHECK(found != kNames.end(), "a number type without a name");

@@ -27,10 +27,6 @@ Dtypes parse_dtypes(std::string_view label, std::string_view where);
 /// The decoder's of a label: by it results are judged.
 std::string decoder_dtype(std::string_view label);
 
-/// The type of log-probabilities, and of their sums in searches: float64 for a model in fp64, which
-/// only CPUs compute, and float32 for all others.
-at::ScalarType score_dtype(at::ScalarType dtype);
-
 /// "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
 

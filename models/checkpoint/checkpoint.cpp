@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/dtypes.h"
 
 namespace rtfx {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 

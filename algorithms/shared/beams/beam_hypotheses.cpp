@@ -10,8 +10,8 @@
 #include "algorithms/shared/beams/backtrace.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "base/error.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/dtypes.h"
 
 namespace rtfx {
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "models/acoustic_model.h"
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 namespace {

@@ -13,7 +13,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 

@@ -4,7 +4,7 @@
 
 #include "algorithms/log_zero.h"
 #include "base/error.h"
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 

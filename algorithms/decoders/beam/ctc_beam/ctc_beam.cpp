@@ -14,8 +14,8 @@
 #include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/precision_of.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/dtypes.h"
 
 namespace rtfx {
 namespace {

@@ -8,7 +8,7 @@
 #include "algorithms/log_zero.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
-#include "models/dtypes.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 namespace {
