@@ -5,8 +5,9 @@ journal, change its path below. tests/support/traced.py explains the rest.
 """
 
 import json
+import re
 from itertools import product
-from statistics import fmean
+from statistics import fmean, median, stdev
 
 from rival_reports import BEAM, GREEDY, LM
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
@@ -15,8 +16,8 @@ sweep, replay, planted, vocabulary, explain, ablation, busy = (
     Source(f"h200/claims/{name}.jsonl.gz")
     for name in ("sweep", "replay", "planted", "vocabulary", "explain", "ablation", "busy_profile")
 )
-nemo3_greedy, nemo3_beam, nemo3_lm, riva_online, wfst_rivals = (
-    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "riva_online", "wfst_rivals")
+nemo3_greedy, nemo3_beam, nemo3_lm, wfst_rivals = (
+    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst_rivals")
 )
 searches_1, searches = Source("h100/searches/rnnt_1.jsonl.gz"), Source("h100/searches/rnnt_32_128.jsonl.gz")
 nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
@@ -206,17 +207,16 @@ reports.figure(
 )  # fmt: skip
 
 # Section "What does a beam buy?"
-BEAM_32 = {"batch": 32}
 gains, costs = [], []
 for model in ("standin-rnnt", "standin-tdt"):
-    greedy = {"decoder": "fused_persistent", "model": model, **BEAM_32}
+    greedy = {"decoder": "fused_persistent", "model": model, "batch": 32}
     for search in ("alsd_pp4_fused", "aes_pp8_fused"):
-        beam = {"decoder": search, "model": model, **BEAM_32}
+        beam = {"decoder": search, "model": model, "batch": 32}
         gains.append(nemo3_beam.wer(**greedy) - nemo3_beam.wer(**beam))
         costs.append(nemo3_beam.mean(whole_call, **beam) / nemo3_beam.mean(whole_call, **greedy))
 reports.figure("lowers the word error rate by {} to {} percentage points. Whole calls then take {} to {} times as long", *span(gains), *span(costs))
-reports.figure("without a language model changes nothing: {} %", nemo3_beam.wer(decoder="ctc_beam8_fused", model="standin-rnnt", **BEAM_32))
-reports.figure("NeMo's ALSD++ with the same n-gram has {} %", nemo3_lm.wer(decoder="nemo_malsd_batch4_graphs_lm", **BEAM_32))
+reports.figure("without a language model changes nothing: {} %", nemo3_beam.wer(decoder="ctc_beam8_fused", model="standin-rnnt", batch=32))
+reports.figure("NeMo's ALSD++ with the same n-gram has {} %", nemo3_lm.wer(decoder="nemo_malsd_batch4_graphs_lm", batch=32))
 
 
 def f_scores(decoder, model="standin-rnnt"):
@@ -409,7 +409,8 @@ def kept(search, other):
         yield source.mean(whole_call, decoder=other, batch=batch) / source.mean(whole_call, decoder=search, batch=batch)
 
 
-reports.figure("a language model costs a fused greedy search {} to {} % of its speed", *span(100 * (1 - k) for k in kept("fused_lm", "fused_looping")))
+reports.figure("a language model costs a fused greedy search {} to {} % of its speed",
+               *span(100 * (1 - k) for k in kept("fused_lm", "fused_looping")))  # fmt: skip
 reports.figure("Modified beam search is {} to {} times as fast", *span(kept("mbs4", "alsd_pp4")))
 reports.figure("leaves {}, {} and {} of the speed of ALSD++ at batch 1, 32 and 128", *kept("alsd_pp4_mbr", "alsd_pp4"))
 reports.figure("`fused_looping` is {} to {} times as fast as NeMo's greedy search with it", *span(kept("fused_lm", "nemo_greedy_lm")))
@@ -424,9 +425,9 @@ reports.stated("setting", "[32 and 128]")
 
 
 # Section "What was not reproduced, and why?"
-def times_as_fast(source, ours, reference, paired=True, **wanted):
+def times_as_fast(source, ours, reference, **wanted):
     """Returns how many times as fast `ours` decodes as `reference`, with the 95 % interval."""
-    return ratio(*(source.rounds(decode, decoder=d, **wanted) for d in (ours, reference)), paired)
+    return ratio(*(source.rounds(decode, decoder=d, **wanted) for d in (ours, reference)))
 
 
 def utterances(source):
@@ -514,4 +515,181 @@ reports.figure("These are {} utterances and one round. AES++", utterances(tables
 reports.stated("data", "Hub5'00")
 reports.stated("meaning", "medians or 99th percentiles")
 
-PAGES = [readme, reports]
+
+# ---------------------------------------------------------------------------------------------------------------------
+rivals = Page("reports/notes/rivals.md")
+rivals.stated("meaning", "differ by more than 5 %")
+rivals.stated("data", "vocabulary of 1,024 tokens")
+rivals.stated("setting", "`beta` 0.5")
+rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
+    nemo3_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")
+))  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------------------
+boosting = Page("reports/notes/boosting.md")
+spoken = boosting_rivals.records(kind="run", round=0)[0]
+boosting.figure("compares {} spoken sentences ({} words) with 100 phrases", spoken["dataset"]["utterances"], spoken["wer"]["reference_words"])
+boosting.stated("setting", "with 100 phrases, in fp32", "Scales are 0, 0.3, 0.7, 1, 2 and 4")
+
+
+def equal_tokens(page, search, model):
+    """Returns by scale how many utterances have a rival's tokens. The tables come from the texts of the run, which are not
+    committed."""
+    text = (ROOT / f"reports/cpu/{page}.md").read_text()
+    (section,) = re.findall(rf"(?ms)^## {model}, spoken, [^\n]*: {search} beside nemo [\d.]+$.*?(?=^## |\Z)", text)
+    return {scale: int(count) for scale, count in re.findall(r"(?m)^\| phrases_100 \| ([\d.]+) \|.*\| (\d+) of \d+ \| \d+ \| [^|]+ \|$", section)}
+
+
+TRANSDUCERS = (("label_looping", "`greedy_batch`", "greedy"), ("alsd_pp", "`malsd_batch`, beam 4", "beam"))
+for model, rows in (
+    ("standin-rnnt", (*TRANSDUCERS, ("ctc_greedy", "`greedy_batch`", "ctc"))),
+    ("standin-tdt", TRANSDUCERS),
+):
+    for ours, theirs, search in rows:
+        boosting.figure(f"| {model} | `{ours}`, {theirs} | all {{}}, every scale | {{}} | {{}} |",
+                        min(equal_tokens("boosting_rivals", ours, model).values()), *f_scores(search, model))  # fmt: skip
+beam_batch = equal_tokens("boosting_rivals", "ctc_beam", "standin-rnnt")
+boosting.figure("| standin-rnnt | `ctc_beam`, `beam_batch`, beam 4 | all {}; {} at scale 4 | {} | {} |",
+                min(count for scale, count in beam_batch.items() if scale != "4"), beam_batch["4"], *f_scores("ctc_beam"))  # fmt: skip
+boosting.figure("batches of one](../cpu/boosting_rivals_batch1.md) all {} are equal",
+                min(equal_tokens("boosting_rivals_batch1", "ctc_beam", "standin-rnnt").values()))  # fmt: skip
+
+boosting_cost = Source("h200/live/boosting_cost_b3d8b34.jsonl.gz")
+assert not any(r["suspect"] for r in boosting_cost.records(kind="run"))
+
+
+def decode_ms(decoder, batch):
+    return 1000 * median(boosting_cost.rounds(decode, decoder=decoder, batch=batch))
+
+
+def slowdown(decoder, batch):
+    """Returns how much slower phrases make decoding, in percent."""
+    return 100 * (decode_ms(decoder, batch) / decode_ms("fused_looping", batch) - 1)
+
+
+COSTS = (1, 32, 128)
+boosting.stated("setting", "1,000 phrases for all utterances", "1,000 phrases for each utterance make it")
+boosting.figure("make decoding by `fused_looping` {} to {} % slower", *span(slowdown("fused-1000", b) for b in COSTS))
+boosting.figure("make it {} to {} % slower", *span(slowdown("fused-1000-own", b) for b in COSTS))
+boosting.figure("for the same {} sentences ({} s of audio)", *(
+    boosting_cost.records(kind="run")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
+))  # fmt: skip
+for batch in COSTS:
+    boosting.figure(f"| {batch} | {{}} | {{}} % | {{}} % |", decode_ms("fused_looping", batch), slowdown("fused-1000", batch),
+                    slowdown("fused-1000-own", batch))  # fmt: skip
+own = [1000 * s for s in boosting_cost.rounds(decode, decoder="fused-1000-own", batch=32)]
+boosting.figure("vary by {} % ({} to {} ms)", 100 * stdev(own) / fmean(own), *span(own))
+
+# ---------------------------------------------------------------------------------------------------------------------
+word_graphs = Page("reports/notes/word_graphs.md")
+transducer_wfst = Source("cpu/transducer_wfst.jsonl.gz")
+SETS = ("quickstart", "spoken")
+graph4, graph8 = "graph[beam_size=4]", "graph[beam_size=8]"
+word_graphs.figure("in {} to {} times the decode time of modified beam search with that model", *span(
+    transducer_wfst.mean(decode, decoder=graph4, dataset=s) / transducer_wfst.mean(decode, decoder="modified_lm", dataset=s) for s in SETS
+))  # fmt: skip
+word_graphs.stated("setting", "over 40,000 words", "`alpha` 0.2 and `beta` 1", "among 0.2, 0.3 and 0.5, and 0, 0.5, 1 and 1.5")
+word_graphs.stated("meaning", "differ by more than 5 %")
+word_graphs.stated("data", "The graph has 40,001 words and a word 3-gram, in 203,382 states and 636,112 arcs")
+for label, decoder in (
+    ("`label_looping`", "label_looping"), ("`alsd_pp`, beam 4", "alsd_pp"), ("`alsd_pp`, beam 4, 6-gram of tokens", "alsd_pp_lm"),
+    ("`modified_beam_search`, beam 4", "modified"), ("`modified_beam_search`, beam 4, 6-gram of tokens", "modified_lm"),
+    ("`transducer_wfst`, beam 4", graph4), ("`transducer_wfst`, beam 8", graph8),
+):  # fmt: skip
+    noisy = " NOISY" if decoder in ("alsd_pp", "modified", graph8) else ""
+    word_graphs.figure(f"| {label} | {{}} | {{}} | {{}}{noisy} | {{}} |",
+                       *(transducer_wfst.wer(decoder=decoder, dataset=s) for s in SETS),
+                       *(transducer_wfst.mean(decode, decoder=decoder, dataset=s) for s in SETS))  # fmt: skip
+sizes = [transducer_wfst.records(kind="run", dataset=s)[0] for s in SETS]
+word_graphs.figure("The data are {} recordings ({} s, {} words) and {} spoken sentences ({} s, {} words)", *(
+    n for r in sizes for n in (r["dataset"]["utterances"], r["dataset"]["audio_seconds"], r["wer"]["reference_words"])
+))  # fmt: skip
+word_graphs.figure("deletions on the spoken sentences fall from {} to {} from beam 4 to 8", *(
+    transducer_wfst.mean(lambda r: r["wer"]["deletions"], decoder=d, dataset="spoken") for d in (graph4, graph8)
+))  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------------------
+microbenchmarks = Page("reports/notes/microbenchmarks.md")
+microbench, block = Source("h200/microbench.json.gz"), Source("h100/block.json.gz")
+
+
+def benchmark(name, rate="rows/s"):
+    """Returns time and rate of a benchmark."""
+    (found,) = [b for b in microbench.records() if re.fullmatch(rf"{name}(/cuda)?/process_time/real_time", b["name"])]
+    return found["real_time"], found[rate]
+
+
+M = 1e6  # millions
+for label, name, unit, scale, rate in (
+    ("`top_k/own`", "top_k/own/cuda/batch32/beam4", "µs", M, "M rows/s"),
+    ("`top_k/libtorch`", "top_k/libtorch/cuda/batch32/beam4", "µs", M, "M rows/s"),
+    ("`language_model/scores`", "language_model/scores/cuda/batch32", "µs", M, "M rows/s"),
+    ("`language_model/next_states`", "language_model/next_states/cuda/batch32", "µs", M, "M rows/s"),
+    ("`joint/decide`", "joint/decide/cuda/bf16/batch32", "µs", 1, "rows/s"),
+    ("`joint/log_probs_of_beams`", "joint/log_probs_of_beams/cuda/bf16/batch32", "µs", M, "M rows/s"),
+    ("`prediction/predict`", "prediction/predict/cuda/bf16/batch32", "µs", 1, "rows/s"),
+    ("`beam_step/operators`", "beam_step/operators/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`beam_step/fused`", "beam_step/fused/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`host_read/integer`", "host_read/integer", "µs", 1, "reads/s"),
+    ("`host_read/any_of_128_flags`", "host_read/any_of_128_flags", "µs", 1, "reads/s"),
+    ("`phrase_tree/scores`, 1,000 phrases", "phrase_tree/scores/cuda/1000phrases/batch32", "µs", M, "M rows/s"),
+    ("`phrase_tree/next_states`, 1,000 phrases", "phrase_tree/next_states/cuda/1000phrases/batch32", "µs", 1, "rows/s"),
+):
+    time, per_second = benchmark(name, rate.removeprefix("M "))
+    microbenchmarks.figure(f"| {label} | {{}} {unit} | {{}} {rate} |", time, per_second / scale)
+time, per_second = benchmark("streams/push/cuda/bf16/64streams/14frames", "frames/s")
+microbenchmarks.figure("| `streams/push`, 64 streams of 14 frames | {} ms | {} frames/s |", time / 1000, per_second)
+for label, name in (("`graph_nodes/while_node`, a round of a conditional node", "graph_nodes/while_node/cuda/100rounds"),
+                    ("`graph_nodes/in_a_row`, the same nodes without it", "graph_nodes/in_a_row/cuda/100rounds")):  # fmt: skip
+    time, per_second = benchmark(name, "rounds/s")
+    microbenchmarks.figure(f"| {label} | {{}} µs | {{}} rounds/s |", time / 100, per_second)
+
+
+def own_share(work):
+    """Yields own time over that of the library's faster form, for each size of a block and each number of blocks."""
+    ratios = {}
+    for found in block.records(aggregate_name="median"):
+        if found["name"].startswith(f"{work}/"):
+            size = re.sub(r"/(cub|group)_\w+", "", found["name"])
+            ratios[size] = max(ratios.get(size, 0), found["ratio"])
+    return ratios.values()
+
+
+microbenchmarks.figure("was {} to {} for the greatest key, {} to {} for the least float, and {} to {} for sums of floats",
+                       *(n for work in ("greatest_key", "least_float", "sum_of_floats") for n in span(own_share(work))))  # fmt: skip
+microbenchmarks.figure("It was {} to {} for any thread, {} to {} for exclusive sums, and {} to {} for the barrier",
+                       *(n for work in ("any_thread", "exclusive_sum", "grid_barrier") for n in span(own_share(work))))  # fmt: skip
+microbenchmarks.stated("setting", "10 repetitions")
+
+# ---------------------------------------------------------------------------------------------------------------------
+loading = Page("reports/notes/loading.md")
+checkpoint_load = Source("h200/checkpoint_load.json")
+loading.stated("data", "(2.47 GB of fp32 weights)")
+loading.stated("setting", "16 CPU cores", "a recording of 2 s")
+
+
+def load(name, state):
+    (found,) = checkpoint_load.records(name=f"{name}/{state}/process_time/real_time_median")
+    return found
+
+
+READ = [load("read_file", state)["real_time"] for state in ("warm", "cold")]
+loading.figure("| reading the file | {} | {} | – |", *READ)
+for device, cell in (("cpu", "CPU"), ("cuda", "GPU")):
+    for dtype in ("fp32", "bf16"):
+        loads = [load(f"load/{device}/{dtype}", state) for state in ("warm", "cold")]
+        loading.figure(f"| {cell}, {dtype} | {{}} ({{}}) | {{}} ({{}}) | {{}} |",
+                       *(n for found, read in zip(loads, READ, strict=True) for n in (found["real_time"], found["real_time"] / read)),
+                       max(found["peak_per_weights"] for found in loads))  # fmt: skip
+first_words = re.findall(r"(?m)^(\w+) (\w+) ([\d.]+) s", (ROOT / "reports/h200/first_words.txt").read_text())
+
+
+def last_run(device, dtype):
+    """Returns the seconds of the second of two runs."""
+    return [float(seconds) for d, t, seconds in first_words if (d, t) == (device, dtype)][-1]
+
+
+loading.figure("after {} s on the CPU in fp32 and {} s in bf16", last_run("cpu", "fp32"), last_run("cpu", "bf16"))
+loading.figure("On the GPU it took {} and {} s", last_run("cuda", "fp32"), last_run("cuda", "bf16"))
+
+PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading]

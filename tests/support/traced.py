@@ -5,14 +5,15 @@ number, and the values. `stated()` gives words whose numbers no journal holds: a
 """
 
 import inspect
+import json
 import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 
-from intervals import paired_ratio, student_t95, unpaired_ratio
-from journal import read_records
+from intervals import paired_ratio, student_t95
+from journal import read_records, read_text
 
 ROOT = Path(__file__).parents[2]
 NUMBER = r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?"
@@ -21,7 +22,7 @@ REASONS = ("data", "limit", "meaning", "paper", "setting")
 
 @dataclass
 class Source:
-    """A file of JSON lines below reports/, plain or packed."""
+    """A file below reports/, plain or packed: JSON lines, or the output of Google Benchmark."""
 
     file: str
     read: list | None = field(default=None, repr=False)
@@ -29,7 +30,9 @@ class Source:
     def records(self, **wanted):
         """Returns the records that have the wanted fields: model, dataset, decoder and batch by id and size, others as they are."""
         if self.read is None:
-            self.read = read_records(ROOT / "reports" / self.file)
+            path = ROOT / "reports" / self.file
+            is_benchmark = self.file.removesuffix(".gz").endswith(".json")
+            self.read = json.loads(read_text(path))["benchmarks"] if is_benchmark else read_records(path)
         found = [r for r in self.read if all(self.field(r, key) == value for key, value in wanted.items())]
         if not found:
             raise LookupError(f"reports/{self.file} has no record with {wanted}")
@@ -69,10 +72,9 @@ def mean_and_half(values):
     return fmean(values), student_t95(len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
-def ratio(times, reference, paired=True):
-    """Returns mean of `reference` / mean of `times` and the 95 % interval of the ratio, from values of rounds."""
-    interval = paired_ratio(times, reference) if paired else unpaired_ratio(times, reference)
-    return fmean(reference) / fmean(times), *interval
+def ratio(times, reference):
+    """Returns mean of `reference` / mean of `times` and the 95 % interval of the ratio, from rounds side by side."""
+    return fmean(reference) / fmean(times), *paired_ratio(times, reference)
 
 
 def decode(record):
@@ -155,7 +157,7 @@ def agrees(printed, value):
 # Numbers that need no entry, beside those in code, links, headings and generated tables.
 ALLOWED = [
     r"\d{4}-\d\d-\d\d(?: and \d\d\b)?",  # dates
-    r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,12}\b",  # revisions and checksums
+    r"\b(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,12}\b",  # revisions and checksums
     r"\b\d+\.\d+\.\d+\b",  # versions
     r"[A-Za-z_]+-?\d[\w.-]*",  # names: bf16, H100, AN4, RNN-T, SHA-256
     r"\b\d+(?:\.\d+)?B\b",  # sizes of models
@@ -177,7 +179,7 @@ def without(text, *patterns):
     return text
 
 
-def measured_text(page, text):
+def measured_text(text):
     """Returns the text with spaces in the place of all that holds no figure of its own."""
     text = without(text, r"(?s)<!-- (\w+)[^>]*-->.*?<!-- /\1 -->", r"(?s)```.*?```", r"`[^`\n]*`", r"\]\([^)\s]*\)")
     text = without(text, r"(?m)^\|.*\n(?=\|[-:| ]+\|$)", r"(?m)^#.*$")  # heads of tables, headings
@@ -200,7 +202,7 @@ def check(page):
     def place(offset):
         return f"{page.path}:{original.count(chr(10), 0, offset) + 1}"
 
-    rest = without_sections(page, measured_text(page, original), original)
+    rest = without_sections(page, measured_text(original), original)
     for entry in page.entries:
         entry_at = f"reports/figures.py:{entry.line}"
         found = list(pattern(entry.text).finditer(original))
