@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/checkpoint/score_dtype.h"
+
 namespace rtfx {
 namespace {
 
@@ -26,7 +28,7 @@ BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor
   tokens_ = at::zeros({batch, columns}, lengths.options());
   frames_ = at::zeros_like(tokens_);
   if (with_durations) durations_ = at::zeros_like(tokens_);
-  scores_ = at::zeros({batch}, lengths.options().dtype(at::kFloat));
+  scores_ = at::zeros({batch}, lengths.options().dtype(score_dtype(encoded.scalar_type())));
   nan_ = rows_with_nan(encoded, lengths);
   last_frame_ = at::full_like(lengths, -1);
   run_ = at::zeros_like(lengths);

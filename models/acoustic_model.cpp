@@ -15,6 +15,8 @@ at::ScalarType sixteen_bits(at::ScalarType decoder) {
 
 std::shared_ptr<const AcousticModel> built(const Checkpoint& checkpoint, at::Device device,
                                            const Dtypes& dtypes, EncoderForm form) {
+  if (!device.is_cpu() && (dtypes.encoder == at::kDouble || dtypes.decoder == at::kDouble))
+    throw UserError("dtype fp64", "is for CPUs only", "give --device cpu, or use fp32");
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;

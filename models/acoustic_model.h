@@ -32,10 +32,11 @@ struct AcousticModel {
   std::optional<PredictionNetwork> prediction;
   std::optional<Joint> joint;
 
-  /// Copies the weights to `device` in `dtypes` (float32, bfloat16, float16, or fp8 for the
-  /// encoder's products). float32 means float32: TF32 is switched off for the whole process.
-  /// `form`: how features and encoder are computed. Throws UserError where the encoder cannot be
-  /// computed like that, and for a weight that is NaN or infinite, with the name of its tensor.
+  /// Copies the weights to `device` in `dtypes` (float32, bfloat16, float16, fp8 for the encoder's
+  /// products, or on a CPU float64). float32 means float32: TF32 is switched off for the whole
+  /// process. `form`: how features and encoder are computed. Throws UserError where the encoder
+  /// cannot be computed like that, for float64 on a GPU, and for a weight that is NaN or infinite,
+  /// with the name of its tensor.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
                                                     const Dtypes& dtypes,
                                                     EncoderForm form = EncoderForm::automatic);

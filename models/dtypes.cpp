@@ -10,11 +10,12 @@
 namespace rtfx {
 namespace {
 
-constexpr std::array<std::pair<const char*, at::ScalarType>, 4> kNames = {{
+constexpr std::array<std::pair<const char*, at::ScalarType>, 5> kNames = {{
     {"fp32", at::kFloat},
     {"bf16", at::kBFloat16},
     {"fp16", at::kHalf},
     {"fp8", at::kFloat8_e4m3fn},
+    {"fp64", at::kDouble},
 }};
 
 at::ScalarType dtype_named(std::string_view name, std::string_view where) {

@@ -27,7 +27,7 @@ Dtypes parse_dtypes(std::string_view label, std::string_view where);
 /// The decoder's of a label: by it results are judged.
 std::string decoder_dtype(std::string_view label);
 
-/// "fp32", "bf16", "fp16" or "fp8".
+/// "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
 
 }  // namespace rtfx

@@ -35,7 +35,7 @@ Names decoder_names() {
 /// The values of an option, by the name of its type.
 Names words_of(const std::string& type) {
   static const std::map<std::string, Names> known = {{"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
-                                                     {"DTYPE", {"fp32", "bf16", "fp16"}},
+                                                     {"DTYPE", {"fp32", "bf16", "fp16", "fp64"}},
                                                      {"SCORER", normalizer_names()},
                                                      {"PAGE", reference_pages()},
                                                      {"SHELL", {"bash", "zsh", "fish"}},

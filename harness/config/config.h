@@ -185,7 +185,7 @@ struct Config {
   std::string sort = "duration_desc";
   Protocol protocol;
   std::map<std::string, std::string> required = {
-      {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
+      {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}, {"fp64", "exact"}};
   bool replay = true;         // results are proved by replay (harness/run/replay_check.h)
   double wer_above_fp32 = 1;  // at most so many more word errors than in fp32, as a share
   bool isolated = true;       // those of the mode "throughput" are compared with an isolated pass

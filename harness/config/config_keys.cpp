@@ -263,8 +263,9 @@ OptionField<Config> required_grade(const std::string& dtype) {
 }
 
 const OptionTable<Config>& verify_keys() {
-  static const OptionTable<Config> required{
-      {required_grade("fp32"), required_grade("bf16"), required_grade("fp16")}, kKey};
+  static const OptionTable<Config> required{{required_grade("fp32"), required_grade("bf16"),
+                                             required_grade("fp16"), required_grade("fp64")},
+                                            kKey};
   static const OptionTable<Config> keys{
       {group("required",
              "worst allowed grade of exact decoders, by their dtype; below `different`, a failed "
@@ -371,10 +372,12 @@ const OptionTable<Config>& config_keys() {
        list_option("batch_seconds", &Config::batch_seconds,
                    "seconds of audio in a batch, padding included", JsonView::range_text(1.0, 1e6),
                    [](const JsonView& v) { return v.number(1, 1e6); }),
-       list_option("dtypes", &Config::dtypes,
-                   "of encoder and decoder; of each with an object, or in short \"bf16+fp32\"; "
-                   "`fp8`: an encoder in fp8, a decoder in bf16. Features are always fp32",
-                   R"(fp32 | bf16 | fp16 | fp8 | {"encoder": ..., "decoder": ...})", read_dtypes),
+       list_option(
+           "dtypes", &Config::dtypes,
+           "of encoder and decoder; of each with an object, or in short \"bf16+fp32\"; "
+           "`fp8`: an encoder in fp8, a decoder in bf16; `fp64`: on a CPU only. Features are "
+           "always fp32",
+           R"(fp32 | bf16 | fp16 | fp8 | fp64 | {"encoder": ..., "decoder": ...})", read_dtypes),
        option("sort", &Config::sort, "order before batching",
               {"duration_desc", "duration_asc", "none", "shuffle"}),
        text_option("device", &Config::device, "`auto` takes a GPU if there is one (also --device)",

@@ -248,13 +248,23 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
 }
 
 void require_gpu_where_needed(const Config& config) {
-  if (config.device != "cpu") return;
+  const std::string root = config.origins.root();
   ErrorList errors;
+  if (config.device.starts_with("cuda")) {
+    for (size_t i = 0; i < config.dtypes.size(); ++i) {
+      if (config.dtypes[i].find("fp64") == std::string::npos) continue;
+      errors.add({fmt::format("{}/dtypes/{}", root, i),
+                  fmt::format("'{}' is for CPUs only, and the device is {}", config.dtypes[i],
+                              config.device),
+                  "leave it out, or give --device cpu"});
+    }
+    config.origins.naming_overrides([&] { errors.throw_any(); });
+  }
+  if (config.device != "cpu") return;
   const auto refuse = [&](const std::string& where, const std::string& what) {
     errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
                 "leave it out, or give --device cuda"});
   };
-  const std::string root = config.origins.root();
   for (size_t i = 0; i < config.dtypes.size(); ++i) {
     if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
       refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -285,7 +286,7 @@ at::Tensor WeightReader::raw(const std::string& name) const {
   const auto found = weights_.find(prefix_ + name);
   if (found == weights_.end()) return {};
   require_finite(found->first, found->second);
-  return found->second.to(at::kFloat);
+  return found->second.to(score_dtype(dtype_));
 }
 
 at::Tensor WeightReader::get(const std::string& name) const {

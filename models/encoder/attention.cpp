@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/checkpoint/score_dtype.h"
+
 namespace rtfx {
 
 namespace {
@@ -12,7 +14,7 @@ namespace {
 /// Queries per block with limited context, or one chunk where that is longer.
 constexpr int64_t kQueryBlock = 512;
 
-/// positions [P] -> [P, width], in float32.
+/// positions [P] -> [P, width], in their type.
 at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
   const double rate = -std::log(10000.0) / static_cast<double>(width);
   const at::Tensor rates = (at::arange(0, width, 2, positions.options()) * rate).exp();
@@ -20,9 +22,14 @@ at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
   return at::stack({angles.sin(), angles.cos()}, 2).flatten(1);
 }
 
+/// Angles are computed in float32, even where their sines are rounded to 16 bits.
+at::TensorOptions angle_options(const at::TensorOptions& options) {
+  return options.dtype(score_dtype(c10::typeMetaToScalarType(options.dtype())));
+}
+
 /// frames - 1 down to -(frames - 1).
 at::Tensor distances(int64_t frames, const at::TensorOptions& options) {
-  return at::arange(frames - 1, -frames, -1, options.dtype(at::kFloat));
+  return at::arange(frames - 1, -frames, -1, angle_options(options));
 }
 
 }  // namespace
@@ -51,7 +58,7 @@ at::Tensor positions_for(const EncoderConfig& config, int64_t frames,
 }
 
 at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
-  return sinusoids(at::arange(frames, options.dtype(at::kFloat)), width).to(options.dtype());
+  return sinusoids(at::arange(frames, angle_options(options)), width).to(options.dtype());
 }
 
 at::Tensor relative_shift(const at::Tensor& scores, int64_t keys) {

@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "models/checkpoint/score_dtype.h"
+
 namespace rtfx {
 
 namespace {
@@ -31,7 +33,8 @@ class GroupNorm : public ConvolutionNorm {
 
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& norm_mask) const override {
     const int64_t rows = x.size(0), channels = x.size(1) / groups_, frames = x.size(2);
-    const at::Tensor values = x.to(at::kFloat).reshape({rows, groups_, channels, frames});
+    const at::Tensor values =
+        x.to(score_dtype(x.scalar_type())).reshape({rows, groups_, channels, frames});
     const at::Tensor mask = norm_mask.unsqueeze(1);
     const at::Tensor count = (mask.sum(3, true) * channels).clamp_min(1);  // [B, 1, 1, 1]
     const at::Tensor mean = (values * mask).sum({2, 3}, true) / count;

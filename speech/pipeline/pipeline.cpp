@@ -240,9 +240,11 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
 }
 
 std::string remedy_for_nan(const AcousticModel& model) {
-  const bool is_fp32 = model.dtype == at::kFloat && model.encoder_dtype == at::kFloat;
-  return is_fp32 ? "check the audio and the checkpoint: both were computed in fp32"
-                 : "compute in dtype fp32";
+  const auto is_wide = [](at::ScalarType t) { return t == at::kFloat || t == at::kDouble; };
+  return is_wide(model.dtype) && is_wide(model.encoder_dtype)
+             ? "check the audio and the checkpoint: both were computed in " +
+                   Dtypes(model.encoder_dtype, model.dtype).label()
+             : "compute in dtype fp32";
 }
 
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,

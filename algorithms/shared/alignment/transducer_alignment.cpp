@@ -152,7 +152,7 @@ class Lattice {
                                          found.labels.gather(1, part(labels).unsqueeze(1))};
       if (transducer_.is_tdt()) numbers.push_back(found.durations);
       HostReads reads;
-      const at::Tensor host = reads.values(at::cat(numbers, 1)).contiguous();
+      const at::Tensor host = reads.values(at::cat(numbers, 1).to(at::kFloat)).contiguous();
       outputs.insert(outputs.end(), data_of<float>(host), data_of<float>(host) + host.numel());
     }
     return outputs;

@@ -10,6 +10,7 @@
 #include "algorithms/shared/beams/backtrace.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "base/error.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -58,15 +59,17 @@ void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& li
 }  // namespace
 
 BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns,
-                               int64_t blank, at::Device device, int64_t hash_multiplier)
+                               int64_t blank, const at::TensorOptions& like,
+                               int64_t hash_multiplier)
     : lattice(lattice),
       batch(batch),
       beam(beam),
       columns(columns),
       blank(blank),
       hash_multiplier(hash_multiplier) {
-  const auto longs = at::TensorOptions(at::kLong).device(device);
-  scores = at::full({batch, beam}, kLogZero, longs.dtype(at::kFloat));
+  const auto longs = like.dtype(at::kLong);
+  const at::ScalarType type = score_dtype(c10::typeMetaToScalarType(like.dtype()));
+  scores = at::full({batch, beam}, kLogZero, like.dtype(type));
   scores.select(1, 0).zero_();
   state = at::zeros({kFields, batch, beam}, longs);
   at::Tensor* const fields[] = {&hash, &last_label, &lengths, &time, &prefix_hash, &run};
@@ -156,7 +159,7 @@ Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tens
   const at::Tensor order = top_k(score_norm ? scores / (lengths + 1) : scores, count).indices;
   Hypotheses h = Hypotheses::one_block(batch, count, columns, durations.defined(), scores.device());
   h.nbest.lengths.copy_(lengths.gather(1, order));
-  at::gather_out(h.nbest.scores, scores, 1, order);
+  h.nbest.scores.copy_(scores.gather(1, order));
   at::logical_or_out(h.nan, nan, scores.isnan().any(1));
   texts ? texts->write(order, h.nbest) : write_paths(*this, order, h.nbest);
   if (nbest == 1) h.nbest = {};
@@ -228,7 +231,7 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
   const PieceTree tree{written(h.labels),  written(h.parents), written(h.durations),
                        before[kLastLabel], before[kTime],      h.blank,
                        h.lattice};
-  const at::Tensor scores = reads.values(h.scores), done = reads.values(consumed),
+  const at::Tensor scores = reads.values(h.scores.to(at::kFloat)), done = reads.values(consumed),
                    marked = reads.values(nan.logical_or(h.scores.isnan().any(1)));
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));
   for (int64_t b = 0; b < h.batch; ++b) {

@@ -31,9 +31,10 @@ constexpr int64_t kHashMultiplier = 6364136223846793005;
 /// member waits for the device, and all can be recorded into a graph.
 struct BeamHypotheses {
   /// At the start, slot 0 of each beam holds the empty text with score 0, and the other slots are
-  /// empty. `columns` bounds the number of steps. Tests give another `hash_multiplier`.
+  /// empty. `columns` bounds the number of steps. `like` has the device and the dtype of encoder
+  /// frames or log-probabilities. Tests give another `hash_multiplier`.
   BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
-                 at::Device device, int64_t hash_multiplier = kHashMultiplier);
+                 const at::TensorOptions& like, int64_t hash_multiplier = kHashMultiplier);
 
   /// How equal texts are found, where they are plain arrays.
   struct Comparison {
@@ -46,7 +47,8 @@ struct BeamHypotheses {
 
   /// Does one step: slot k of each beam becomes hypothesis parents[b, k] followed by labels[b, k].
   /// A label is a token, blank, or -1 for a hypothesis that stays unchanged. parents and labels are
-  /// [B, K] int64, scores [B, K] float32. durations [B, K] int64 counts frames and is for TDT only.
+  /// [B, K] int64, scores [B, K] of the type of `scores`. durations [B, K] int64 counts frames and
+  /// is for TDT only.
   void append(const at::Tensor& parents, const at::Tensor& labels, const at::Tensor& scores,
               const at::Tensor& durations = {});
 
@@ -81,7 +83,7 @@ struct BeamHypotheses {
   Lattice lattice;
   int64_t batch, beam, columns, blank, hash_multiplier;
 
-  at::Tensor scores;  // [B, K] float32, natural logarithm; -inf: the slot is empty
+  at::Tensor scores;  // [B, K] of score_dtype(), natural logarithm; -inf: the slot is empty
 
   at::Tensor state;        // [6, B, K] int64: the six tensors below are views of it
   at::Tensor hash;         // hash of the text

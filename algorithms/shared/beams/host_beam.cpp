@@ -18,11 +18,15 @@ namespace rtfx {
 namespace {
 
 /// Compares as at::topk does: all NaNs are equal.
-bool are_equal(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+template <class T>
+bool are_equal(T a, T b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
 
 /// Counts the values that equal `value` among the first `count` of a row. Without branches, so that
 /// the compiler vectorises the loop.
-int64_t count_equal(const float* row, int64_t count, float value) {
+template <class T>
+int64_t count_equal(const T* row, int64_t count, T value) {
   int64_t equal = 0;
   for (int64_t i = 0; i < count; ++i) equal += row[i] == value;
   return equal;
@@ -30,13 +34,14 @@ int64_t count_equal(const float* row, int64_t count, float value) {
 
 /// Gives equal values the order of the rule. `best` [k] holds the values that LibTorch chose from
 /// `row`, best first, and `index` [k] where it found them.
-void order_equal_values(const float* row, const float* best, int64_t* index, int64_t k) {
+template <class T>
+void order_equal_values(const T* row, const T* best, int64_t* index, int64_t k) {
   for (int64_t begin = 0; begin < k;) {
     int64_t end = begin + 1;
     while (end < k && are_equal(best[begin], best[end])) ++end;
     std::sort(index + begin, index + end);
     // The row may hold more of the last value than were chosen, at lower indices.
-    const float value = best[begin];
+    const T value = best[begin];
     const int64_t width = index[end - 1] + 1;
     if (end == k && count_equal(row, width, value) != end - begin) {
       for (int64_t i = 0; i < width && begin < k; ++i)
@@ -47,12 +52,13 @@ void order_equal_values(const float* row, const float* best, int64_t* index, int
 }
 
 /// LibTorch chooses the values, and leaves open which of equal ones it takes and in which order.
+template <class T>
 TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
   const at::Tensor rows = values.contiguous();
   const auto [best, indices] = rows.topk(k, -1);
   const int64_t width = rows.size(-1);
-  const float* row = data_of<float>(rows);
-  const float* chosen = data_of<float>(best);
+  const T* row = data_of<T>(rows);
+  const T* chosen = data_of<T>(best);
   auto* index = indices.mutable_data_ptr<int64_t>();
   parallel_ranges(k == 0 ? 0 : indices.numel() / k, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
@@ -80,7 +86,9 @@ TopK top_k(const at::Tensor& values, int64_t k) {
     const auto [best, index] = values.max(-1, /*keepdim=*/true);  // the first of equal ones
     return {best, index};
   }
-  return values.is_cuda() ? top_k_on_gpu(values, k) : top_k_on_cpu(values, k);
+  if (values.is_cuda()) return top_k_on_gpu(values, k);
+  return values.scalar_type() == at::kDouble ? top_k_on_cpu<double>(values, k)
+                                             : top_k_on_cpu<float>(values, k);
 }
 
 PredictionTree::PredictionTree(const Transducer& transducer)
@@ -193,20 +201,32 @@ void merge_equal(HostBeam& beam, bool same_time) {
   beam = std::move(merged);
 }
 
-std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count) {
+HostLogProbs::HostLogProbs(at::Tensor values, int64_t labels)
+    : values_(std::move(values)),
+      labels_(labels),
+      numbers_(values_.scalar_type() == at::kDouble ? Numbers(data_of<double>(values_))
+                                                    : Numbers(data_of<float>(values_))) {}
+
+std::vector<int32_t> HostLogProbs::best_labels(size_t i, int64_t labels, int64_t count) const {
   std::vector<int32_t> order(static_cast<size_t>(labels));
   std::iota(order.begin(), order.end(), 0);
   const auto end = order.begin() + std::min(labels, count);
-  std::partial_sort(order.begin(), end, order.end(), [row](int32_t a, int32_t b) {
-    return row[a] > row[b] || (row[a] == row[b] && a < b);
-  });
+  const auto sort = [&](const auto* all) {
+    const auto* const row = all + static_cast<int64_t>(i) * values_.size(1);
+    std::partial_sort(order.begin(), end, order.end(), [row](int32_t a, int32_t b) {
+      return row[a] > row[b] || (row[a] == row[b] && a < b);
+    });
+  };
+  std::visit(sort, numbers_);
   order.erase(end, order.end());
   return order;
 }
 
 bool HostLogProbs::nan() const {
-  const float* begin = data_of<float>(values_);
-  return std::any_of(begin, begin + values_.numel(), [](float x) { return std::isnan(x); });
+  const auto any = [this](const auto* all) {
+    return std::any_of(all, all + values_.numel(), [](auto x) { return std::isnan(x); });
+  };
+  return std::visit(any, numbers_);
 }
 
 HostLogProbs HostLattice::log_probs(const std::vector<Node>& nodes) {

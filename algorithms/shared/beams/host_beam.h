@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <variant>
 #include <vector>
 
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
 #include "algorithms/shared/transducer/transducer.h"
-#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -94,27 +94,29 @@ void keep_best(HostBeam& beam, size_t count);
 /// and gets the sum of their probabilities.
 void merge_equal(HostBeam& beam, bool same_time);
 
-/// Returns the `count` of the labels 0 .. labels - 1 with the largest values in `row`, best first.
-/// Among equal values the lower label comes first.
-std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count);
-
 /// Log-probabilities on the host. Row i belongs to the i-th node that was asked for.
 class HostLogProbs {
  public:
-  HostLogProbs(at::Tensor values, int64_t labels) : values_(std::move(values)), labels_(labels) {}
+  HostLogProbs(at::Tensor values, int64_t labels);
 
-  const float* row(size_t i) const {
-    return data_of<float>(values_) + static_cast<int64_t>(i) * values_.size(1);
+  double label(size_t i, int64_t label) const {
+    const int64_t place = static_cast<int64_t>(i) * values_.size(1) + label;
+    return std::visit([&](const auto* all) -> double { return all[place]; }, numbers_);
   }
-  double label(size_t i, int64_t label) const { return row(i)[label]; }
-  double duration(size_t i, int64_t index) const { return row(i)[labels_ + index]; }
+  double duration(size_t i, int64_t index) const { return label(i, labels_ + index); }
+  /// Returns the `count` of the labels 0 .. labels - 1 with the largest values in row i, best
+  /// first. Among equal values the lower label comes first.
+  std::vector<int32_t> best_labels(size_t i, int64_t labels, int64_t count) const;
   int64_t labels() const { return labels_; }                       // V+1
   int64_t durations() const { return values_.size(1) - labels_; }  // D, 0 for RNN-T
   bool nan() const;
 
  private:
-  at::Tensor values_;  // [n, V+1+D] float32
+  using Numbers = std::variant<const float*, const double*>;
+
+  at::Tensor values_;  // [n, V+1+D] of score_dtype()
   int64_t labels_;
+  Numbers numbers_;  // those of values_
 };
 
 /// How far a label moves in time. RNN-T has one possibility: blank moves one frame, a token none.

@@ -11,7 +11,7 @@ TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
                                  const at::Tensor& encoded, const at::Tensor& lengths, int64_t beam,
                                  int64_t columns, Lattice of_rnnt)
     : hypotheses(transducer.is_tdt() ? Lattice::tdt : of_rnnt, lengths.size(0), beam, columns,
-                 transducer.blank(), transducer.device()),
+                 transducer.blank(), encoded.options()),
       encoded(encoded),
       lengths(lengths.unsqueeze(1)),
       prediction(transducer.start(lengths.size(0) * beam)),

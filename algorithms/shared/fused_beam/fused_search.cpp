@@ -73,6 +73,7 @@ Candidates CandidateArrays::view() const {
 
 FusedModel::FusedModel(std::shared_ptr<const AcousticModel> transducer)
     : model(std::move(transducer)) {
+  precision_of(model->dtype, "a search with fused kernels");
   const PredictionNetwork& network = *model->prediction;
   if (!network.layers().empty()) {
     first_gates = at::linear(network.embeddings()[0], network.layers()[0].w_ih);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -47,6 +48,10 @@ NgramLm to_device(const NgramLm& lm, at::Device device, const std::string& path)
   }
 }
 
+at::Tensor widened(const at::Tensor& logprobs) {
+  return logprobs.to(score_dtype(logprobs.scalar_type()));
+}
+
 bool changes_nothing(const LmOptions& options) { return options.alpha == 0 && options.beta == 0; }
 
 bool rescales_blank(const LmOptions& options) {
@@ -61,8 +66,9 @@ at::Tensor log_rest(const at::Tensor& blank_logprob, double blank_eps) {
 /// Returns the bonus of each token: lm [..., N], blank_logprob [..., 1] -> [..., N].
 at::Tensor token_bonus(const at::Tensor& lm, const at::Tensor& blank_logprob,
                        const LmOptions& options) {
+  const at::Tensor logprobs = lm.to(blank_logprob.scalar_type());
   // An unknown token may have ln p = -inf, and 0 * -inf would be NaN.
-  at::Tensor bonus = options.alpha == 0 ? at::zeros_like(lm) : lm * options.alpha;
+  at::Tensor bonus = options.alpha == 0 ? at::zeros_like(logprobs) : logprobs * options.alpha;
   bonus.add_(options.beta);
   if (rescales_blank(options))
     bonus.add_(log_rest(blank_logprob, options.blank_eps), options.alpha);
@@ -126,7 +132,7 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
 }
 
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options) {
-  const at::Tensor acoustic = logprobs.to(at::kFloat);
+  const at::Tensor acoustic = widened(logprobs);
   if (changes_nothing(options)) return acoustic;
   const int64_t blank = acoustic.size(-1) - 1;
   const at::Tensor blank_logprob = acoustic.narrow(-1, blank, 1);
@@ -138,7 +144,7 @@ at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOption
 at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
                          const at::Tensor& weights, double blank_eps) {
   const int64_t blank = logprobs.size(-1) - 1;
-  const at::Tensor blank_logprob = logprobs.narrow(-1, blank, 1).to(at::kFloat);
+  const at::Tensor blank_logprob = widened(logprobs.narrow(-1, blank, 1));
   const at::Tensor weight = weights.unsqueeze(-1);
   const at::Tensor bonus = weight * log_rest(blank_logprob, blank_eps);
   return at::cat(
@@ -149,9 +155,9 @@ at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
 at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
                        const LmOptions& options) {
   const int64_t blank = logprobs.size(-1) - 1;
-  const at::Tensor acoustic = logprobs.gather(-1, labels).to(at::kFloat);
+  const at::Tensor acoustic = widened(logprobs.gather(-1, labels));
   if (changes_nothing(options)) return acoustic;
-  const at::Tensor blank_logprob = logprobs.narrow(-1, blank, 1).to(at::kFloat);
+  const at::Tensor blank_logprob = widened(logprobs.narrow(-1, blank, 1));
   return at::where(labels == blank, fused_blank(blank_logprob, options),
                    acoustic + token_bonus(lm, blank_logprob, options));
 }

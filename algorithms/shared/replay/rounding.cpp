@@ -2,13 +2,24 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace rtfx {
 namespace {
 
-constexpr double kFloatUnit = 0x1p-24;
+constexpr double kFloatUnit = 0x1p-24, kDoubleUnit = 0x1p-53;
 
 double unit_of(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? 0x1p-8 : dtype == at::kHalf ? 0x1p-11 : kFloatUnit;
+  switch (dtype) {
+    case at::kBFloat16:
+      return 0x1p-8;
+    case at::kHalf:
+      return 0x1p-11;
+    case at::kDouble:
+      return 2 * kDoubleUnit;
+    default:
+      return kFloatUnit;
+  }
 }
 
 }  // namespace
@@ -32,10 +43,12 @@ Uncertain Uncertain::reshape(at::IntArrayRef sizes) const {
 }
 
 Rounding::Rounding(at::ScalarType dtype)
-    : wide_(dtype == at::kFloat ? at::kDouble : at::kFloat), unit_(unit_of(dtype)) {}
+    : wide_(dtype == at::kFloat || dtype == at::kDouble ? at::kDouble : at::kFloat),
+      unit_(unit_of(dtype)),
+      sum_unit_(std::min(unit_, kFloatUnit)) {}
 
 double Rounding::sum_variance(int64_t terms) const {
-  return (unit_ * unit_ + static_cast<double>(terms) * kFloatUnit * kFloatUnit) / 3;
+  return (unit_ * unit_ + static_cast<double>(terms) * sum_unit_ * sum_unit_) / 3;
 }
 
 Rounding::Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::ScalarType wide)

@@ -13,6 +13,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 
@@ -27,7 +28,8 @@ class BlankRule {
   /// frames [B, T', D] -> [B, T'] bool: whether blank is likelier than the threshold. A frame with
   /// NaN is not, so that the search finds it.
   at::Tensor is_blank(const at::Tensor& frames) const {
-    const at::Tensor logits = model_->ctc_head->logits(frames).to(at::kFloat);
+    at::Tensor logits = model_->ctc_head->logits(frames);
+    logits = logits.to(score_dtype(logits.scalar_type()));
     return logits.select(2, model_->config.vocabulary) - logits.logsumexp({2}) > least_;
   }
 

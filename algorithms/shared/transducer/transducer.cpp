@@ -4,6 +4,7 @@
 
 #include "algorithms/log_zero.h"
 #include "base/error.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 
@@ -64,7 +65,8 @@ Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output,
 
 LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& output,
                                double temperature, const at::Tensor& forbidden) const {
-  at::Tensor scaled = logits(encoded, output, forbidden).to(at::kFloat);
+  at::Tensor scaled = logits(encoded, output, forbidden);
+  scaled = scaled.to(score_dtype(scaled.scalar_type()));
   if (temperature != 1) scaled = scaled / temperature;
   LogProbs result{scaled.narrow(-1, 0, labels()).log_softmax(-1), {}};
   if (is_tdt()) {
@@ -75,6 +77,7 @@ LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& outp
 }
 
 Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& bonus) const {
+  const at::ScalarType wide = score_dtype(logits.scalar_type());
   const at::Tensor all = logits.narrow(-1, 0, labels());
   auto [best, argmax] = all.max(-1);
   Decision decision;
@@ -86,12 +89,11 @@ Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& b
   if (bonus.defined()) {
     const auto [sum, token] = (logits.narrow(-1, 0, blank()) + bonus).max(-1);
     argmax = at::where(decision.is_blank, argmax, token);
-    best = at::where(decision.is_blank, best.to(at::kFloat), sum);
+    best = at::where(decision.is_blank, best.to(wide), sum);
   }
   decision.labels = argmax;
-  decision.scores = options_.score_kind == "logprob"
-                        ? best.to(at::kFloat) - all.to(at::kFloat).logsumexp(-1)
-                        : best;
+  decision.scores =
+      options_.score_kind == "logprob" ? best.to(wide) - all.to(wide).logsumexp(-1) : best;
   if (is_tdt()) {
     const at::Tensor index =
         std::get<1>(logits.narrow(-1, labels(), duration_values_.size(0)).max(-1));

@@ -7,7 +7,7 @@ namespace {
 
 using namespace test;
 
-constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
+constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble};
 
 TEST(Replay, NetworkIsTheReferences) {
   for (const bool stateless : {false, true}) {

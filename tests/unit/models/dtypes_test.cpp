@@ -29,6 +29,8 @@ TEST(Dtypes, OtherWaysToSayTheSame) {
   EXPECT_EQ(parse_dtypes("fp8+bf16", "here").label(), "fp8");
   EXPECT_EQ(decoder_dtype("fp8"), "bf16");
   EXPECT_EQ(decoder_dtype("bf16+fp32"), "fp32");
+  EXPECT_EQ(parse_dtypes("fp64", "here").decoder, at::kDouble);
+  EXPECT_EQ(Dtypes(at::kDouble).label(), "fp64");
 }
 
 TEST(Dtypes, WhatThereIsNotIsAUserError) {

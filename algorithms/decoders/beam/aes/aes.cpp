@@ -227,7 +227,7 @@ HostBeam Aes::Search::expand(const HostBeam& here) {
 HostBeam Aes::Search::candidates(const HostHypothesis& h, const HostLogProbs& next, size_t row) {
   const auto most = static_cast<size_t>(options_.beam_size + options_.expansion_beta);
   HostBeam all;
-  for (const int32_t label : best_labels(next.row(row), blank_ + 1, static_cast<int64_t>(most))) {
+  for (const int32_t label : next.best_labels(row, blank_ + 1, static_cast<int64_t>(most))) {
     const bool blank = label == blank_;
     const Text text = blank ? h.text : lattice_.tree().extended(h.text, label);
     for (const Move& move : lattice_.moves(next, row)) {

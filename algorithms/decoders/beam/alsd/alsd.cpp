@@ -96,7 +96,7 @@ HostBeam Alsd::candidates(HostLattice& lattice, const HostBeam& live,
       all.push_back(h.after(h.text, next.label(i, blank) + move.log_prob, move.blank_frames));
     }
     HostBeam longer;
-    for (const int32_t token : best_labels(next.row(i), blank, options_.beam_size)) {
+    for (const int32_t token : next.best_labels(i, blank, options_.beam_size)) {
       const PredictionTree::Text text = lattice.tree().extended(h.text, token);
       for (const Move& move : lattice.moves(next, i)) {
         longer.push_back(h.after(text, next.label(i, token) + move.log_prob, move.token_frames));

@@ -13,6 +13,8 @@
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/precision_of.h"
+#include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -69,7 +71,7 @@ const RegisterSkipping<CtcBeam> registered{
 struct CtcBeam::State {
   State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam, DeviceBias rows)
       : beams(Lattice::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
-              log_probs.device()),
+              log_probs.options()),
         log_probs(log_probs),
         lengths(lengths.unsqueeze(1)),
         frame(at::zeros({1}, lengths.options())),
@@ -80,7 +82,7 @@ struct CtcBeam::State {
   }
 
   BeamHypotheses beams;
-  at::Tensor log_probs;    // [B, T', V+1] float32
+  at::Tensor log_probs;    // [B, T', V+1] of score_dtype()
   at::Tensor lengths;      // [B, 1]
   at::Tensor frame;        // [1] int64
   at::Tensor active;       // [B, 1] bool: utterances with a frame left
@@ -108,6 +110,7 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   prepare_fusion(*model, limits);
   model_ = std::move(model);
   if (options_.kernels == "fused") {
+    precision_of(model_->dtype, R"(ctc_beam with "kernels": "fused")");
     fused_beam::CtcFrames frames{};
     frames.beams.beam = static_cast<int32_t>(options_.beam_size);
     fused_beam::require_fits(model_->device, "ctc_beam",
@@ -136,7 +139,7 @@ Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
 }
 
 CtcBeam::State CtcBeam::start(const at::Tensor& logits, const at::Tensor& lengths) const {
-  at::Tensor scaled = logits.to(at::kFloat) / options_.temperature;
+  at::Tensor scaled = logits.to(score_dtype(logits.scalar_type())) / options_.temperature;
   const DeviceBias rows = bias_.rows(lengths.size(0));
   if (rows.forbidden.defined())
     scaled.narrow(2, 0, rows.forbidden.size(1)).masked_fill_(rows.forbidden.unsqueeze(1), kLogZero);

@@ -8,6 +8,7 @@
 #include "algorithms/log_zero.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/score_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -26,13 +27,14 @@ struct Behind {
 /// One label for each frame.
 struct Path {
   at::Tensor labels;    // [B, T'] int64
-  at::Tensor logprobs;  // [B, T'] float32
+  at::Tensor logprobs;  // [B, T'] of score_dtype()
   at::Tensor nan;       // [B, T'] bool
 
   explicit Path(const at::Tensor& logits) {
     const auto [best, argmax] = logits.max(2);
     labels = argmax;
-    logprobs = best.to(at::kFloat) - logits.to(at::kFloat).logsumexp(2);
+    const at::ScalarType wide = score_dtype(logits.scalar_type());
+    logprobs = best.to(wide) - logits.to(wide).logsumexp(2);
     nan = best.isnan();
   }
 
@@ -114,7 +116,7 @@ const Register<CtcGreedy> registered{"ctc_greedy",
 struct CtcGreedy::Rows {
   Rows(const GreedyLm& lm, DeviceBias bias, const at::Tensor& logits, const at::Tensor& lengths)
       : logits(logits),
-        normalizer(logits.to(at::kFloat).logsumexp(2)),
+        normalizer(logits.to(score_dtype(logits.scalar_type())).logsumexp(2)),
         path(logits),
         frame(at::zeros({1}, lengths.options())),
         longest(lengths.max().unsqueeze(0)),
@@ -136,7 +138,7 @@ struct CtcGreedy::Rows {
     const at::Tensor label = at_frame(path.labels);
     at::Tensor choice = label.ne(blank()).logical_and(label != previous);
     if (within.defined()) choice = choice.logical_and(within);
-    at::Tensor sum = at_frame(logits).to(at::kFloat);
+    at::Tensor sum = at_frame(logits).to(path.logprobs.scalar_type());
     sum.narrow(1, 0, blank()).add_(fusion.bonus());
     sum.select(1, blank()).fill_(kLogZero);
     sum.scatter_(1, previous.unsqueeze(1), kLogZero);

@@ -114,8 +114,8 @@ class TransducerWfst::State : public MonotonicBeams {
             : at::arange(h.blank, h.time.options()).expand({h.batch, h.beam, -1});
     const at::Tensor costs = decoder_.graph_->costs(texts_, chosen.flatten(0, 1)).view_as(chosen);
     const at::Tensor exists = costs.isfinite();
-    const at::Tensor lm =
-        at::zeros_like(tokens).scatter(2, chosen, costs.neg().masked_fill(~exists, 0));
+    const at::Tensor scores = costs.neg().masked_fill(~exists, 0).to(tokens.scalar_type());
+    const at::Tensor lm = at::zeros_like(tokens).scatter(2, chosen, scores);
     const at::Tensor missing = at::ones_like(tokens, at::kBool).scatter(2, chosen, ~exists);
     const at::Tensor fused =
         beams.fused(next, lm).masked_fill(at::constant_pad_nd(missing, {0, 1}), kLogZero);

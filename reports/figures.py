@@ -1,0 +1,695 @@
+"""The measured figures of the pages, and the journals that they come from; tests/e2e/test_traced_figures.py compares them.
+
+`figure()` takes words of a page, with `{}` in the place of each number, and the numbers' values. To point figures at a new
+journal, change its path below. tests/support/traced.py explains the rest.
+"""
+
+import json
+import re
+from itertools import product
+from statistics import fmean, median, stdev
+
+from rival_reports import BEAM, GREEDY, LM
+from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
+
+sweep, replay, planted, vocabulary, explain, ablation, busy = (
+    Source(f"h200/claims/{name}.jsonl.gz")
+    for name in ("sweep", "replay", "planted", "vocabulary", "explain", "ablation", "busy_profile")
+)
+nemo3_greedy, nemo3_beam, nemo3_lm, wfst_rivals = (
+    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst_rivals")
+)
+searches_1, searches = Source("h100/searches/rnnt_1.jsonl.gz"), Source("h100/searches/rnnt_32_128.jsonl.gz")
+nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
+boosting_rivals = Source("cpu/boosting_rivals.jsonl.gz")
+streams, streams_560, fused, fused_560 = (
+    Source(f"h200/live/{name}.jsonl.gz")
+    for name in ("streams_beside_nemo", "streams_beside_nemo_560", "streams_fused", "streams_fused_560")
+)
+nemo_steps = Source("h200/live/nemo_steps_beside.jsonl.gz")
+chain = {model: Source(f"h100/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
+files, batches = ({m: Source(f"h100/chain/{kind}_{m}.jsonl.gz") for m in chain} for kind in ("files", "batches"))
+fp32 = {m: Source(f"h100/chain/fp32_{m}.jsonl.gz") for m in chain if m != "rnnt_0.6b"} | {"rnnt_0.6b": chain["rnnt_0.6b"]}
+nemo_encoder = Source("h100/chain/nemo_encoder.jsonl")
+h200_files, h200_latency, h200_encoder, h200_nemo = (
+    Source(f"h200/chain/{name}") for name in ("files.jsonl.gz", "latency.jsonl.gz", "nemo_encoder.jsonl", "nemo_transcribe.jsonl")
+)
+tables = {name: Source(f"h200/tables/{name}.jsonl.gz") for name in (
+    "speed_of_light_table1", "label_looping_table1", "label_looping_table2", "label_looping_table3", "beam_table2",
+    "wfst_table2", "wfst_table3", "wfst_figure6", "beam_figure2")}  # fmt: skip
+
+TOTAL, DECODE = "rtfx.total", "rtfx.decode"
+
+
+def factors(source, pairs, seconds):
+    """Yields how many times as fast ours is, for the pairs, models and batch sizes of a rival's journal."""
+    cases = {(r["model"]["id"], r["batch"]["size"], r["decoder"]["id"]) for r in source.records(kind="run")}
+    for model, batch in {case[:2] for case in cases}:
+        for _, ours, theirs in pairs:
+            if {(model, batch, ours), (model, batch, theirs)} <= cases:
+                at = {"model": model, "batch": batch}
+                yield source.mean(seconds, decoder=theirs, **at) / source.mean(seconds, decoder=ours, **at)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+readme = Page("README.md", ["Needs", "Your own model and data"])
+
+headline = {"batch": 128, "decoder": "fused_looping"}
+readme.figure(
+    "transcribes {} ± {} seconds of synthetic speech per second in bf16, and {} ± {} in fp8, with a WER of {} %.",
+    *files["rnnt_0.6b"].both(TOTAL, dtype="bf16", **headline), *files["rnnt_0.6b"].both(TOTAL, dtype="fp8", **headline),
+    files["rnnt_0.6b"].wer(dtype="bf16", **headline),
+)  # fmt: skip
+beam_128 = {"decoder": "nemo_malsd_batch4_graphs", "model": "standin-rnnt"}
+readme.figure("NeMo's beam search spends {} to {} % of its time on Python objects", *span(
+    100 * (1 - nemo3_beam.mean(algorithm, batch=b, **beam_128) / nemo3_beam.mean(whole_call, batch=b, **beam_128)) for b in (1, 32, 128)
+))  # fmt: skip
+readme.figure("without them, rtfx's is {} to {} times as fast", *span(
+    nemo3_beam.mean(algorithm, batch=b, **beam_128)
+    / nemo3_beam.mean(algorithm, batch=b, decoder="alsd_pp4_fused", model="standin-rnnt") for b in (1, 32, 128)
+))  # fmt: skip
+
+
+def transcribe(key, batch=128):
+    """Returns the seconds of one call of a Python transcribe()."""
+    return h200_nemo.records(batch=batch)[0][key][0]["seconds"]
+
+
+readme.figure(
+    "took {} s for 5.3 hours before our package overlapped batches, and NeMo's {} s (one call of each, one H200, bf16, batch 128)",
+    transcribe("whole"), transcribe("before"),
+)  # fmt: skip
+readme.stated("data", "and 1,024 tokens, and")
+readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
+readme.stated("meaning", "rounds differ by more than 5 %")
+
+# ---------------------------------------------------------------------------------------------------------------------
+reports = Page("reports/README.md", ["What the gate compares with"])
+reports.stated("data", "(16 layers of width 176)", "with 1,024 tokens. They were trained on 95 h of speech", "(65)", "(38)", "(120)")
+reports.stated("meaning", "differ by more than 5 %", "`suspect 1/3`")
+reports.figure("`test_audio` holds {} utterances ({} s)", *(
+    replay.records(kind="run")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
+))  # fmt: skip
+
+# Section "What is fastest at which batch?"
+graphs = [pair for pair in BEAM if "fused" in pair[0] and "one by one" not in pair[0]]
+kernel_by_kernel = [pair for pair in BEAM if "AES++" in pair[0] and "fused" in pair[0]]
+reports.figure("whole calls without a language model are {} to {} times as fast", *span(factors(nemo3_beam, graphs, whole_call)))
+with_lm = [("", "fused_lm", "nemo_greedy_lm")]
+fused_lm = [pair for pair in LM if "fused kernels : one CUDA graph" in pair[0]]
+reports.figure(
+    "fused beams are {} to {} times as fast, and fused greedy search is {} to {} times as fast",
+    *span([*factors(nemo3_lm, fused_lm, whole_call), *(f for s in (searches_1, searches)
+           for f in factors(s, [("", "alsd_pp4_lm", "nemo_malsd4_lm")], whole_call))]),
+    *span(f for s in (searches_1, searches) for f in factors(s, with_lm, whole_call)),
+)  # fmt: skip
+reports.figure("they are {} to {} times as fast. Where both", *span(factors(nemo3_beam, kernel_by_kernel, whole_call)))
+reports.figure(
+    "rtfx's whole calls are {} to {} times as fast, and its algorithms alone {} to {} times",
+    *(end for seconds in (whole_call, algorithm) for end in span(
+        f for source, pairs in ((nemo3_greedy, GREEDY), (nemo3_beam, BEAM), (nemo3_lm, LM))
+        for f in factors(source, [p for p in pairs if "both one CUDA graph" in p[0]], seconds))),
+)  # fmt: skip
+reports.stated("data", "vocabularies of 1,024 tokens. With 8,192 tokens")
+
+
+def slower(decoder):
+    """Yields how many times as long a decoder takes with 8,192 tokens as with 1,024."""
+    for kind, batch in product(("rnnt", "tdt"), (32, 128)):
+        at = {"decoder": decoder, "batch": batch}
+        yield vocabulary.mean(decode, model=f"{kind}-8192", **at) / vocabulary.mean(decode, model=f"{kind}-1024", **at)
+
+
+reports.figure(
+    "fused greedy search takes {} to {} times as long and a CUDA graph of label-looping {} to {} times",
+    *span(slower("fused_looping")), *span(slower("label_graph")),
+)  # fmt: skip
+
+
+def objects(decoder):
+    """Yields the share of Python objects in NeMo's time, in percent."""
+    for model, batch in product(("standin-rnnt", "standin-tdt"), (1, 8, 32, 128)):
+        at = {"model": model, "batch": batch, "decoder": decoder}
+        yield 100 * (1 - nemo3_beam.mean(algorithm, **at) / nemo3_beam.mean(whole_call, **at))
+
+
+reports.figure(
+    "take {} to {} % of NeMo's time for `malsd_batch` on graphs, and {} to {} % for its CTC beam on graphs",
+    *span(s for n in (4, 8) for s in objects(f"nemo_malsd_batch{n}_graphs")), *span(objects("nemo_ctc_beam8_graphs")),
+)  # fmt: skip
+reports.figure("At batch 1 and 8 the set has {} utterances", nemo3_beam.records(kind="run", batch=8)[0]["dataset"]["utterances"])
+
+SIZES = (32, 64, 128, 256, 512, 1024, 2048)
+for label, decoder, metric in (
+    ("`fused_looping`, total", "fused_looping", TOTAL),
+    ("`fused_looping`, decoding alone", "fused_looping", DECODE),
+    ("`label_looping`, one CUDA graph, total", "label_looping_graph", TOTAL),
+    ("`ctc_greedy`, total", "ctc_greedy", TOTAL),
+):
+    row = f"| {label} |" + " {} |" * len(SIZES)
+    reports.figure(row, *(sweep.mean(metric, model="standin-rnnt", decoder=decoder, batch=batch) for batch in SIZES))
+reports.stated("meaning", "whose standard deviation is at most 2 % of it")
+reports.figure("`test_audio` ten times, {} s)", sweep.records(kind="run")[0]["dataset"]["audio_seconds"])
+suspect_128 = [r for r in wfst_rivals.records(kind="run", batch=128, decoder="ctc_wfst_cpu17") if r["suspect"]]
+reports.figure("In `wfst_rivals`, {} of {} rounds at batch 128", len(suspect_128),
+               len(wfst_rivals.records(kind="run", batch=128, decoder="ctc_wfst_cpu17")))  # fmt: skip
+
+# Section "Is it the same?"
+PROVED = {"batch": 32, "round": 0, "kind": "run"}
+
+
+def verdict(source, **wanted):
+    """Returns the utterances with equal tokens, those of the set, those by rounding, and the decisions beyond and in all."""
+    (record,) = source.records(dtype="bf16", **PROVED, **wanted)
+    found, proof = record["exactness"], record["exactness"]["replay"]
+    return equal(record), record["dataset"]["utterances"], found["grades"]["rounding"], proof["beyond"], proof["decisions"]
+
+
+forms = [r for r in replay.records(dtype="fp32", **PROVED) if r["decoder"]["name"].endswith("looping")]
+others = [r for r in forms if r["exactness"]["baseline"] != r["decoder"]["id"]]
+reports.figure(
+    "| rtfx, eight greedy forms beside frame-looping, RNN-T and TDT, fp32, batch 32 | {} of {} | {} |",
+    min(map(equal, others)), others[0]["dataset"]["utterances"], sum(r["exactness"]["replay"]["beyond"] for r in others),
+)  # fmt: skip
+for label, decoder, model in (
+    ("rtfx, fused greedy, RNN-T", "fused_persistent", "standin-rnnt"),
+    ("rtfx, fused greedy, TDT", "fused_persistent", "standin-tdt"),
+    ("NeMo label-looping on graphs, RNN-T", "nemo_label_looping_graphs", "standin-rnnt"),
+    ("NeMo label-looping on graphs, TDT", "nemo_label_looping_graphs", "standin-tdt"),
+    ("NeMo label-looping launched one by one, TDT", "nemo_label_looping", "standin-tdt"),
+):
+    row = f"| {label}, bf16, batch 32 | {{}} of {{}}, {{}} by rounding | {{}} of {{}} |"
+    reports.figure(row, *verdict(nemo3_greedy, decoder=decoder, model=model))
+cpu_searches = [r for r in nemo_cpu.records(kind="run") if r["decoder"]["name"] == "python"]
+usual = [r for r in cpu_searches if equal(r) == r["dataset"]["utterances"]]
+reports.figure(
+    "| NeMo, {} searches, fp32 on a CPU, batch 1 and 8 | {} of {}, but",
+    len({(r["model"]["id"], r["decoder"]["id"]) for r in cpu_searches}), equal(usual[0]), usual[0]["dataset"]["utterances"],
+)  # fmt: skip
+ctc_beam = {"decoder": "nemo_ctc_beam8_graphs", "model": "standin-rnnt", "round": 0, "kind": "run"}
+reports.figure(
+    "equals ours in {} of {} utterances at batch 32 and in {} at batch 128, in bf16",
+    equal(nemo3_beam.records(batch=32, **ctc_beam)[0]), 223, equal(nemo3_beam.records(batch=128, **ctc_beam)[0]),
+)  # fmt: skip
+
+
+def refused(error, model=None):
+    """Returns the results that replay refuses, and those with a planted error."""
+    wanted = {"decoder": f"planted_{error}", "kind": "run"} | ({"model": model} if model else {})
+    records = planted.records(**wanted)
+    return sum(r["exactness"]["grades"]["different"] for r in records), sum(r["counters"]["planted"] for r in records)
+
+
+reports.figure("here one in a result, of {} utterances", planted.records(kind="run")[0]["dataset"]["utterances"])
+reports.figure(
+    "It refused all {} results with a swapped token, all {} with a token moved by a frame, and {} of {} TDT results",
+    refused("token")[1], refused("frame")[1], *refused("duration", "standin-tdt"),
+)  # fmt: skip
+
+# Section "What does a beam buy?"
+gains, costs = [], []
+for model in ("standin-rnnt", "standin-tdt"):
+    greedy = {"decoder": "fused_persistent", "model": model, "batch": 32}
+    for search in ("alsd_pp4_fused", "aes_pp8_fused"):
+        beam = {"decoder": search, "model": model, "batch": 32}
+        gains.append(nemo3_beam.wer(**greedy) - nemo3_beam.wer(**beam))
+        costs.append(nemo3_beam.mean(whole_call, **beam) / nemo3_beam.mean(whole_call, **greedy))
+reports.figure("lowers the word error rate by {} to {} percentage points. Whole calls then take {} to {} times as long", *span(gains), *span(costs))
+reports.figure("without a language model changes nothing: {} %", nemo3_beam.wer(decoder="ctc_beam8_fused", model="standin-rnnt", batch=32))
+reports.figure("NeMo's ALSD++ with the same n-gram has {} %", nemo3_lm.wer(decoder="nemo_malsd_batch4_graphs_lm", batch=32))
+
+
+def f_scores(decoder, model="standin-rnnt"):
+    """Returns the F-scores of boosted phrases without and with a boost of 1, in percent."""
+    held = boosting_rivals.records(kind="run", model=model, round=0)
+    return [100 * r["boosted"]["f_score"] for scale in (0, 1) for r in held if r["decoder"]["id"] == f"{decoder}[boost.scale={scale}]"]
+
+
+reports.stated("setting", "`beta` 0.5", "A boost of 1 raises the F-score of 100 phrases")
+reports.figure(
+    "from {} to {} for RNN-T greedy and from {} to {} for CTC greedy. For TDT greedy it lowers it from {} to {} (",
+    *f_scores("greedy"), *f_scores("ctc"), *f_scores("greedy", "standin-tdt"),
+)  # fmt: skip
+
+
+# Section "When does the GPU wait?"
+def filled(decoder):
+    """Returns the share of decoding in which a kernel runs, in percent."""
+    (record,) = busy.records(kind="profile", decoder=decoder)
+    return 100 * record["regions"]["decode"]["busy"]["share"]
+
+
+reports.figure(
+    "One CUDA graph fills {} % of the time or more, and one persistent kernel {} %. Replayed graphs of steps fill {} %, "
+    "and fused kernels that the host launches {} %.",
+    filled("fused_graph"), filled("fused_persistent"), filled("label_looping_replay"), filled("fused_host"),
+)  # fmt: skip
+reports.figure("for {} utterances at batch 32", busy.records(kind="profile")[0]["dataset"]["utterances"])
+reports.figure("it comes to {} to {} %, since", *span(
+    filled(d) for d in ("frame_looping_graph", "label_looping_graph", "label_looping_window8_graph")
+))  # fmt: skip
+reports.stated("limit", "the figure ends at 100 %")
+
+
+# Section "What does a live stream cost?"
+def stream(source, count):
+    """Returns streams, seconds of a step, the median and the 99th percentile in milliseconds, and seconds of a run."""
+    settings = source.records(kind="provenance")[0]["config"]["stream"]
+    (record,) = source.records(kind="stream", batch=count)
+    metrics = record["metrics"]
+    p50, p99 = metrics["stream.total_ms.p50"], metrics["stream.total_ms.p99"]
+    return count, settings["chunk_ms"] / 1000, p50, p99, settings["seconds"], record["stable"]
+
+
+for source, count in ((streams, 2000), (streams, 4000), (fused, 4000), (fused, 8000), (streams_560, 2000), (fused_560, 2000),
+                      (streams_560, 4000), (fused_560, 4000)):  # fmt: skip
+    *numbers, stable = stream(source, count)
+    revision = source.records(kind="provenance")[0]["rtfx"]["revision"][:8]
+    assert stable
+    reports.figure(f"| {count:,} | {numbers[1]:g} | {{}} | {{}} | {{}} | {revision} |", *numbers[2:])
+for source, count in ((fused, 12000), (fused_560, 8000)):
+    _, step, _, _, seconds, stable = stream(source, count)
+    assert not stable
+    reports.figure(f"| {count:,} | {step:g} | OVERLOADED | OVERLOADED | {{}} |", seconds)
+reports.figure(
+    "With steps of 1.12 s and random weights, one GPU answered 4,000 streams of a 0.6B model within {} and {} ms at the 99th "
+    "percentile, in two runs. It answered 8,000 streams within {} ms in one run. In one run of {} s with 12,000 streams, the wait "
+    "grew by {} s in each second. With steps of 0.56 s, it was overloaded by 8,000 streams.",
+    stream(streams, 4000)[3], stream(fused, 4000)[3], stream(fused, 8000)[3], stream(fused, 12000)[4],
+    fused.records(kind="stream", batch=12000)[0]["metrics"]["stream.queue_slope"],
+)  # fmt: skip
+nemo_capacity = max(r["capacity"] for r in nemo_steps.records(chunk_seconds=1.12))
+reports.figure("NeMo's steps of 1.12 s allow about {} streams", round(nemo_capacity, -2))
+reports.figure("NeMo's figure is {} streams, from 256 at once and steps of 1.12 s", nemo_capacity)
+reports.figure("At 0.56 s its model returned {} to {} tokens in a frame",
+               *span(r["tokens_per_frame"] for r in nemo_steps.records(chunk_seconds=0.56)))  # fmt: skip
+
+# Section "What limits throughput?"
+NAMES = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
+DECODERS = {m: "ctc_greedy" if m == "ctc_0.6b" else "fused_looping" for m in NAMES}
+TYPES = ("bf16", "fp8")
+
+
+def busy_encoder(sources):
+    """Yields the share of a pass in which the encoder is busy, in percent."""
+    for model, dtype in product(NAMES, TYPES):
+        yield 100 * sources[model].mean("busy.encoder", decoder=DECODERS[model], dtype=dtype, batch=128)
+
+
+reports.figure("the encoder is busy for {} to {} % of a pass from samples, and for {} to {} % from FLAC files",
+               *span(busy_encoder(chain)), *span(busy_encoder(files)))  # fmt: skip
+all_runs = [r for s in (*chain.values(), *files.values(), *batches.values()) for r in s.records(kind="run") if r["dtype"] != "fp32"]
+assert all(r["isolated"]["grade"] == "bitwise" and r["exactness"]["replay"]["beyond"] == 0 for r in all_runs)
+reports.figure("All {} utterances have the same bits in both", all_runs[0]["dataset"]["utterances"])
+
+
+def speeds(source, decoder, model, batch=128):
+    """Returns mean, half of the interval and word error rate in bf16 and fp8, and the word error rate in fp32."""
+    at = {"decoder": decoder, "batch": batch}
+    return [n for t in TYPES for n in (*source.both(TOTAL, dtype=t, **at), source.wer(dtype=t, **at))] + [
+        fp32[model].wer(dtype="fp32", decoder=decoder)]  # fmt: skip
+
+
+ROW = " {} ± {} | {} | {} ± {} | {} | {} |"
+for model, name in NAMES.items():
+    for sources, what in ((files, "FLAC files to text"), (chain, "samples to text")):
+        reports.figure(f"| {name}, `{DECODERS[model]}`, {what} |{ROW}", *speeds(sources[model], DECODERS[model], model))
+reports.figure(f"| its CTC head, `ctc_greedy`, samples to text |{ROW}", *speeds(chain["rnnt_0.6b"], "ctc_greedy", "rnnt_0.6b"))
+reports.stated("data", "with 1,024 tokens. `scripts/stand_ins.sh`")
+hours = all_runs[0]["dataset"]["audio_seconds"] / 3600
+reports.figure("The speech is {} hours of", hours)
+reports.figure("The results have {} to {} tokens a second, and the references {}",
+               *span(r["metrics"]["tokens.per_second"] for r in all_runs), all_runs[0]["metrics"]["tokens.reference_per_second"])  # fmt: skip
+reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "three rounds of 10 s; `rnnt_0.6b`",
+               "one model and rounds of 10 s", "batches of 32 and 512 and three rounds of 5 s", "changed to rounds of 10 s")  # fmt: skip
+head = {"batch": 128}
+reports.figure("RNN-T has {} % less than its CTC head in bf16, and {} % less in fp8", *(
+    100 * (1 - chain["rnnt_0.6b"].mean(TOTAL, decoder="fused_looping", dtype=t, **head)
+           / chain["rnnt_0.6b"].mean(TOTAL, decoder="ctc_greedy", dtype=t, **head)) for t in TYPES
+))  # fmt: skip
+reports.figure("rtfx reaches {} to {} % of the speed from samples in bf16, and {} to {} % in fp8", *(
+    end for t in TYPES for end in span(
+        100 * files[m].mean(TOTAL, decoder=DECODERS[m], dtype=t, batch=128)
+        / chain[m].mean(TOTAL, decoder=DECODERS[m], dtype=t, batch=128) for m in NAMES)
+))  # fmt: skip
+changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
+reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
+               100 * max(abs(c["estimate"]) for c in changes), 100 * max(c["high"] for c in changes))  # fmt: skip
+
+for model, name in NAMES.items():
+    cells = [n for t in TYPES for b in (32, 128, 512)
+             for n in (chain if b == 128 else batches)[model].both(TOTAL, decoder=DECODERS[model], dtype=t, batch=b)]  # fmt: skip
+    reports.figure(f"| {name} |" + " {} ± {} |" * 6, *cells)
+
+
+def first_share(source, model, dtype, batch=128):
+    """Returns the speed of the first pass as a share of the steady speed, in percent."""
+    at = {"decoder": DECODERS[model], "dtype": dtype, "batch": batch}
+    (first,) = [r["metrics"]["rtfx.first_pass"] for r in source[model].records(kind="run", round=0, **at)]
+    return 100 * first / source[model].mean(TOTAL, **at)
+
+
+for model, name in NAMES.items():
+    reports.figure(f"| {name} |" + " {} % |" * 4, *(first_share(s, model, t) for t in TYPES for s in (chain, files)))
+reports.figure("At batch 32, the first pass in bf16 has {} to {} %.", *span(first_share(batches, m, "bf16", 32) for m in NAMES))
+
+
+def passes(source, batch=128):
+    """Returns the speeds of the passes of NeMo's encoder."""
+    return source.records(batch=batch)[0]["rtfx"]
+
+
+reports.figure("features and encoder alone had {} ± {} at batch 128 in bf16", *mean_and_half(passes(nemo_encoder)))
+reports.stated("limit", "H100 80GB HBM3")
+seconds = h200_nemo.records(batch=128)[0]["audio_seconds"]
+for label, key, batch in (
+    ("NeMo's `transcribe()`, FLAC files to text, batch 32", "before", 32),
+    ("the same, batch 128", "before", 128),
+    ("NeMo's `transcribe()` with rtfx's search in it, batch 128", "after", 128),
+    ("rtfx's Python `transcribe()`, FLAC files to text, batch 128", "whole", 128),
+):
+    reports.figure(f"| {label} | {{}} | {{}} |", transcribe(key, batch), seconds / transcribe(key, batch))
+nemo_mean, nemo_half = mean_and_half(passes(h200_encoder))
+reports.figure("| NeMo's features and encoder alone, samples on the GPU, batch 128 | {} | {} [{}, {}] |",
+               seconds / nemo_mean, nemo_mean, nemo_mean - nemo_half, nemo_mean + nemo_half)  # fmt: skip
+steady = {"dtype": "bf16", "batch": 128}
+reports.figure("| rtfx, files to text, mean of steady passes, batch 128 | {} | {} ± {} suspect {}/{} |",
+               seconds / h200_files.mean(TOTAL, **steady), *h200_files.both(TOTAL, **steady),
+               sum(map(bool, h200_files.rounds(lambda r: r["suspect"], **steady))), len(h200_files.rounds(TOTAL, **steady)))  # fmt: skip
+reports.figure("rtfx's steady passes have a WER of {} %", h200_files.wer(**steady))
+agree = h200_nemo.records(batch=128)[0]
+reports.figure("With rtfx's search inside NeMo, {} of {} utterances have equal tokens and frames at batch 128",
+               agree["equal"]["tokens_and_frames"], agree["utterances"])  # fmt: skip
+reports.figure("rtfx's own `transcribe()` has {} of NeMo's {} texts", agree["equal"]["whole_texts"], agree["utterances"])
+
+
+def lengths(decoder, key):
+    """Returns a value for each length of audio, the mean of the rounds."""
+    rounds = h200_latency.rounds(lambda r: [length[key] for length in r["lengths"]], decoder=decoder)
+    return [fmean(values) for values in zip(*rounds, strict=True)]
+
+
+reports.figure("A round has {} requests of each length for `fused_looping`, and {} for `ctc_greedy`",
+               lengths("fused_looping", "requests")[0], lengths("ctc_greedy", "requests")[0])  # fmt: skip
+cells = " {} |" * 4
+reports.figure(f"| RNN-T, `fused_looping`, median |{cells}\n| the same, 99th percentile |{cells}",
+               *lengths("fused_looping", "p50_ms"), *lengths("fused_looping", "p99_ms"))  # fmt: skip
+reports.figure(f"| CTC, `ctc_greedy`, median |{cells}\n| the same, 99th percentile |{cells}",
+               *lengths("ctc_greedy", "p50_ms"), *lengths("ctc_greedy", "p99_ms"))  # fmt: skip
+reports.figure("the first request of the process took {} ms (`ctc_greedy`)",
+               1000 * h200_latency.records(kind="run", decoder="ctc_greedy", round=0)[0]["first_pass"]["first_text_seconds"])  # fmt: skip
+
+# Section "What do language models, penalties and other beams cost?"
+parts = ((searches_1, 1), (searches, 32), (searches, 128))
+
+
+def kept(search, other):
+    """Yields the speed of a search over that of another one in whole calls, by batch size."""
+    for source, batch in parts:
+        yield source.mean(whole_call, decoder=other, batch=batch) / source.mean(whole_call, decoder=search, batch=batch)
+
+
+reports.figure("a language model costs a fused greedy search {} to {} % of its speed",
+               *span(100 * (1 - k) for k in kept("fused_lm", "fused_looping")))  # fmt: skip
+reports.figure("Modified beam search is {} to {} times as fast", *span(kept("mbs4", "alsd_pp4")))
+reports.figure("leaves {}, {} and {} of the speed of ALSD++ at batch 1, 32 and 128", *kept("alsd_pp4_mbr", "alsd_pp4"))
+reports.figure("`fused_looping` is {} to {} times as fast as NeMo's greedy search with it", *span(kept("fused_lm", "nemo_greedy_lm")))
+plain, penalty = (searches.records(kind="run", decoder=d, batch=32)[0]["wer"] for d in ("fused_looping", "fused_penalty1"))
+reports.figure("0.1 points are {} words", plain["reference_words"] / 1000)
+reports.stated("setting", "At batch 32 and 128, 0.1 points", "Its weight 0.2 was chosen", "a penalty of 1 trades")
+reports.figure("trades {} fewer deletions for {} more insertions and {} more substitutions", plain["deletions"] - penalty["deletions"],
+               penalty["insertions"] - plain["insertions"], penalty["substitutions"] - plain["substitutions"])  # fmt: skip
+reports.figure("The audio is the first {} utterances of spoken test-other, at batch 1 the first {}.",
+               *(s.records(kind="run")[0]["dataset"]["utterances"] for s in (searches, searches_1)))  # fmt: skip
+reports.stated("setting", "[32 and 128]")
+
+
+# Section "What was not reproduced, and why?"
+def times_as_fast(source, ours, reference, **wanted):
+    """Returns how many times as fast `ours` decodes as `reference`, with the 95 % interval."""
+    return ratio(*(source.rounds(decode, decoder=d, **wanted) for d in (ours, reference)))
+
+
+def utterances(source):
+    return max(r["dataset"]["utterances"] for r in source.records(kind="run"))
+
+
+sol, ll1, ll2, ll3 = (tables[n] for n in ("speed_of_light_table1", "label_looping_table1", "label_looping_table2", "label_looping_table3"))
+fast = {"model": "parakeet-rnnt-1.1b", "batch": 32}
+rnnt_large, tdt_large = ({"model": f"stt_en_fastconformer_{kind}_large", "batch": 32} for kind in ("transducer", "tdt"))
+reports.figure("1.1B RNN-T | 2.09 | {} [{}, {}] |", *times_as_fast(sol, "label_looping", "frame_looping", **fast))
+reports.figure("the same with CUDA graphs | 10.40 | {} [{}, {}] |", *times_as_fast(sol, "label_looping_graphs", "frame_looping", **fast))
+reports.figure("RNN-T large, batch 32 | 2.7 | {} [{}, {}] | the same; {} utterances",
+               *times_as_fast(ll1, "label_looping", "frame_looping", **rnnt_large), utterances(ll1))  # fmt: skip
+reports.figure("TDT large, batch 32 | 3.8 | {} [{}, {}] |", *times_as_fast(ll2, "label_looping", "tdt_min_duration", **tdt_large))
+reports.figure("the published one; {} utterances, two rounds |", utterances(ll2))
+reports.figure("precomputed projections, batch 32 | 1.30 | {} [{}, {}] |",
+               *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large))  # fmt: skip
+explained = [{"model": f"standin-{kind}", "batch": batch} for kind in ("rnnt", "tdt") for batch in (32, 128)]
+reports.figure("TorchScript over eager, decoding alone | 1.38 | {} to {}, no intervals",
+               *span(times_as_fast(explain, "label_looping_script", "label_looping", **at)[0] for at in explained))  # fmt: skip
+reports.figure("greedy over beam search, RNN-T, batch 32 | 1.70 | {} [{}, {}] | greedy search on graphs is faster here; {} utterances",
+               *times_as_fast(tables["beam_table2"], "greedy", "alsd_pp_cg", model="fastconformer-rnnt-24k", batch=32),
+               utterances(tables["beam_table2"]))  # fmt: skip
+CTC = [f"conformer-ctc-{size}" for size in ("small", "medium", "large")]
+
+
+def over_cpu(source, cpu, dataset, value):
+    """Yields how many times as fast the GPU's search is as the CPU's, for each model."""
+    for model in CTC:
+        at = {"model": model, "dataset": dataset}
+        yield source.mean(value, decoder="cuda_compact", **at) / source.mean(value, decoder=cpu, **at)
+
+
+wfst2, wfst3 = tables["wfst_table2"], tables["wfst_table3"]
+reports.figure("test-other | 4.7 to 7.3 | {} to {} |", *span(over_cpu(wfst2, "lexicon", "test_other", TOTAL)))
+reports.stated("setting", "a batch holds 64 utterances")
+reports.figure("on test-clean {} to {} |", *span(over_cpu(wfst2, "lexicon", "test_clean", TOTAL)))
+reports.figure("test-other | 55 to 67 | {} to {} | {} utterances", *span(over_cpu(wfst3, "lexicon_1_core", "test_other", DECODE)),
+               wfst3.records(kind="run", dataset="test_other")[0]["dataset"]["utterances"])  # fmt: skip
+reports.figure("on test-clean {} to {} (paper: 47 to 67)", *span(over_cpu(wfst3, "lexicon_1_core", "test_clean", DECODE)))
+
+
+def saved(without, with_it, batch):
+    """Returns how much of decoding is saved, in percent."""
+    return 100 * (1 - ablation.mean(decode, decoder=with_it, batch=batch) / ablation.mean(decode, decoder=without, batch=batch))
+
+
+BUFFERS = (1, 200, 400)
+reports.figure("up to 20 % | {} to {} %", *span(saved("phases", "phases_graph", b) for b in BUFFERS))
+reports.stated("paper", "25 % is the wait for copies", "about half the beam of 32", "has 6 kernels a frame, Kaldi's 34")
+reports.figure("Double buffers save {}, {} and {} % of decoding", *(saved("phases", "phases_double_buffer", b) for b in BUFFERS))
+reports.figure("With CUDA graphs they save {}, {} and {} %", *(saved("phases", "phases_graph_double_buffer", b) for b in BUFFERS))
+with_reads = [times_as_fast(explain, "label_looping", "frame_looping_rows", **at)[0] for at in explained]
+reports.figure("label-looping is {} times (RNN-T) and {} times (TDT) as fast as frame-looping at batch 32. At batch 128 it is {} and {} times",
+               *(with_reads[i] for i in (0, 2, 1, 3)))  # fmt: skip
+plain_reads = [times_as_fast(explain, "label_looping", "frame_looping", **at) for at in explained]
+reports.figure("label-looping is {} to {} % slower", *span(100 * (1 - r[0]) for r in plain_reads))
+reports.figure(
+    "it has {} [{}, {}] and {} [{}, {}] of its speed for RNN-T, and {} [{}, {}] and {} [{}, {}] for TDT",
+    *(n for r in plain_reads for n in r),
+)  # fmt: skip
+reports.figure("So it makes {} to {} times as many joint calls", *span(
+    explain.mean(lambda r: r["counters"]["joint_calls"], decoder="label_looping", **at)
+    / explain.mean(lambda r: r["counters"]["joint_calls"], decoder="frame_looping", **at) for at in explained
+))  # fmt: skip
+
+
+def boosted(arm, scale):
+    return tables["wfst_figure6"].wer(decoder=f"{arm}[boost.scale={scale}]")
+
+
+reports.figure("Here it is {} % without boost, {} % at 2, {} % at 4 and {} % at 8", *(boosted("accurate", scale) for scale in (0, 2, 4, 8)))
+assert boosted("inaccurate", 12) < 12
+reports.stated("meaning", "stays below 12 % up to a boost of 12")
+reports.figure("and is {} % at 32. These are {} utterances", boosted("inaccurate", 32), utterances(tables["wfst_figure6"]))
+
+
+def fused_wer(alpha):
+    return tables["beam_figure2"].wer(decoder=f"late_lm_weighted_full[lm.alpha={alpha}]")
+
+
+assert fused_wer(0.1) == min(map(fused_wer, (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, "1.0")))
+reports.figure("is lowest at a weight of 0.1 ({} %) and reaches {} % at 1.0", fused_wer(0.1), fused_wer("1.0"))
+reports.figure("These are {} utterances and one round. AES++", utterances(tables["beam_figure2"]))
+reports.stated("data", "Hub5'00")
+reports.stated("meaning", "medians or 99th percentiles")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+rivals = Page("reports/notes/rivals.md")
+rivals.stated("meaning", "differ by more than 5 %")
+rivals.stated("data", "vocabulary of 1,024 tokens")
+rivals.stated("setting", "`beta` 0.5")
+rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
+    nemo3_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")
+))  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------------------
+boosting = Page("reports/notes/boosting.md")
+spoken = boosting_rivals.records(kind="run", round=0)[0]
+boosting.figure("compares {} spoken sentences ({} words) with 100 phrases", spoken["dataset"]["utterances"], spoken["wer"]["reference_words"])
+boosting.stated("setting", "with 100 phrases, in fp32", "Scales are 0, 0.3, 0.7, 1, 2 and 4")
+
+
+def equal_tokens(page, search, model):
+    """Returns by scale how many utterances have a rival's tokens. The tables come from the texts of the run, which are not
+    committed."""
+    text = (ROOT / f"reports/cpu/{page}.md").read_text()
+    (section,) = re.findall(rf"(?ms)^## {model}, spoken, [^\n]*: {search} beside nemo [\d.]+$.*?(?=^## |\Z)", text)
+    return {scale: int(count) for scale, count in re.findall(r"(?m)^\| phrases_100 \| ([\d.]+) \|.*\| (\d+) of \d+ \| \d+ \| [^|]+ \|$", section)}
+
+
+TRANSDUCERS = (("label_looping", "`greedy_batch`", "greedy"), ("alsd_pp", "`malsd_batch`, beam 4", "beam"))
+for model, rows in (
+    ("standin-rnnt", (*TRANSDUCERS, ("ctc_greedy", "`greedy_batch`", "ctc"))),
+    ("standin-tdt", TRANSDUCERS),
+):
+    for ours, theirs, search in rows:
+        boosting.figure(f"| {model} | `{ours}`, {theirs} | all {{}}, every scale | {{}} | {{}} |",
+                        min(equal_tokens("boosting_rivals", ours, model).values()), *f_scores(search, model))  # fmt: skip
+beam_batch = equal_tokens("boosting_rivals", "ctc_beam", "standin-rnnt")
+boosting.figure("| standin-rnnt | `ctc_beam`, `beam_batch`, beam 4 | all {}; {} at scale 4 | {} | {} |",
+                min(count for scale, count in beam_batch.items() if scale != "4"), beam_batch["4"], *f_scores("ctc_beam"))  # fmt: skip
+boosting.figure("batches of one](../cpu/boosting_rivals_batch1.md) all {} are equal",
+                min(equal_tokens("boosting_rivals_batch1", "ctc_beam", "standin-rnnt").values()))  # fmt: skip
+
+boosting_cost = Source("h200/live/boosting_cost_b3d8b34.jsonl.gz")
+assert not any(r["suspect"] for r in boosting_cost.records(kind="run"))
+
+
+def decode_ms(decoder, batch):
+    return 1000 * median(boosting_cost.rounds(decode, decoder=decoder, batch=batch))
+
+
+def slowdown(decoder, batch):
+    """Returns how much slower phrases make decoding, in percent."""
+    return 100 * (decode_ms(decoder, batch) / decode_ms("fused_looping", batch) - 1)
+
+
+COSTS = (1, 32, 128)
+boosting.stated("setting", "1,000 phrases for all utterances", "1,000 phrases for each utterance make it")
+boosting.figure("make decoding by `fused_looping` {} to {} % slower", *span(slowdown("fused-1000", b) for b in COSTS))
+boosting.figure("make it {} to {} % slower", *span(slowdown("fused-1000-own", b) for b in COSTS))
+boosting.figure("for the same {} sentences ({} s of audio)", *(
+    boosting_cost.records(kind="run")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
+))  # fmt: skip
+for batch in COSTS:
+    boosting.figure(f"| {batch} | {{}} | {{}} % | {{}} % |", decode_ms("fused_looping", batch), slowdown("fused-1000", batch),
+                    slowdown("fused-1000-own", batch))  # fmt: skip
+own = [1000 * s for s in boosting_cost.rounds(decode, decoder="fused-1000-own", batch=32)]
+boosting.figure("vary by {} % ({} to {} ms)", 100 * stdev(own) / fmean(own), *span(own))
+
+# ---------------------------------------------------------------------------------------------------------------------
+word_graphs = Page("reports/notes/word_graphs.md")
+transducer_wfst = Source("cpu/transducer_wfst.jsonl.gz")
+SETS = ("quickstart", "spoken")
+graph4, graph8 = "graph[beam_size=4]", "graph[beam_size=8]"
+word_graphs.figure("in {} to {} times the decode time of modified beam search with that model", *span(
+    transducer_wfst.mean(decode, decoder=graph4, dataset=s) / transducer_wfst.mean(decode, decoder="modified_lm", dataset=s) for s in SETS
+))  # fmt: skip
+word_graphs.stated("setting", "over 40,000 words", "`alpha` 0.2 and `beta` 1", "among 0.2, 0.3 and 0.5, and 0, 0.5, 1 and 1.5")
+word_graphs.stated("meaning", "differ by more than 5 %")
+word_graphs.stated("data", "The graph has 40,001 words and a word 3-gram, in 203,382 states and 636,112 arcs")
+for label, decoder in (
+    ("`label_looping`", "label_looping"), ("`alsd_pp`, beam 4", "alsd_pp"), ("`alsd_pp`, beam 4, 6-gram of tokens", "alsd_pp_lm"),
+    ("`modified_beam_search`, beam 4", "modified"), ("`modified_beam_search`, beam 4, 6-gram of tokens", "modified_lm"),
+    ("`transducer_wfst`, beam 4", graph4), ("`transducer_wfst`, beam 8", graph8),
+):  # fmt: skip
+    noisy = " NOISY" if decoder in ("alsd_pp", "modified", graph8) else ""
+    word_graphs.figure(f"| {label} | {{}} | {{}} | {{}}{noisy} | {{}} |",
+                       *(transducer_wfst.wer(decoder=decoder, dataset=s) for s in SETS),
+                       *(transducer_wfst.mean(decode, decoder=decoder, dataset=s) for s in SETS))  # fmt: skip
+sizes = [transducer_wfst.records(kind="run", dataset=s)[0] for s in SETS]
+word_graphs.figure("The data are {} recordings ({} s, {} words) and {} spoken sentences ({} s, {} words)", *(
+    n for r in sizes for n in (r["dataset"]["utterances"], r["dataset"]["audio_seconds"], r["wer"]["reference_words"])
+))  # fmt: skip
+word_graphs.figure("deletions on the spoken sentences fall from {} to {} from beam 4 to 8", *(
+    transducer_wfst.mean(lambda r: r["wer"]["deletions"], decoder=d, dataset="spoken") for d in (graph4, graph8)
+))  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------------------
+microbenchmarks = Page("reports/notes/microbenchmarks.md")
+microbench, block = Source("h200/microbench.json.gz"), Source("h100/block.json.gz")
+
+
+def benchmark(name, rate="rows/s"):
+    """Returns time and rate of a benchmark."""
+    (found,) = [b for b in microbench.records() if re.fullmatch(rf"{name}(/cuda)?/process_time/real_time", b["name"])]
+    return found["real_time"], found[rate]
+
+
+M = 1e6  # millions
+for label, name, unit, scale, rate in (
+    ("`top_k/own`", "top_k/own/cuda/batch32/beam4", "µs", M, "M rows/s"),
+    ("`top_k/libtorch`", "top_k/libtorch/cuda/batch32/beam4", "µs", M, "M rows/s"),
+    ("`language_model/scores`", "language_model/scores/cuda/batch32", "µs", M, "M rows/s"),
+    ("`language_model/next_states`", "language_model/next_states/cuda/batch32", "µs", M, "M rows/s"),
+    ("`joint/decide`", "joint/decide/cuda/bf16/batch32", "µs", 1, "rows/s"),
+    ("`joint/log_probs_of_beams`", "joint/log_probs_of_beams/cuda/bf16/batch32", "µs", M, "M rows/s"),
+    ("`prediction/predict`", "prediction/predict/cuda/bf16/batch32", "µs", 1, "rows/s"),
+    ("`beam_step/operators`", "beam_step/operators/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`beam_step/fused`", "beam_step/fused/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`host_read/integer`", "host_read/integer", "µs", 1, "reads/s"),
+    ("`host_read/any_of_128_flags`", "host_read/any_of_128_flags", "µs", 1, "reads/s"),
+    ("`phrase_tree/scores`, 1,000 phrases", "phrase_tree/scores/cuda/1000phrases/batch32", "µs", M, "M rows/s"),
+    ("`phrase_tree/next_states`, 1,000 phrases", "phrase_tree/next_states/cuda/1000phrases/batch32", "µs", 1, "rows/s"),
+):
+    time, per_second = benchmark(name, rate.removeprefix("M "))
+    microbenchmarks.figure(f"| {label} | {{}} {unit} | {{}} {rate} |", time, per_second / scale)
+time, per_second = benchmark("streams/push/cuda/bf16/64streams/14frames", "frames/s")
+microbenchmarks.figure("| `streams/push`, 64 streams of 14 frames | {} ms | {} frames/s |", time / 1000, per_second)
+for label, name in (("`graph_nodes/while_node`, a round of a conditional node", "graph_nodes/while_node/cuda/100rounds"),
+                    ("`graph_nodes/in_a_row`, the same nodes without it", "graph_nodes/in_a_row/cuda/100rounds")):  # fmt: skip
+    time, per_second = benchmark(name, "rounds/s")
+    microbenchmarks.figure(f"| {label} | {{}} µs | {{}} rounds/s |", time / 100, per_second)
+
+
+def own_share(work):
+    """Yields own time over that of the library's faster form, for each size of a block and each number of blocks."""
+    ratios = {}
+    for found in block.records(aggregate_name="median"):
+        if found["name"].startswith(f"{work}/"):
+            size = re.sub(r"/(cub|group)_\w+", "", found["name"])
+            ratios[size] = max(ratios.get(size, 0), found["ratio"])
+    return ratios.values()
+
+
+microbenchmarks.figure("was {} to {} for the greatest key, {} to {} for the least float, and {} to {} for sums of floats",
+                       *(n for work in ("greatest_key", "least_float", "sum_of_floats") for n in span(own_share(work))))  # fmt: skip
+microbenchmarks.figure("It was {} to {} for any thread, {} to {} for exclusive sums, and {} to {} for the barrier",
+                       *(n for work in ("any_thread", "exclusive_sum", "grid_barrier") for n in span(own_share(work))))  # fmt: skip
+microbenchmarks.stated("setting", "10 repetitions")
+
+# ---------------------------------------------------------------------------------------------------------------------
+loading = Page("reports/notes/loading.md")
+checkpoint_load = Source("h200/checkpoint_load.json")
+loading.stated("data", "(2.47 GB of fp32 weights)")
+loading.stated("setting", "16 CPU cores", "a recording of 2 s")
+
+
+def load(name, state):
+    (found,) = checkpoint_load.records(name=f"{name}/{state}/process_time/real_time_median")
+    return found
+
+
+READ = [load("read_file", state)["real_time"] for state in ("warm", "cold")]
+loading.figure("| reading the file | {} | {} | – |", *READ)
+for device, cell in (("cpu", "CPU"), ("cuda", "GPU")):
+    for dtype in ("fp32", "bf16"):
+        loads = [load(f"load/{device}/{dtype}", state) for state in ("warm", "cold")]
+        loading.figure(f"| {cell}, {dtype} | {{}} ({{}}) | {{}} ({{}}) | {{}} |",
+                       *(n for found, read in zip(loads, READ, strict=True) for n in (found["real_time"], found["real_time"] / read)),
+                       max(found["peak_per_weights"] for found in loads))  # fmt: skip
+first_words = re.findall(r"(?m)^(\w+) (\w+) ([\d.]+) s", (ROOT / "reports/h200/first_words.txt").read_text())
+
+
+def last_run(device, dtype):
+    """Returns the seconds of the second of two runs."""
+    return [float(seconds) for d, t, seconds in first_words if (d, t) == (device, dtype)][-1]
+
+
+loading.figure("after {} s on the CPU in fp32 and {} s in bf16", last_run("cpu", "fp32"), last_run("cpu", "bf16"))
+loading.figure("On the GPU it took {} and {} s", last_run("cuda", "fp32"), last_run("cuda", "bf16"))
+
+PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading]
