@@ -2,8 +2,8 @@
 
 Each journal of FOLDER that compares with a rival has a table NAME.md beside it. A page holds tables that compare pairs of
 decoders, between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs
-with these decoders. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. `<!-- searches -->`
-holds speeds and ratios of rnnt_1 and rnnt_32_128, and `<!-- beams -->` speeds of several journals. Tables of missing
+with these decoders. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table.
+`<!-- searches:JOURNAL -->` holds speeds and ratios of one model, and `<!-- beams -->` speeds of several journals. Tables of missing
 journals stay as they are.
 """
 
@@ -169,17 +169,24 @@ SEARCHES = [
     ("`fused_looping`", "fused_looping"),
     ("`fused_looping`, `blank_penalty` 1", "fused_penalty1"),
     (f"`fused_looping`, {LM2}", "fused_lm"),
+    ("`fused_looping`, `skip_blank` 0.9", "fused_skip90"),
     ("`label_looping`, one graph", "label_looping_graph"),
-    (f"`label_looping`, one graph, {LM2}", "label_looping_graph_lm"),
     ("NeMo's greedy search, graphs", "nemo_greedy"),
     (f"NeMo's greedy search, graphs, {LM2}", "nemo_greedy_lm"),
     ("`modified_beam_search`, beam 4", "mbs4"),
     (f"`modified_beam_search`, beam 4, {LM1}", "mbs4_lm"),
     ("`alsd_pp`, beam 4", "alsd_pp4"),
     ("`alsd_pp`, beam 4, `mbr` over 4 texts", "alsd_pp4_mbr"),
+    ("`alsd_pp`, beam 4, `skip_blank` 0.9", "alsd_pp4_skip90"),
     (f"`alsd_pp`, beam 4, {LM1}", "alsd_pp4_lm"),
     ("NeMo's `malsd_batch`, beam 4", "nemo_malsd4"),
     (f"NeMo's `malsd_batch`, beam 4, {LM1}", "nemo_malsd4_lm"),
+    ("`alsd_pp`, beam 4, operators in one graph", "alsd_pp4_graph"),
+    ("the same, `window` 8", "alsd_pp4_window8"),
+    ("`transducer_wfst`, beam 4, word 3-gram", "transducer_wfst4"),
+    ("`ctc_beam`, beam 4", "ctc_beam4"),
+    ("`ctc_beam`, beam 4, `mbr` over 4 texts", "ctc_beam4_mbr"),
+    ("`ctc_beam`, beam 4, `skip_blank` 0.9", "ctc_beam4_skip90"),
 ]
 SEARCH_RATIOS = [
     ("`fused_looping` : NeMo's greedy search", "fused_looping", "nemo_greedy"),
@@ -188,13 +195,18 @@ SEARCH_RATIOS = [
     ("`alsd_pp` : NeMo's `malsd_batch`, both with the language model", "alsd_pp4_lm", "nemo_malsd4_lm"),
     ("`modified_beam_search` : `alsd_pp`", "mbs4", "alsd_pp4"),
     ("`fused_looping` with the language model : without", "fused_lm", "fused_looping"),
-    ("`label_looping` with the language model : without", "label_looping_graph_lm", "label_looping_graph"),
     ("`modified_beam_search` with the language model : without", "mbs4_lm", "mbs4"),
     ("`alsd_pp` with the language model : without", "alsd_pp4_lm", "alsd_pp4"),
     ("`fused_looping` with `blank_penalty` 1 : without", "fused_penalty1", "fused_looping"),
+    ("`fused_looping` with `skip_blank` 0.9 : without", "fused_skip90", "fused_looping"),
+    ("`alsd_pp` with `skip_blank` 0.9 : without", "alsd_pp4_skip90", "alsd_pp4"),
+    ("`ctc_beam` with `skip_blank` 0.9 : without", "ctc_beam4_skip90", "ctc_beam4"),
     ("`alsd_pp` with `mbr` : without", "alsd_pp4_mbr", "alsd_pp4"),
+    ("`ctc_beam` with `mbr` : without", "ctc_beam4_mbr", "ctc_beam4"),
+    ("`alsd_pp` with `window` 8 : without, operators in one graph", "alsd_pp4_window8", "alsd_pp4_graph"),
+    ("`transducer_wfst` : `alsd_pp`, operators in one graph", "transducer_wfst4", "alsd_pp4_graph"),
 ]
-SEARCH_JOURNALS = ("rnnt_1", "rnnt_32_128")
+SEARCH_JOURNALS = ("searches_rnnt", "searches_tdt")
 WHOLE_CALLS = """Each cell has seconds of audio per second of whole calls, from encoder frames to hypotheses on the host. ± is half of
 the 95 % interval over the rounds."""
 BEAMS = [
@@ -224,26 +236,38 @@ def speed(row, batch):
     return " ".join([f"{figure:,.0f} ± {half:,.0f}", *warnings(batch, row)])
 
 
-def searches(*journals):
+def memory_of(journal):
+    """Returns {decoder: MiB} that a pass of the largest batch size took at most beside what was there before it."""
+    largest = max(journal.cases, key=lambda case: float(case.last["batch"]["size"])).last["batch"]["size"]
+    return {case.last["decoder"]["id"]: max(record["device_memory"]["peak_bytes"] for record in case.rounds) / 2**20
+            for case in journal.cases if case.rounds and case.last["batch"]["size"] == largest}  # fmt: skip
+
+
+def searches(journal):
     """Yields the speeds of one model's searches at each batch size, and ratios of pairs of them."""
-    (((model, dtype, _), rows),) = rows_of(journals, lambda case: True, rtfx=True).items()
-    by_id = {row.id or row.name: row for row in rows.values()}
+    tables = rows_of([journal], lambda case: True, rtfx=True)
+    by_id = {row.id or row.name: row for rows in tables.values() for row in rows.values()}
+    ((model, dtype),) = {key[:2] for key in tables}
     batches = sorted(by_id["fused_looping"].seconds)
-    yield f"{WHOLE_CALLS} {markdown(model)} has 1,024 tokens and runs in {dtype}, beside {rival_versions(journals[0])}."
-    for journal in journals:
-        about = journal.provenance
-        (data,), (checkpoint,), device = about["datasets"], about["models"], about["device"]
-        held = " and ".join(str(batch) for batch in about["config"]["batch_sizes"])
-        yield (f"Batch {held}: {data['utterances']:,} utterances ({data['audio_seconds']:,.0f} s), "
-               f"{about['config']['protocol']['measured_rounds']} rounds, {markdown(device['name'])} ({device['uuid'][:12]}), "
-               f"rtfx {about['rtfx']['revision'][:12]}, checkpoint {checkpoint['sha256'][:8]}, {about['started'][:10]}.")  # fmt: skip
-    columns = " | ".join(f"batch {batch}" for batch in batches)
-    yield f"\n| search | {columns} | {' | '.join(f'WER %, batch {batch}' for batch in batches)} |"
-    yield "|---|" + "--:|" * 2 * len(batches)
+    about = journal.provenance
+    (checkpoint,), device = about["models"], about["device"]
+    yield f"{WHOLE_CALLS} {markdown(model)} has 1,024 tokens and runs in {dtype}, beside {rival_versions(journal)}."
+    for data in about["datasets"]:
+        held = next(s.get("batch_sizes", batches) for s in about["config"]["datasets"] if s["id"] == data["id"])
+        yield f"Batch {', '.join(map(str, held))}: {data['utterances']:,} utterances ({data['audio_seconds']:,.0f} s)."
+    yield (f"{about['config']['protocol']['measured_rounds']} rounds, {markdown(device['name'])}, "
+           f"rtfx {about['rtfx']['revision'][:12]}, checkpoint {checkpoint['sha256'][:8]}, {about['started'][:10]}.")  # fmt: skip
+    columns, memory = " | ".join(f"batch {batch}" for batch in batches), memory_of(journal)
+    words_of = " | ".join(f"WER %, batch {batch}" for batch in batches)
+    yield f"\n| search | {columns} | {words_of} | MiB, batch {batches[-1]} |"
+    yield "|---|" + "--:|" * (2 * len(batches) + 1)
     for label, decoder in SEARCHES:
+        if decoder not in by_id:
+            continue
         row = by_id[decoder]
-        words = [f"{row.wers[batch]:.2f}" for batch in batches]
-        yield f"| {label} | {' | '.join([*(speed(row, batch) for batch in batches), *words])} |"
+        words = [f"{row.wers[batch]:.2f}" if batch in row.wers else "–" for batch in batches]
+        speeds = [speed(row, batch) if batch in row.rounds else "–" for batch in batches]
+        yield f"| {label} | {' | '.join([*speeds, *words])} | {memory[decoder]:,.0f} |"
     yield """
 Each factor says how many times as fast the search before the colon is, in whole calls. Square brackets hold the 95 % interval.
 The factor in round brackets leaves out rtfx's copies to the host, and the making of NeMo's Python objects.
@@ -251,7 +275,8 @@ The factor in round brackets leaves out rtfx's copies to the host, and the makin
     yield f"| | {columns} |"
     yield "|---|" + "--:|" * len(batches)
     for label, ours, theirs in SEARCH_RATIOS:
-        yield f"| {label} | {' | '.join(cell(by_id[ours], by_id[theirs], batch) for batch in batches)} |"
+        if ours in by_id and theirs in by_id:
+            yield f"| {label} | {' | '.join(cell(by_id[ours], by_id[theirs], batch) for batch in batches)} |"
 
 
 def beams(*journals):
@@ -347,9 +372,11 @@ def main():
 
         rewrite(pages, rf"rivals:{name}(?: ours=([\w,]+))?", compared)
         rewrite(pages, f"headline:{name}", lambda: headline(journal))
-    for mark, table, needed in (("searches", searches, SEARCH_JOURNALS), ("beams", beams, BEAM_JOURNALS)):
-        if all(name in journals for name in needed):
-            rewrite(pages, mark, lambda: table(*(journals[name] for name in needed)))
+    for name in SEARCH_JOURNALS:
+        if name in journals:
+            rewrite(pages, f"searches:{name}", lambda: searches(journals[name]))
+    if all(name in journals for name in BEAM_JOURNALS):
+        rewrite(pages, "beams", lambda: beams(*(journals[name] for name in BEAM_JOURNALS)))
 
 
 if __name__ == "__main__":

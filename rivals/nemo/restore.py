@@ -1,5 +1,8 @@
 """Opens NeMo's models from files without the settings that only training needs."""
 
+import hashlib
+from datetime import datetime, timezone
+
 import torch
 from nemo.collections.asr.models import ASRModel
 from nvrtc_log import keep_out_of_constants
@@ -16,3 +19,10 @@ def restored(path, device, dtype):
             config.setdefault(name, {})
     model = ASRModel.restore_from(path, override_config_path=config, map_location=device)
     return model.to(getattr(torch, dtype)).eval()
+
+
+def about(path):
+    """Returns what tells a measurement's checkpoint and time: SHA-256 of the file, and the date in UTC."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"sha256": digest, "date": datetime.now(timezone.utc).isoformat(timespec="seconds")}

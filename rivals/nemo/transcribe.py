@@ -6,7 +6,8 @@ tokens and frames.
 
 The script prints a table, and FILE gets a line for each model and batch size. All searches take turns, `--rounds` times
 after one round that is not measured. --whole also times rtfx's own transcribe() from the same files to texts, with its
-own reading, features and encoder. NeMo and the wheel of rtfx must be in one environment.
+own reading, features and encoder. `wer` is the word error rate of each as NeMo counts it. NeMo and the wheel of rtfx
+must be in one environment.
 """
 
 import argparse
@@ -19,11 +20,12 @@ import time
 from pathlib import Path
 
 import torch
+from nemo.collections.asr.metrics.wer import word_error_rate
 from nemo.utils import logging
 
 import rtfx
 import rtfx.nemo
-from restore import restored
+from restore import about, restored
 
 logging.setLevel(logging.ERROR)
 
@@ -44,7 +46,7 @@ def as_lists(hypothesis):
     return tuple([int(value) for value in values] for values in (hypothesis.y_sequence, hypothesis.timestamp))
 
 
-def measured(model, accelerated, whole, files, batch, options):
+def measured(model, accelerated, whole, files, references, batch, options):
     """whole: rtfx.Model, or None."""
 
     def nemos():
@@ -64,9 +66,12 @@ def measured(model, accelerated, whole, files, batch, options):
         "texts": sum(a.text == b.text for a, b in zip(theirs, ours, strict=True)),
         "tokens_and_frames": sum(as_lists(a) == as_lists(b) for a, b in zip(theirs, ours, strict=True)),
     }
+    texts = {"before": theirs, "after": ours}
     if whole:
         equal["whole_texts"] = sum(a.text == b.text for a, b in zip(theirs, alone, strict=True))
-    return {when: [each[when] for each in rounds[1:]] for when in rounds[0]} | {"equal": equal}
+        texts["whole"] = alone
+    wer = {when: round(word_error_rate([one.text for one in all_of], references), 6) for when, all_of in texts.items()}
+    return {when: [each[when] for each in rounds[1:]] for when in rounds[0]} | {"equal": equal, "wer": wer}
 
 
 def machine(device):
@@ -85,6 +90,7 @@ def records(options):
     if options.longest_first:
         utterances.sort(key=lambda one: -one["duration"])
     files = [str(Path(options.manifest).parent / one["audio_filepath"]) for one in utterances]
+    references = [one.get("text", "") for one in utterances]
     for path in options.models:
         model = restored(path, options.device, options.dtype)
         try:
@@ -104,7 +110,7 @@ def records(options):
                 "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
                 "decoder": accelerated.decoder.name,
                 "versions": {"nemo": nemo.__version__, "torch": torch.__version__},
-            } | measured(model, accelerated, whole, files, batch, options)
+            } | about(path) | measured(model, accelerated, whole, files, references, batch, options)
 
 
 def row(record):
