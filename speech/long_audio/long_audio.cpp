@@ -90,6 +90,7 @@ LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
       static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
+  synchronize(model.device);  // what the decoder has prepared comes from another stream
   on_stream(pipeline_, &PipelineStreams::decode, [&] {
     streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
   });
