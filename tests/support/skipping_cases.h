@@ -8,6 +8,9 @@
 
 namespace rtfx::test {
 
+/// A hybrid model without durations, which the option would break.
+inline ModelConfig rnnt_config() { return with_durations(small_config(), {}); }
+
 /// Searches with the option "skip_blank", for hybrid models, on any device.
 inline std::vector<Arm> skipping_arms() {
   std::vector<Arm> arms = {{"frame_looping", {{"max_symbols", 4}}},

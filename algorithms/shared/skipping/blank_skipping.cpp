@@ -230,6 +230,13 @@ class SkippingDecoder : public DecoderWrapper {
                       "\"skip_blank\" drops frames by the CTC head, and the model has none",
                       "leave out \"skip_blank\", or choose a hybrid model, with a CTC head too");
     }
+    if (description.head == Head::transducer &&
+        (model->config.is_tdt() || model->config.is_multiblank())) {
+      throw UserError(description.name,
+                      "\"skip_blank\" drops frames, which the durations of this model count: words "
+                      "would be lost",
+                      "leave out \"skip_blank\": the durations skip frames, too");
+    }
     rule_ = std::make_shared<const BlankRule>(model, threshold_, description.head == Head::ctc);
     DecoderWrapper::prepare(std::move(model), limits);
   }

@@ -13,10 +13,13 @@
 //
 // A registered decoder is wrapped: its search does not know about it. The kept frames of a row move
 // to its front, [B, T', D] keeps its size, and lengths shrink. So each form of a search, recorded
-// graphs too, works as before. Frames of results are those of the whole utterance. Durations of TDT
-// stay those that the model chose, and so count kept frames only. Limits that an option sets per
-// frame, such as max_symbols, are per kept frame. `blank_penalty` does not change the CTC head's
-// probabilities that decide about frames.
+// graphs too, works as before. Frames of results are those of the whole utterance. Limits that an
+// option sets per frame, such as max_symbols, are per kept frame. `blank_penalty` does not change
+// the CTC head's probabilities that decide about frames.
+//
+// The transducer search of a TDT or multi-blank model is refused: its durations count frames of the
+// whole utterance, so that a search of the kept ones would jump over words. On 1,024 utterances of
+// spoken test-other, a TDT model's word error rate rose from 14.5 to 42.4 % at a threshold of 0.9.
 #pragma once
 
 #include <memory>
@@ -46,7 +49,8 @@ OptionField<Options> skip_blank_option(std::optional<double> Options::*member) {
 
 /// Returns a decoder that drops frames by `threshold` before `decoder` searches the others. It is
 /// approximate, and no replay knows its rule. prepare() throws UserError if the model has no CTC
-/// head. decode() waits for the device once more than `decoder` does, for the lengths.
+/// head, or durations that a transducer search would follow. decode() waits for the device once
+/// more than `decoder` does, for the lengths.
 ///
 /// Its counters have two more: `frames`, those of the batch, and `frames_skipped`, the dropped
 /// ones. Its streams give the results of whole utterances, and push() waits once more.
