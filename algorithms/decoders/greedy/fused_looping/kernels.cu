@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         advance_bonuses(s, rows, BonusShare(rows, look_up_busy<T>(s, rows)), /*ahead=*/false);
     } else {
       // Blocks that have nothing to project follow the rows' bonuses, since they need not wait.
-      // What they load for this is on its way while the layers are computed.
+      // Their loads for this are on their way while the layers are computed.
       const BonusShare share(rows, busy_projecting(s, rows));
       ContextsAhead ahead;
       if constexpr (kBiased) ahead.start(s, rows, share);

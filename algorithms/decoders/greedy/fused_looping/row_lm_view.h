@@ -79,8 +79,8 @@ struct LmContextTable {
   }
 };
 
-/// What belongs to the contexts of a row's state, in memory that a block of threads shares. Context
-/// `most` and those behind it are not there.
+/// The arcs and weights of the contexts of a row's state, in memory that a block of threads shares.
+/// Context `most` and those behind it are not there.
 struct LmContexts {
   int32_t begin[kMaxContexts], end[kMaxContexts];  // arcs
   float backoff[kMaxContexts];                     // weight
