@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
   }
   for (const auto add_all :
        {add_top_k, add_language_model, add_transducer, add_beam_step, add_wfst_frame,
-        add_graph_nodes, add_word_errors, add_phrase_tree, add_streams})
+        add_graph_nodes, add_word_errors, add_phrase_tree, add_streams, add_alignment})
     add_all();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -65,5 +65,6 @@ void add_graph_nodes();
 void add_word_errors();
 void add_phrase_tree();
 void add_streams();
+void add_alignment();
 
 }  // namespace rtfx::microbench
