@@ -220,6 +220,8 @@ class SkippingDecoder : public DecoderWrapper {
     Description description = DecoderWrapper::describe();
     description.exactness = Description::Exactness::approximate;
     description.has_own_rule = true;
+    // Durations of the others count frames of the whole utterance.
+    if (description.head == Head::transducer) description.model_kinds = {"rnnt"};
     return description;
   }
 

@@ -221,6 +221,7 @@ TEST(BlankSkipping, RefusesDurations) {
   for (const ModelConfig& config : {with_durations(small_config(), {0, 1, 2, 3, 4}), big_blanks}) {
     const auto model = random_model(config, 8);
     const auto decoder = make_decoder("label_looping", {{"skip_blank", 0.9}}, "");
+    EXPECT_EQ(decoder->describe().model_kinds, (std::vector<std::string>{"rnnt"}));
     const auto error = user_error([&] { decoder->prepare(model, {}); });
     EXPECT_HAS(error, "label_looping: \"skip_blank\" drops frames, which the durations");
     EXPECT_HAS(error, "leave out \"skip_blank\"");

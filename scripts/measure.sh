@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Measures what reports/ shows, on a machine with one GPU. Each step writes packed journals into FOLDER. Steps whose files
+# are there are left out, so that a campaign goes on where it was stopped.
+#   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
+#   scripts/measure.sh --list             # the steps with their files
+# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py data/test_other` the speech. Steps beside a
+# rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rtfx=${RTFX_BIN:-build/release/rtfx}
+speech=data/test_other/manifest.jsonl
+
+declare -A SHAPES=([rnnt_0.6b]=parakeet-rnnt-0.6b [tdt_0.6b]=parakeet-tdt-0.6b-v2 [ctc_0.6b]=parakeet-ctc-0.6b [rnnt_1.1b]=parakeet-rnnt-1.1b)
+MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
+STEPS=(
+  "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
+  "${MODELS[@]/#/files:}"    # FLAC files to text
+  "${MODELS[@]/#/batches:}"  # batches of 32 and 512
+  "${MODELS[@]/#/fp32:}"     # one pass of each type, for word errors
+  latency                    # single utterances
+  nemo_encoder nemo_transcribe transcribe
+  searches:rnnt searches:tdt
+  nemo nemo_beam nemo_lm wfst torchaudio
+)
+
+python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
+
+# run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
+run() {
+  local name=$1 config=$2 work
+  shift 2
+  work=$(mktemp -d)
+  "$rtfx" run "configs/$config.json" --output "$work/run" "$@"
+  gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
+  mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
+  rm -rf "$work"
+}
+
+# full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.
+full() {
+  local name=$1 config=$2 shape=${SHAPES[$3]} decoder=fused_looping
+  [[ $3 != ctc* ]] || decoder=ctc_greedy
+  shift 3
+  run "$name" "$config" --set "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\"}]" \
+    "decoders=[\"$decoder\"]" protocol.measured_rounds=3 "$@"
+}
+
+step() {
+  local kind=${1%%:*} of=${1#*:}
+  case $kind in
+    chain) full "$of" chain "$of" 'batch_sizes=[128]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=10 ;;
+    files) full "files_$of" files_to_text "$of" protocol.steady_seconds=10 ;;
+    batches) full "batches_$of" chain "$of" 'batch_sizes=[32, 512]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=5 ;;
+    fp32) full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;
+    latency) full latency latency rnnt_0.6b 'decoders=["fused_looping", "ctc_greedy"]' baseline=fused_looping ;;
+    nemo_encoder)
+      "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech \
+        -o "$folder/nemo_encoder.jsonl"
+      ;;
+    nemo_transcribe)
+      for workers in 0 8; do
+        "$(python_of nemo)" rivals/nemo/transcribe.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech --device cuda \
+          --dtype bfloat16 --batch 32 128 --rounds 1 --workers $workers --longest-first --whole -o "$folder/nemo_transcribe.jsonl"
+      done
+      ;;
+    transcribe)
+      for _ in 1 2 3; do
+        { time "$rtfx" transcribe --model "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --device cuda --dtype bf16 \
+          --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
+      done | tee "$folder/transcribe.txt"
+      ;;
+    searches)
+      RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
+      ;;
+    nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
+    wfst | torchaudio) RTFX_PYTHON=$(python_of "$kind") run "$kind" "rivals/$kind" ;;
+  esac
+}
+
+if [[ ${1:-} == --list ]]; then
+  printf '%s\n' "${STEPS[@]}"
+  exit
+fi
+folder=$(realpath -m "${1:?usage: measure.sh FOLDER [STEP...], or --list}")
+shift
+for name in "$@"; do
+  [[ " ${STEPS[*]} " == *" $name "* ]] || { echo "measure.sh: no step '$name'; --list names them" >&2; exit 2; }
+done
+(($#)) || set -- "${STEPS[@]}"
+mkdir -p "$folder"
+for name in "$@"; do
+  if [[ -e $folder/.done-$name ]]; then
+    echo "$name: measured before"
+    continue
+  fi
+  echo "== $name"
+  begin=$SECONDS
+  step "$name"
+  touch "$folder/.done-$name"
+  echo "$name: $((SECONDS - begin)) s"
+done

@@ -1,0 +1,66 @@
+"""scripts/measure.sh: each step calls the program that the reports name, and a campaign goes on where it was stopped."""
+
+import gzip
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+SCRIPT = ROOT / "scripts/measure.sh"
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Runs the script with a program that writes down its arguments; returns (result, calls, folder)."""
+    program, calls = tmp_path / "rtfx", tmp_path / "calls"
+    program.write_text(
+        "#!/usr/bin/env bash\n"
+        f'printf "%s\\n" "$@" >>{calls}; echo -- >>{calls}\n'
+        'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" && echo "{}" >"$2/journal.jsonl"; shift; done\n'
+    )
+    program.chmod(0o755)
+    folder = tmp_path / "out"
+
+    def run(*steps):
+        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_PYTHON": "/bin/true"}
+        result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
+        told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
+        return result, [call.splitlines() for call in told], folder
+
+    return run
+
+
+def test_a_step_is_measured_once(measure):
+    result, calls, folder = measure("chain:ctc_0.6b", "searches:tdt")
+    assert result.returncode == 0, result.stderr
+    chain, searches = calls
+    assert chain[:2] == ["run", "configs/chain.json"]
+    assert 'decoders=["ctc_greedy"]' in chain and "batch_sizes=[128]" in chain
+    (models,) = [a for a in chain if a.startswith("models=")]
+    assert json.loads(models.removeprefix("models="))[0]["path"] == "data/standin-parakeet-ctc-0.6b.nemo"
+    assert 'models=["data/standin256-tdt.nemo"]' in searches
+    assert gzip.decompress((folder / "ctc_0.6b.jsonl.gz").read_bytes()) == b"{}\n"
+    result, again, _ = measure("chain:ctc_0.6b")
+    assert "measured before" in result.stdout and again == calls
+
+
+def test_configurations_and_shapes_of_the_steps_are_there(measure):
+    steps = subprocess.run([SCRIPT, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    result, calls, folder = measure()
+    assert result.returncode == 0, result.stderr
+    assert [line.split(":")[0] for line in result.stdout.splitlines() if line.startswith("== ")]
+    assert {path.name.removeprefix(".done-") for path in folder.glob(".done-*")} == set(steps)
+    stand_ins = (ROOT / "models/widen_checkpoint.py").read_text(encoding="utf-8")
+    for call in calls:
+        if call[0] == "run":
+            assert (ROOT / call[1]).exists(), call[1]
+        for value in call:
+            if value.startswith("models=[{"):
+                assert f'"{json.loads(value.removeprefix("models="))[0]["id"]}"' in stand_ins
+
+
+def test_an_unknown_step_is_named(measure):
+    result, calls, _ = measure("nonsense")
+    assert result.returncode == 2 and "no step 'nonsense'" in result.stderr and not calls
