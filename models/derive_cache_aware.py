@@ -11,7 +11,7 @@ needed: a held-out manifest with texts only shows the word error rate.
 
 - Each batch draws one attention context, so one checkpoint serves steps of 80 to 1,120 ms.
 - Frame t of the teacher is the target of frame t + --delay. Causal sub-sampling alone delays a
-  frame by 70 ms.
+  frame by 70 ms. A second frame of delay helps where attention looks little ahead.
 - The loss adds the squared error of the frames and two divergences: of the CTC head, and of the
   joint network along the tokens of the teacher's CTC head.
 - The student hears noise that the teacher does not hear.
@@ -312,8 +312,9 @@ class Heads(nn.Module):
                 going = going & (token != self.blank)
                 if not going.any():
                     break
+                emitted = token.tolist()
                 for row in going.nonzero()[:, 0].tolist():
-                    found[row].append(token[row].item())
+                    found[row].append(emitted[row])
                 fresh, moved = self.label_states(token.unsqueeze(1), state)
                 labels = torch.where(going[:, None, None], fresh, labels)
                 mix = going[None, :, None]
@@ -415,14 +416,21 @@ class Speech:
 
         lines = defaultdict(list)
         for manifest in manifests:
-            for line in manifest.read_text(encoding="utf-8").splitlines():
-                line = json.loads(line)
-                lines[manifest.parent / line["audio_filepath"]].append(line)
+            for number, text in enumerate(manifest.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    line = json.loads(text)
+                    lines[manifest.parent / line["audio_filepath"]].append(line)
+                except (ValueError, KeyError, TypeError):
+                    problem = "is no line of a manifest; give JSON with audio_filepath"
+                    raise UserError(f"{manifest}:{number}: {problem}") from None
 
         def read(path):
-            audio, rate = soundfile.read(str(path), dtype="int16")
+            try:
+                audio, rate = soundfile.read(str(path), dtype="int16")
+            except soundfile.SoundFileError as error:
+                raise UserError(f"{path}: {error}; give FLAC, WAV or Opus") from None
             if rate != RATE or audio.ndim != 1:
-                raise UserError(f"{path}: {rate} Hz, {audio.ndim} axes; give one channel of 16 kHz")
+                raise UserError(f"{path}: it is no single channel of {RATE} Hz; convert it")
             return torch.from_numpy(audio)
 
         with ThreadPoolExecutor() as pool:
@@ -435,8 +443,12 @@ class Speech:
                 count = min(count, len(samples) - start)
                 self.utterances.append(Utterance(begin + start, count, line.get("text")))
             begin += len(samples)
+        self.used = [u for u in self.utterances if RATE // 2 < u.samples <= LONGEST * RATE]
+        if not self.used:
+            names = ", ".join(map(str, manifests))
+            raise UserError(f"{names}: no utterance of 0.5 to {LONGEST} s; give some")
         self.audio = torch.cat(audio).to(device)
-        self.seconds = sum(u.samples for u in self.utterances) / RATE
+        self.seconds = sum(u.samples for u in self.used) / RATE
 
     def batch(self, utterances):
         device = self.audio.device
@@ -448,9 +460,8 @@ class Speech:
 
     def batches(self, seconds, choice):
         """Batches of about equal lengths and at most `seconds` with their padding, in random order."""
-        short = [u for u in self.utterances if RATE // 2 < u.samples <= LONGEST * RATE]
         batches, rows = [], []
-        for u in sorted(short, key=lambda u: u.samples * choice.uniform(0.9, 1.1)):
+        for u in sorted(self.used, key=lambda u: u.samples * choice.uniform(0.9, 1.1)):
             longest = max([u, *rows], key=lambda u: u.samples).samples
             if rows and longest * (len(rows) + 1) > seconds * RATE:
                 batches.append(rows)
@@ -580,8 +591,8 @@ def train(teacher, student, speech, arguments):
         loss = sum(parts.values())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(student.parameters(), 1.0)
-        optimizer.step()
+        if nn.utils.clip_grad_norm_(student.parameters(), 1.0).isfinite():
+            optimizer.step()
         step += 1
         heard += sum(u.samples for u in rows) / RATE
         history.append(loss.detach())
@@ -645,6 +656,8 @@ def write_derived(checkpoint, student, arguments, speech, steps):
         k: v if k.startswith("preprocessor.") else v.to(torch.float16).contiguous()
         for k, v in weights.items()
     }
+    if not all(v.isfinite().all() for v in weights.values()):
+        raise UserError("training: weights became infinite; give a smaller --learning-rate")
     checkpoint.config["preprocessor"]["normalize"] = "NA"
     checkpoint.config["encoder"] |= dict(
         causal_downsampling=True, att_context_size=CONTEXTS, att_context_style="chunked_limited",
@@ -679,12 +692,18 @@ def arguments_of(command_line):
     parser.add_argument("--seconds", type=float, default=400, help="of training (default: 400)")
     parser.add_argument("--steps", type=int, help="The number of steps limits training, not the time.")
     parser.add_argument(
-        "--delay", type=int, default=1, help="Frames that the student may be late (default: 1)."
+        "--delay", type=int, default=2, help="Frames that the student may be late (default: 2)."
     )
     parser.add_argument("--batch-seconds", type=float, default=600, help="of audio (default: 600)")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="the highest (default: 1e-3)")
     parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args(command_line)
+    arguments = parser.parse_args(command_line)
+    for name in ("seconds", "steps", "batch_seconds", "learning_rate"):
+        if (value := getattr(arguments, name)) is not None and value <= 0:
+            parser.error(f"--{name.replace('_', '-')}: {value} is not allowed; give more than 0")
+    if not 0 <= arguments.delay <= 8:
+        parser.error(f"--delay: {arguments.delay} is not allowed; give 0 to 8")
+    return arguments
 
 
 def run(arguments):
@@ -697,14 +716,17 @@ def run(arguments):
     held_out = Speech(arguments.held_out, device) if arguments.held_out else None
     teacher.to(device), student.to(device)
     ready = time.monotonic() - begin
-    print(f"{len(speech.utterances)} utterances, {speech.seconds / 3600:.2f} h, read in {ready:.1f} s")
+    print(
+        f"{len(speech.used)} of {len(speech.utterances)} utterances last 0.5 to {LONGEST} s: "
+        f"{speech.seconds / 3600:.2f} h, read in {ready:.1f} s"
+    )
     first = speech.batches(min(arguments.batch_seconds, 120), random.Random(0))[0]
     student.begin(teacher, *speech.batch(first), CONTEXTS[0])
     history = train(teacher, student, speech, arguments)
-    if held_out:
-        evaluate(teacher, student.eval(), held_out, arguments)
     write_derived(checkpoint, student, arguments, speech, len(history))
     print(f"{arguments.output}: {arguments.output.stat().st_size / 1e6:.1f} MB, {len(history)} steps")
+    if held_out:
+        evaluate(teacher, student.eval(), held_out, arguments)
     return history
 
 

@@ -22,7 +22,7 @@ HEADS = ("frame_looping", "ctc_greedy")
 def derived(tmp_path_factory):
     """A checkpoint after a few steps on the quickstart recordings."""
     path = tmp_path_factory.mktemp("derived") / "streaming.nemo"
-    sizes = "--steps 8 --batch-seconds 20 --learning-rate 3e-4".split()
+    sizes = "--steps 8 --batch-seconds 20 --learning-rate 3e-4 --delay 1".split()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # other tests run beside this one
     losses = derive.main([str(TEACHER), str(path), str(MANIFEST), *sizes])
@@ -148,6 +148,21 @@ def test_other_teachers_are_refused(tmp_path, model, message):
     with pytest.raises(SystemExit, match=f"derive_cache_aware: error: .*{message}"):
         derive.main([str(path), str(tmp_path / "out.nemo"), str(MANIFEST), "--steps", "1"])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ('{"text": "no audio"}', "m.jsonl:1: is no line of a manifest"),
+        ('{"audio_filepath": "gone.flac"}', "gone.flac: "),
+        (f'{{"audio_filepath": "{AUDIO}/qs01.flac", "duration": 0.1}}', "m.jsonl: no utterance of 0.5 to 20 s"),
+    ],
+)
+def test_bad_manifests_are_named(tmp_path, line, message):
+    (tmp_path / "m.jsonl").write_text(line + "\n")
+    with pytest.raises(SystemExit, match=f"derive_cache_aware: error: .*{message}"):
+        derive.main([str(TEACHER), str(tmp_path / "out.nemo"), str(tmp_path / "m.jsonl"), "--steps", "1"])
+    assert not (tmp_path / "out.nemo").exists()
 
 
 def test_errors_are_an_edit_distance():
