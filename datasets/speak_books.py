@@ -7,8 +7,8 @@ NNN.opus into FOLDER, ten minutes each, and NNN.jsonl beside it: a manifest with
 test sets: a sentence that shares six words in a row with one of their texts is not spoken.
 
 Files that are there already are kept, so that it can be interrupted and started again. It needs
-numpy and scipy, opusenc (opus-tools), and of the programs espeak-ng (with MBROLA's voices), flite,
-pico2wave and RHVoice-test at least one: voices whose program is missing are left out.
+numpy and scipy, opusenc (opus-tools), and at least one of espeak-ng, flite, pico2wave and
+RHVoice-test. Voices whose program is missing are left out.
 """
 
 import argparse
@@ -30,12 +30,13 @@ WORDS = (3, 45)  # of an utterance
 NEIGHBOURS = 6  # words in a row that a training text must not share with a test text
 ACCENTS = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-us-nyc", "en-gb-x-gbclan")
 TIMBRES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f3", "f4", "f5")
-VOICES = {  # the program, its share of the speech, and its voices
-    "espeak-ng": (0.3, [f"{accent}+{timbre}" for accent in ACCENTS for timbre in TIMBRES]),
-    "mbrola": (0.15, ["mb-us1", "mb-us2", "mb-us3", "mb-en1"]),
-    "flite": (0.2, ["slt", "rms", "awb", "kal16", "kal"]),
-    "pico2wave": (0.15, ["en-US", "en-GB"]),
-    "RHVoice-test": (0.2, ["slt", "bdl", "clb", "alan", "evgeniy-eng", "lyubov"]),
+# The program, its share of the speech, and its voices. Voices whose licences exclude commercial use
+# (MBROLA's, and two of RHVoice) are left out, so that a trained model may be passed on.
+VOICES = {
+    "espeak-ng": (0.35, [f"{accent}+{timbre}" for accent in ACCENTS for timbre in TIMBRES]),
+    "flite": (0.25, ["slt", "rms", "awb", "kal16", "kal"]),
+    "pico2wave": (0.2, ["en-US", "en-GB"]),
+    "RHVoice-test": (0.2, ["slt", "bdl", "clb", "alan"]),
 }
 
 
@@ -79,18 +80,18 @@ def utterances_of(books, known):
 def command_of(program, voice, text, output, choice):
     """The command that speaks `text` at a random speed and pitch, and its input."""
     speed, pitch = choice.uniform(0.8, 1.25), choice.uniform(0.85, 1.2)
-    if program in ("espeak-ng", "mbrola"):
+    if program == "espeak-ng":
         options = ["-v", voice, "-s", str(round(165 * speed)), "-p", str(round(50 * pitch))]
-        return ["espeak-ng", *options, "-w", output, "--stdin"], text
+        return [program, *options, "-w", output, "--stdin"], text
     if program == "flite":
         pace = ["--setf", f"duration_stretch={1 / speed:.3f}"]
-        return ["flite", "-voice", voice, *pace, "-t", text, "-o", output], ""
+        return [program, "-voice", voice, *pace, "-t", text, "-o", output], ""
     if program == "pico2wave":
         levels = f"<speed level='{round(100 * speed)}'><pitch level='{round(100 * pitch)}'>"
         plain = text.replace("&", "and")
-        return ["pico2wave", "-l", voice, "-w", output, f"{levels}{plain}</pitch></speed>"], ""
+        return [program, "-l", voice, "-w", output, f"{levels}{plain}</pitch></speed>"], ""
     options = ["-p", voice, "-r", str(round(100 * speed)), "-t", str(round(100 * pitch))]
-    return ["RHVoice-test", *options, "-o", output], text
+    return [program, *options, "-o", output], text
 
 
 def speak(program, voice, text, folder, choice):
@@ -152,9 +153,7 @@ def main():
     arguments = parser.parse_args()
     if not shutil.which("opusenc"):
         raise SystemExit("speak_books: error: opusenc is missing; `apt install opus-tools`")
-    programs = [p for p in VOICES if shutil.which("espeak-ng" if p == "mbrola" else p)]
-    if shutil.which("mbrola") is None and "mbrola" in programs:
-        programs.remove("mbrola")
+    programs = [program for program in VOICES if shutil.which(program)]
     if not programs:
         raise SystemExit("speak_books: error: no program speaks; `apt install espeak-ng`")
     known = set()
