@@ -39,6 +39,7 @@ from widen_checkpoint import Checkpoint, UserError, write
 RATE, HOP, FFT, WINDOW = 16000, 160, 512, 400  # samples; the features of all FastConformers
 CONTEXTS = [[70, 13], [70, 6], [68, 3], [70, 1], [70, 0]]  # left must divide by right + 1
 LONGEST = 20  # seconds of an utterance for training
+GRID = 8000  # samples: lengths of batches are multiples, since libraries plan for each new shape
 SPEEDS = (0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2)
 MOST_SYMBOLS = 10  # of a frame in greedy search
 
@@ -69,7 +70,7 @@ class Features(nn.Module):
         )
         values = torch.log(self.fb @ torch.view_as_real(spectrum).square().sum(-1) + 2.0**-24)
         frames = lengths // HOP
-        values = values[:, :, : frames.max()]
+        values = values[:, :, : audio.shape[1] // HOP]
         mask = inside(frames, values.shape[2]).unsqueeze(1)
         if self.per_feature:
             count = frames.view(-1, 1, 1)
@@ -149,6 +150,11 @@ class Attention(nn.Module):
         return self.linear_out((weights.to(v.dtype) @ v).transpose(1, 2).flatten(2))
 
 
+def pointwise(convolution, x):
+    """A convolution of kernel 1 over [B, T, d] as a product."""
+    return F.linear(x, convolution.weight.squeeze(-1), convolution.bias)
+
+
 class Convolution(nn.Module):
     def __init__(self, width, kernel, causal):
         super().__init__()
@@ -159,13 +165,13 @@ class Convolution(nn.Module):
         self.pointwise_conv2 = nn.Conv1d(width, width, 1)
 
     def forward(self, x, valid):
-        x = F.glu(self.pointwise_conv1(x.transpose(1, 2)), 1) * valid.unsqueeze(1)
-        x = self.depthwise_conv(F.pad(x, self.padding))
+        x = F.glu(pointwise(self.pointwise_conv1, x)) * valid.unsqueeze(2)
+        x = self.depthwise_conv(F.pad(x.transpose(1, 2), self.padding))
         if isinstance(self.batch_norm, nn.LayerNorm):
-            x = self.batch_norm(x.transpose(1, 2)).transpose(1, 2)
+            x = self.batch_norm(x.transpose(1, 2))
         else:
-            x = self.batch_norm(x)
-        return self.pointwise_conv2(F.silu(x)).transpose(1, 2)
+            x = self.batch_norm(x).transpose(1, 2)
+        return pointwise(self.pointwise_conv2, F.silu(x))
 
 
 class Layer(nn.Module):
@@ -462,8 +468,8 @@ class Speech:
         """Batches of about equal lengths and at most `seconds` with their padding, in random order."""
         batches, rows = [], []
         for u in sorted(self.used, key=lambda u: u.samples * choice.uniform(0.9, 1.1)):
-            longest = max([u, *rows], key=lambda u: u.samples).samples
-            if rows and longest * (len(rows) + 1) > seconds * RATE:
+            longest = max(row.samples for row in [u, *rows])
+            if rows and on_grid(longest) * (len(rows) + 1) > seconds * RATE:
                 batches.append(rows)
                 rows = []
             rows.append(u)
@@ -472,11 +478,15 @@ class Speech:
         return batches
 
 
+def on_grid(samples):
+    return GRID * math.ceil(samples / GRID)
+
+
 def filtered(audio, lengths, speed):
     """Audio at another speed, with a random colour, and for some rows a random room."""
     rows, device = len(audio), audio.device
-    tail = RATE // 2
-    size = audio.shape[1] + tail
+    tail = RATE // 2  # the longest echo
+    size = on_grid(audio.shape[1] + tail)
     spectrum = torch.fft.rfft(audio, size)
     at = torch.linspace(0, 1, spectrum.shape[1], device=device)
     waves = torch.arange(1, 5, device=device)
@@ -491,13 +501,11 @@ def filtered(audio, lengths, speed):
     room *= loudness / room.square().sum(1, True).sqrt()
     room[:, 0] += 1
     spectrum = spectrum * torch.fft.rfft(room, size)
-    # An even size, so that both spectra end at their Nyquist frequencies.
-    other = round(size / speed / 2) * 2
+    other = on_grid(size / speed)
     bins = other // 2 + 1
     spectrum = F.pad(spectrum, (0, max(0, bins - spectrum.shape[1])))[:, :bins]
     result = torch.fft.irfft(spectrum, other) * (other / size)
-    lengths = (lengths * (other / size)).long()
-    return result[:, : int(lengths.max())], lengths
+    return result, (lengths * (other / size)).long()
 
 
 def with_level(audio):
