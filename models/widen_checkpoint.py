@@ -109,6 +109,7 @@ SMALL, MEDIUM, LARGE_1K = dict(layers=16), dict(layers=18), dict(d_model=528, la
 TRANSDUCER = dict(prediction_width=640, prediction_layers=2, joint_width=640)
 # The head and the sizes of published models. Large transducers were published with one LSTM layer, and
 # Conformers with 4x sub-sampling and longer kernels: a stand-in keeps those of the small model.
+# Streaming shapes need a cache-aware small model.
 SHAPES = {
     "conformer-ctc-small": ("ctc", SMALL),
     "conformer-ctc-medium": ("ctc", MEDIUM),
@@ -116,6 +117,7 @@ SHAPES = {
     "fastconformer-rnnt-large": ("rnnt", LARGE | TRANSDUCER),
     "fastconformer-rnnt-large-1k": ("rnnt", LARGE_1K | TRANSDUCER),
     "fastconformer-tdt-large": ("tdt", LARGE | TRANSDUCER),
+    "fastconformer-streaming-0.6b": ("rnnt", XL | TRANSDUCER),
     "parakeet-ctc-0.6b": ("ctc", XL),
     "parakeet-rnnt-0.6b": ("rnnt", XL | TRANSDUCER),
     "parakeet-tdt-0.6b-v2": ("tdt", V2 | TRANSDUCER),
@@ -168,6 +170,13 @@ class Checkpoint:
 
     def named(self, pattern):
         return [name for name in self.weights if re.fullmatch(pattern, name)]
+
+    def mark(self, mark):
+        """Keeps the configuration as it is now, with an entry that says what the file is."""
+        self.config["stand_in"] = mark
+        text = io.StringIO()
+        self.yaml.dump(self.config, text)
+        self.members[self.member("model_config.yaml")] = text.getvalue().encode()
 
     @property
     def head(self):
@@ -577,10 +586,7 @@ def write_settings(small, new, mark):
         for key, value in values.items():
             if section == "encoder" or key in settings:
                 settings[key] = value
-    small.config["stand_in"] = mark
-    text = io.StringIO()
-    small.yaml.dump(small.config, text)
-    small.members[small.member("model_config.yaml")] = text.getvalue().encode()
+    small.mark(mark)
 
 
 def write(small, weights, path):
@@ -639,6 +645,11 @@ def run(arguments):
         raise UserError(
             f"--shape: {arguments.shape} is of the kind {head}, and {small.path} of {small.head}; "
             f"give a small checkpoint of the kind {head}"
+        )
+    if "streaming" in (arguments.shape or "") and not small.setting("encoder.causal_downsampling"):
+        raise UserError(
+            f"--shape: {arguments.shape} is cache-aware, and {small.path} is not; "
+            "models/derive_cache_aware.py makes a cache-aware checkpoint"
         )
     old = small.shape()
     given = {name: getattr(arguments, name) for name in (*MULTIPLES, *COUNTS, "biases")}

@@ -16,8 +16,13 @@ for shape in "$@"; do
     conformer-ctc-small) small=models/quickstart/quickstart-rnnt.nemo ;;
     conformer-ctc-medium | *-1k) small=$shared/models/standin-rnnt.nemo ;;
     *-tdt-*) small=data/standin256-tdt.nemo ;;
+    *-streaming-*) small=$shared/models/standin256-streaming.nemo ;;
     *) small=data/standin256-rnnt.nemo ;; # its CTC head is that of the TDT file too
   esac
+  if [[ $shape == *-streaming-* && ! -e $small ]]; then
+    echo "stand_ins: error: $small is missing; models/derive_cache_aware.py makes it (docs/reference/models.md)" >&2
+    exit 1
+  fi
   [[ -e data/standin-$shape.nemo ]] ||
     "$python" models/widen_checkpoint.py "$small" "data/standin-$shape.nemo" --shape "$shape"
 done

@@ -158,6 +158,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path):
         (RNNT, "--d-model 300", "--d-model: 300 is no multiple, and .* has a width of the encoder of 144"),
         (RNNT, "--shape parakeet-rnnt-0.6b", "--d-model: 1024 is no multiple"),
         (RNNT, "--shape parakeet-tdt-1.1b", "--shape: parakeet-tdt-1.1b is of the kind tdt, and .* of rnnt"),
+        (RNNT, "--shape fastconformer-streaming-0.6b", "is cache-aware, and .* is not; models/derive_cache_aware"),
         (RNNT, "--d-model 288 --heads 6", "--heads: 6 is no multiple"),
         (RNNT, "--heads 8", "--heads: a head would have a width of 18, and .* has one of 36"),
         (RNNT, "--layers 7", "--layers: 7 is too small"),
