@@ -16,7 +16,7 @@ for shape in "$@"; do
     conformer-ctc-small) small=models/quickstart/quickstart-rnnt.nemo ;;
     conformer-ctc-medium | *-1k) small=$shared/models/standin-rnnt.nemo ;;
     *-tdt-*) small=data/standin256-tdt.nemo ;;
-    *-streaming-*) small=$shared/models/standin256-streaming.nemo ;;
+    *-streaming-*) small=data/standin256-streaming.nemo ;;
     *) small=data/standin256-rnnt.nemo ;; # its CTC head is that of the TDT file too
   esac
   if [[ $shape == *-streaming-* && ! -e $small ]]; then
