@@ -2,9 +2,9 @@
 
 Each journal of FOLDER that compares with a rival has a table NAME.md beside it. A page holds tables that compare pairs of
 decoders, between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs
-with these decoders. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table.
-`<!-- searches:JOURNAL -->` holds speeds and ratios of one model, and `<!-- beams -->` speeds of several journals. Tables of missing
-journals stay as they are.
+with these decoders. `<!-- searches:JOURNAL -->` holds speeds and ratios of one model, and `<!-- beams -->` speeds of several
+journals. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. Tables of missing journals stay as
+they are.
 """
 
 import math
@@ -123,27 +123,33 @@ def brief(journal, title, pairs):
                 yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |"
 
 
-def audio_of(row):
-    """Returns a sentence with the seconds of audio at the batch sizes of the headline."""
+def rows_of_one_model(journal, left_out=()):
+    """Returns the only model of a journal, its type, and its rows by the ids of the decoders."""
+    tables = rows_of([journal], lambda case: case.decoder not in left_out, rtfx=True)
+    ((model, dtype, _), rows), = tables.items()
+    return model, dtype, {row.id or row.name: row for row in rows.values()}
+
+
+def audio_of(row, journal):
+    """Returns a sentence with the seconds of audio at the batch sizes of the headline, and what the audio is."""
     sizes = {}
     for batch in HEADLINE_BATCHES:
         sizes.setdefault(round(row.audio[batch]), []).append(str(batch))
-    parts = [f"{seconds} s at batch {' and '.join(batches)}" for seconds, batches in sizes.items()]
-    return f"The audio lasts {', and '.join(parts)}."
+    parts = [f"{seconds:,} s at batch {' and '.join(batches)}" for seconds, batches in sizes.items()]
+    (audio,) = {data["stand_in"] for data in journal.provenance["datasets"]}
+    return f"The audio is {audio}: {', and '.join(parts)}."
 
 
 HEADLINE = [
-    ("greedy search", "fused_persistent", "nemo_label_looping_graphs"),
-    ("beam search, beam 4", "alsd_pp4_fused", "nemo_malsd_batch4_graphs"),
+    ("greedy search", "fused_looping", "nemo_greedy"),
+    ("beam search, beam 4", "alsd_pp4", "nemo_malsd4"),
 ]
-HEADLINE_MODEL, HEADLINE_BATCHES, HEADLINE_WER = "standin-rnnt", (1, 32, 128), 32
+HEADLINE_JOURNAL, HEADLINE_BATCHES, HEADLINE_WER = "searches_rnnt", (1, 32, 128), 32
 
 
 def headline(journal):
-    """Yields README's table: one row for greedy and one for beam search, whole calls alone."""
-    tables = rows_of([journal], lambda case: case.model == HEADLINE_MODEL, rtfx=True)
-    ((_, dtype, _), model_rows), = tables.items()
-    by_id = {row.id or row.name: row for row in model_rows.values()}
+    """Yields README's table: one row for greedy and one for beam search of a journal's only model, whole calls alone."""
+    model, dtype, by_id = rows_of_one_model(journal)
     yield f"| | {' | '.join(f'batch {batch}' for batch in HEADLINE_BATCHES)} | WER %, rtfx : NeMo, batch {HEADLINE_WER} |"
     yield "|---|" + "--:|" * (len(HEADLINE_BATCHES) + 1)
     for label, ours, theirs in HEADLINE:
@@ -155,12 +161,13 @@ def headline(journal):
         words = " : ".join(f"{by_id[decoder].wers[HEADLINE_WER]:.2f}" for decoder in (ours, theirs))
         yield f"| {label} | {' | '.join(cells)} | {words} |"
     about = journal.provenance
+    millions = about["models"][0]["parameters"] / 1e6
     yield ""
     yield (
-        f"Whole calls, from encoder frames to hypotheses, of {HEADLINE_MODEL} (21 million parameters, 1,024 tokens) in {dtype} "
-        f"on one\n{markdown(about['device']['name'])}, against NeMo's fastest search of each kind, {about['started'][:10]}. "
-        f"{audio_of(by_id['fused_persistent'])}\nSquare brackets: 95 % interval over "
-        f"{about['config']['protocol']['measured_rounds']} rounds. NOISY: rounds differ by more than 5 %."
+        f"Whole calls, from encoder frames to hypotheses, of {markdown(model)}, a stand-in ({millions:.0f} million parameters, "
+        f"1,024 tokens)\nin {dtype} on one {markdown(about['device']['name'])}, {about['started'][:10]}. NeMo's searches are its "
+        f"label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(by_id[HEADLINE[0][1]], journal)}\n"
+        f"Square brackets: 95 % interval over {about['config']['protocol']['measured_rounds']} rounds."
     )
 
 
@@ -207,8 +214,12 @@ SEARCH_RATIOS = [
     ("`transducer_wfst` : `alsd_pp`, operators in one graph", "transducer_wfst4", "alsd_pp4_graph"),
 ]
 SEARCH_JOURNALS = ("searches_rnnt", "searches_tdt")
+LEFT_OUT = {"searches_tdt": ("fused_skip90", "alsd_pp4_skip90")}  # durations counted the skipped frames, too
 WHOLE_CALLS = """Each cell has seconds of audio per second of whole calls, from encoder frames to hypotheses on the host. ± is half of
 the 95 % interval over the rounds."""
+MEMORY = """MiB is the GPU memory that a search keeps (tensors and recorded graphs), and the most that a batch takes beyond it. It holds
+neither the model nor a language model that an earlier case had loaded. NeMo's memory is not shown, since the journal lacks
+the graphs that NeMo records with its first batch."""
 BEAMS = [
     ("RNN-T greedy, fused", "nemo3_beam", "standin-rnnt", "fused_persistent"),
     ("RNN-T ALSD++, beam 4, fused", "nemo3_beam", "standin-rnnt", "alsd_pp4_fused"),
@@ -236,18 +247,15 @@ def speed(row, batch):
     return " ".join([f"{figure:,.0f} ± {half:,.0f}", *warnings(batch, row)])
 
 
-def memory_of(journal):
-    """Returns {decoder: MiB} that a pass of the largest batch size took at most beside what was there before it."""
-    largest = max(journal.cases, key=lambda case: float(case.last["batch"]["size"])).last["batch"]["size"]
-    return {case.last["decoder"]["id"]: max(record["device_memory"]["peak_bytes"] for record in case.rounds) / 2**20
-            for case in journal.cases if case.rounds and case.last["batch"]["size"] == largest}  # fmt: skip
+def memory_of(journal, batch):
+    """Returns {decoder: MiB} that rtfx's searches kept and took at most. A rival's graphs, recorded at the first batch, would lack."""
+    return {case.decoder: max(record["device_memory"]["peak_bytes"] for record in case.rounds) / 2**20
+            for case in journal.cases if case.rounds and int(case.batch) == batch and not is_rival(case)}  # fmt: skip
 
 
 def searches(journal):
     """Yields the speeds of one model's searches at each batch size, and ratios of pairs of them."""
-    tables = rows_of([journal], lambda case: True, rtfx=True)
-    by_id = {row.id or row.name: row for rows in tables.values() for row in rows.values()}
-    ((model, dtype),) = {key[:2] for key in tables}
+    model, dtype, by_id = rows_of_one_model(journal, LEFT_OUT.get(journal_name(journal.path), ()))
     batches = sorted(by_id["fused_looping"].seconds)
     about = journal.provenance
     (checkpoint,), device = about["models"], about["device"]
@@ -257,7 +265,8 @@ def searches(journal):
         yield f"Batch {', '.join(map(str, held))}: {data['utterances']:,} utterances ({data['audio_seconds']:,.0f} s)."
     yield (f"{about['config']['protocol']['measured_rounds']} rounds, {markdown(device['name'])}, "
            f"rtfx {about['rtfx']['revision'][:12]}, checkpoint {checkpoint['sha256'][:8]}, {about['started'][:10]}.")  # fmt: skip
-    columns, memory = " | ".join(f"batch {batch}" for batch in batches), memory_of(journal)
+    yield MEMORY
+    columns, memory = " | ".join(f"batch {batch}" for batch in batches), memory_of(journal, batches[-1])
     words_of = " | ".join(f"WER %, batch {batch}" for batch in batches)
     yield f"\n| search | {columns} | {words_of} | MiB, batch {batches[-1]} |"
     yield "|---|" + "--:|" * (2 * len(batches) + 1)
@@ -267,7 +276,7 @@ def searches(journal):
         row = by_id[decoder]
         words = [f"{row.wers[batch]:.2f}" if batch in row.wers else "–" for batch in batches]
         speeds = [speed(row, batch) if batch in row.rounds else "–" for batch in batches]
-        yield f"| {label} | {' | '.join([*speeds, *words])} | {memory[decoder]:,.0f} |"
+        yield f"| {label} | {' | '.join([*speeds, *words])} | {f'{memory[decoder]:,.0f}' if decoder in memory else '–'} |"
     yield """
 Each factor says how many times as fast the search before the colon is, in whole calls. Square brackets hold the 95 % interval.
 The factor in round brackets leaves out rtfx's copies to the host, and the making of NeMo's Python objects.
@@ -371,10 +380,11 @@ def main():
             return brief(journal, title, [pair for pair in pairs if ours is None or pair[1] in ours.split(",")])
 
         rewrite(pages, rf"rivals:{name}(?: ours=([\w,]+))?", compared)
-        rewrite(pages, f"headline:{name}", lambda: headline(journal))
     for name in SEARCH_JOURNALS:
         if name in journals:
             rewrite(pages, f"searches:{name}", lambda: searches(journals[name]))
+    if HEADLINE_JOURNAL in journals:
+        rewrite(pages, f"headline:{HEADLINE_JOURNAL}", lambda: headline(journals[HEADLINE_JOURNAL]))
     if all(name in journals for name in BEAM_JOURNALS):
         rewrite(pages, "beams", lambda: beams(*(journals[name] for name in BEAM_JOURNALS)))
 

@@ -116,17 +116,18 @@ def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
 SEARCHES = ROOT / "reports/h100/searches"
 BLOCKS = {
     "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "riva_online"]),
-    "searches": (SEARCHES, ["rnnt_1", "rnnt_32_128"]),
+    "searches:searches_rnnt": (SEARCHES, ["searches_rnnt"]),
+    "searches:searches_tdt": (SEARCHES, ["searches_tdt"]),
 }
 
 
 def block_of(text, mark):
-    (found,) = re.findall(rf"<!-- {mark} -->.*?<!-- /{mark} -->", text, re.DOTALL)
+    (found,) = re.findall(rf"<!-- {mark} -->.*?<!-- /{mark.split(':')[0]} -->", text, re.DOTALL)
     return found
 
 
 @pytest.mark.parametrize("mark", BLOCKS)
-def test_a_block_of_several_journals_is_that_of_the_committed_ones(tmp_path, mark):
+def test_a_block_is_that_of_the_committed_journals(tmp_path, mark):
     folder, names = BLOCKS[mark]
     committed = (ROOT / "reports/README.md").read_text(encoding="utf-8")
     page = tmp_path / "page.md"
@@ -140,20 +141,22 @@ def test_a_block_of_several_journals_is_that_of_the_committed_ones(tmp_path, mar
     assert block_of(page.read_text(encoding="utf-8"), mark) == block
 
 
-def test_the_searches_are_timed_to_the_hypotheses_on_the_host():
-    """The committed figures, from the journals' records alone: copies count, and NeMo's way into rtfx does not."""
-    times, sets = {}, {}
-    for name in BLOCKS["searches"][1]:
-        for record in read_records(SEARCHES / f"{name}.jsonl.gz"):
-            if record["kind"] != "run":
-                continue
-            regions, counters = record["regions"], record["counters"]
-            time = regions["decode"]["host_seconds"]
-            time += -1e-6 * counters["results_us"] if "results_us" in counters else regions["d2h"]["host_seconds"]
-            batch = int(record["batch"]["size"])
-            times.setdefault((record["decoder"]["id"], batch), []).append(time)
-            sets[batch] = record["dataset"]["audio_seconds"]
-    text = block_of((ROOT / "reports/README.md").read_text(encoding="utf-8"), "searches")
+@pytest.mark.parametrize("name", ["searches_rnnt", "searches_tdt"])
+def test_the_searches_are_timed_to_the_hypotheses_on_the_host(name):
+    """The committed figures, from a journal's records alone: copies count, and NeMo's way into rtfx does not."""
+    times, sets, memory = {}, {}, {}
+    for record in read_records(SEARCHES / f"{name}.jsonl.gz"):
+        if record["kind"] != "run":
+            continue
+        regions, counters = record["regions"], record["counters"]
+        time = regions["decode"]["host_seconds"]
+        time += -1e-6 * counters["results_us"] if "results_us" in counters else regions["d2h"]["host_seconds"]
+        case = record["decoder"]["id"], int(record["batch"]["size"])
+        times.setdefault(case, []).append(time)
+        sets[case[1]] = record["dataset"]["audio_seconds"]
+        memory[case] = max(memory.get(case, 0), record["device_memory"]["kept_bytes"] + record["device_memory"]["decode_bytes"])
+    text = block_of((ROOT / "reports/README.md").read_text(encoding="utf-8"), f"searches:{name}")
+    assert ("`skip_blank`" in text) == (name == "searches_rnnt")
     rows = {
         "`fused_looping` |": "fused_looping",
         "`alsd_pp`, beam 4, `mbr` over 4 texts": "alsd_pp4_mbr",
@@ -165,6 +168,8 @@ def test_the_searches_are_timed_to_the_hypotheses_on_the_host():
             found = times[decoder, batch]
             assert shown.split(" ± ")[0] == f"{sets[batch] / statistics.mean(found):,.0f}"
             assert shown.endswith("NOISY") == (statistics.stdev(found) > 0.05 * statistics.mean(found))
+        shown = cells(text, label)[-1]
+        assert shown == ("–" if "NeMo" in label else f"{memory[decoder, 128] / 2**20:,.0f}")
     ratios = cells(text, "`alsd_pp` with `mbr` : without")[1:]
     for batch, shown in zip((1, 32, 128), ratios, strict=True):
         sides = [statistics.mean(times[decoder, batch]) for decoder in ("alsd_pp4", "alsd_pp4_mbr")]
@@ -260,9 +265,9 @@ def test_the_tables_of_pages(tmp_path):
 def test_the_headline_of_readme_is_of_the_journal(tmp_path):
     """Numbers that somebody changed in README are written anew from the journal."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (tmp_path / "nemo3_beam.jsonl.gz").write_bytes((RIVALS / "nemo3_beam.jsonl.gz").read_bytes())
+    (tmp_path / "searches_rnnt.jsonl.gz").write_bytes((SEARCHES / "searches_rnnt.jsonl.gz").read_bytes())
     page = tmp_path / "page.md"
-    page.write_text(readme.replace("| greedy search | **10", "| greedy search | **99"), encoding="utf-8")
+    page.write_text(readme.replace("| greedy search | **12", "| greedy search | **99"), encoding="utf-8")
     assert page.read_text(encoding="utf-8") != readme
     assert script("scripts/rival_reports.py", tmp_path, page).returncode == 0
     assert page.read_text(encoding="utf-8") == readme
