@@ -13,7 +13,7 @@ FOLDER = ROOT / "build/release/benchmarks"
 OTHERS = sorted(path.name for path in FOLDER.glob("rtfx_bench_*") if path.is_file())
 ARGUMENTS = {"rtfx_bench_checkpoint_load": [f"--checkpoint={MODELS / 'quickstart-rnnt.nemo'}"]}
 # Subjects of the CPU.
-SUBJECTS = {"top_k", "language_model", "joint", "prediction", "beam_step", "wfst_frame", "word_errors", "phrase_tree", "streams"}
+SUBJECTS = {"alignment", "top_k", "language_model", "joint", "prediction", "beam_step", "wfst_frame", "word_errors", "phrase_tree", "streams"}
 
 
 def run_once(name, path, *options):
