@@ -254,7 +254,7 @@ struct BonusShare {
 /// work goes on: see LmContextLoad.
 class ContextsAhead {
  public:
-  /// Any number of threads of the block have a context; the others do nothing.
+  /// The first threads of the block have a context each; the others do nothing.
   __device__ void start(const Search& s, const Rows& rows, const BonusShare& share) {
     here_ = s.lm.any() && threadIdx.x < kMaxContexts && share.first < rows.counts[kFound];
     if (!here_) return;
