@@ -280,10 +280,11 @@ class ContextsAhead {
   bool here_ = false;
 };
 
-/// The rows of a share, which has one at least. Not inlined, as it would take registers from the
-/// search.
-__device__ __noinline__ inline void follow_share(const Search& s, const Rows& rows,
-                                                 const BonusShare& share, bool ahead) {
+/// Writes the bonuses of the rows of a share. `ahead`: the contexts of the first one are stored.
+/// Not inlined, as it would take registers from the search.
+__device__ __noinline__ inline void advance_bonuses(const Search& s, const Rows& rows,
+                                                    const BonusShare& share, bool ahead) {
+  if (s.bias.roots == nullptr && !s.lm.any()) return;
   const CudaBlock<kThreads> block{};
   for (int i = share.first; i < rows.counts[kFound]; i += share.step) {
     const int b = rows[i].found, token = rows[b].label;
@@ -298,13 +299,6 @@ __device__ __noinline__ inline void follow_share(const Search& s, const Rows& ro
     }
     write_bonuses<kTokensAtOnce>(block, s.lm.model, shared_contexts(), row);
   }
-}
-
-/// Writes the bonuses of the rows of a share. `ahead`: the contexts of the first one are stored.
-__device__ inline void advance_bonuses(const Search& s, const Rows& rows, const BonusShare& share,
-                                       bool ahead) {
-  const bool changes = s.bias.roots != nullptr || s.lm.any();
-  if (changes && share.first < rows.counts[kFound]) follow_share(s, rows, share, ahead);
 }
 
 }  // namespace rtfx::fused

@@ -7,7 +7,6 @@
 // LibTorch header is included here.
 #pragma once
 
-#include <cstring>
 #include <limits>
 
 #include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
@@ -26,7 +25,7 @@ struct RowLmView {
   float alpha;
 
   /// The state after `token`.
-  RTFX_DEVICE int32_t state_after(int32_t token) const;
+  RTFX_DEVICE int32_t state_after(int32_t token) const { return load_written(next + token); }
 
   /// Stores what belongs to a token with this ln p. The product is rounded before the sum, as in
   /// GreedyFusion. It stays finite where p is 0, since kNever means that a token is forbidden.
@@ -46,26 +45,6 @@ struct RowLmView {
 /// The model's contexts that are not empty, at most.
 constexpr int kMaxContexts = kMaxLmOrder - 1;
 
-/// *p, whose load starts where this stands: past the L1 cache, as other blocks may have written it.
-/// A plain load would be moved to where its result is used, behind the work that is to hide it.
-template <class T>
-RTFX_DEVICE T load_here(const T* p) {
-  static_assert(sizeof(T) == 4);
-#ifdef __CUDA_ARCH__
-  unsigned bits;
-  asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(bits) : "l"(p));
-  T value;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
-#else
-  return *p;
-#endif
-}
-
-RTFX_DEVICE inline int32_t RowLmView::state_after(int32_t token) const {
-  return load_here(next + token);
-}
-
 /// The contexts of a state: its own tokens, those without the first, and so on. A table has those
 /// behind the first for each state, so that they are found by two loads that follow each other,
 /// where a walk along the back-offs takes one for each context.
@@ -75,7 +54,8 @@ struct LmContextTable {
 
   /// Context i of a state.
   RTFX_DEVICE int32_t context(int32_t state, int32_t i) const {
-    return i == 0 ? state : load_here(shorter + static_cast<int64_t>(state) * (most - 1) + i - 1);
+    return i == 0 ? state
+                  : load_constant(shorter + static_cast<int64_t>(state) * (most - 1) + i - 1);
   }
 };
 
@@ -98,9 +78,9 @@ class LmContextLoad {
   RTFX_DEVICE void load_arcs(const NgramView& lm) {
     if (context_ == 0) return;
     const int32_t* const arcs = lm.state_arcs + 2 * static_cast<int64_t>(context_);
-    begin_ = load_here(arcs);
-    end_ = load_here(arcs + 1);
-    backoff_ = load_here(lm.backoff_weight + context_);
+    begin_ = load_constant(arcs);
+    end_ = load_constant(arcs + 1);
+    backoff_ = load_constant(lm.backoff_weight + context_);
   }
   RTFX_DEVICE void store(LmContexts& contexts, int32_t i) const {
     contexts.begin[i] = begin_;
