@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures what reports/ shows, on a machine with one GPU. Each step writes packed journals into FOLDER. Steps whose files
-# are there are left out, so that a campaign goes on where it was stopped.
+# Measures most of what reports/ shows, on a machine with one GPU. Each step writes its file into FOLDER, and then a mark
+# .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
-#   scripts/measure.sh --list             # the steps with their files
+#   scripts/measure.sh --list             # the steps
 # `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py data/test_other` the speech. Steps beside a
 # rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
 set -euo pipefail
@@ -54,10 +54,12 @@ step() {
     fp32) full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;
     latency) full latency latency rnnt_0.6b 'decoders=["fused_looping", "ctc_greedy"]' baseline=fused_looping ;;
     nemo_encoder)
+      rm -f "$folder/nemo_encoder.jsonl" # its program appends
       "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech \
         -o "$folder/nemo_encoder.jsonl"
       ;;
     nemo_transcribe)
+      rm -f "$folder/nemo_transcribe.jsonl"
       for workers in 0 8; do
         "$(python_of nemo)" rivals/nemo/transcribe.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech --device cuda \
           --dtype bfloat16 --batch 32 128 --rounds 1 --workers $workers --longest-first --whole -o "$folder/nemo_transcribe.jsonl"

@@ -450,7 +450,7 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
 }  // namespace
 
 void print_plan(const Config& config, bool as_json) {
-  require_gpu_where_needed(config);
+  require_fitting_device(config);
   const Workspace workspace(config);
   const auto plan = make_plan(config, workspace.kinds());
   const Estimate time = estimate(workspace, plan);

@@ -247,12 +247,13 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
 }
 
-void require_gpu_where_needed(const Config& config) {
+void require_fitting_device(const Config& config) {
   const std::string root = config.origins.root();
   ErrorList errors;
   if (config.device.starts_with("cuda")) {
     for (size_t i = 0; i < config.dtypes.size(); ++i) {
-      if (config.dtypes[i].find("fp64") == std::string::npos) continue;
+      const Dtypes dtypes = parse_dtypes(config.dtypes[i], "dtypes");
+      if (dtypes.encoder != at::kDouble && dtypes.decoder != at::kDouble) continue;
       errors.add({fmt::format("{}/dtypes/{}", root, i),
                   fmt::format("'{}' is for CPUs only, and the device is {}", config.dtypes[i],
                               config.device),

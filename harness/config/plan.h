@@ -54,6 +54,6 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
 /// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
 /// configuration is for a CPU, and for fp64, if it is for a GPU. A run measures the other cases,
 /// and records a failure of these.
-void require_gpu_where_needed(const Config& config);
+void require_fitting_device(const Config& config);
 
 }  // namespace rtfx

@@ -232,7 +232,7 @@ class ClaimedConfig {
 /// Names the parts that need a GPU, where the device is a CPU; empty where there are none.
 std::string lack_of_gpu(const Config& config) {
   try {
-    require_gpu_where_needed(config);
+    require_fitting_device(config);
     return "";
   } catch (const UserError& error) {
     return error.what();

@@ -50,7 +50,7 @@ def test_configurations_and_shapes_of_the_steps_are_there(measure):
     steps = subprocess.run([SCRIPT, "--list"], capture_output=True, text=True, check=True).stdout.split()
     result, calls, folder = measure()
     assert result.returncode == 0, result.stderr
-    assert [line.split(":")[0] for line in result.stdout.splitlines() if line.startswith("== ")]
+    assert [line[3:] for line in result.stdout.splitlines() if line.startswith("== ")] == steps
     assert {path.name.removeprefix(".done-") for path in folder.glob(".done-*")} == set(steps)
     stand_ins = (ROOT / "models/widen_checkpoint.py").read_text(encoding="utf-8")
     for call in calls:
