@@ -214,7 +214,7 @@ SEARCH_RATIOS = [
     ("`transducer_wfst` : `alsd_pp`, operators in one graph", "transducer_wfst4", "alsd_pp4_graph"),
 ]
 SEARCH_JOURNALS = ("searches_rnnt", "searches_tdt")
-LEFT_OUT = {"searches_tdt": ("fused_skip90", "alsd_pp4_skip90")}  # durations counted the skipped frames, too
+LEFT_OUT = {"searches_tdt": ("fused_skip90", "alsd_pp4_skip90")}  # durations counted the kept frames alone
 WHOLE_CALLS = """Each cell has seconds of audio per second of whole calls, from encoder frames to hypotheses on the host. ± is half of
 the 95 % interval over the rounds."""
 MEMORY = """MiB is the GPU memory that a search keeps (tensors and recorded graphs), and the most that a batch takes beyond it. It holds
