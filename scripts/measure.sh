@@ -3,8 +3,9 @@
 # .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
-# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py data/test_other` the speech. Steps beside a
-# rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
+# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py` the speech: data/test_other, and with
+# `--format wav` data/test_other_wav. Steps beside a rival need its environment: RTFX_PYTHON names its Python
+# (rivals/README.md), by default that of rivals/NAME/.venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rtfx=${RTFX_BIN:-build/release/rtfx}
@@ -18,7 +19,10 @@ STEPS=(
   "${MODELS[@]/#/batches:}"  # batches of 32 and 512
   "${MODELS[@]/#/fp32:}"     # one pass of each type, for word errors
   latency                    # single utterances
-  nemo_encoder nemo_transcribe transcribe
+  files_wav                  # WAV files to text
+  "${MODELS[@]/#/same:}"     # do small and widened checkpoints return the same, in rtfx and in NeMo?
+  "${MODELS[@]/#/nemo_encoder:}" "${MODELS[@]/#/nemo_transcribe:}"
+  nemo_search transcribe
   searches:rnnt searches:tdt
   nemo nemo_beam nemo_lm wfst torchaudio
 )
@@ -53,16 +57,36 @@ step() {
     batches) full "batches_$of" chain "$of" 'batch_sizes=[32, 512]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=5 ;;
     fp32) full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;
     latency) full latency latency rnnt_0.6b 'decoders=["fused_looping", "ctc_greedy"]' baseline=fused_looping ;;
+    files_wav)
+      full files_wav files_to_text rnnt_0.6b protocol.steady_seconds=10 \
+        'datasets=[{"id": "test_other_wav", "manifest": "data/test_other_wav/manifest.jsonl"}]'
+      ;;
+    same)
+      local small=data/standin256-rnnt.nemo head=()
+      [[ $of != tdt* ]] || small=data/standin256-tdt.nemo
+      [[ $of != ctc* ]] || head=(--ctc)
+      rm -f "$folder/same_$of.jsonl" # its program appends, as the next ones do
+      for dtype in float32 bfloat16; do
+        "$(python_of nemo)" rivals/nemo/same_words.py $small "data/standin-${SHAPES[$of]}.nemo" --dtype $dtype \
+          "${head[@]}" -o "$folder/same_$of.jsonl" \
+          "${RTFX_SHARED:-../shared}"/audio/{an4,mini_libri,quickstart,spoken}/*.flac
+      done
+      ;;
     nemo_encoder)
-      rm -f "$folder/nemo_encoder.jsonl" # its program appends
-      "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech \
-        -o "$folder/nemo_encoder.jsonl"
+      rm -f "$folder/nemo_encoder_$of.jsonl"
+      "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[$of]}.nemo" --manifest $speech \
+        -o "$folder/nemo_encoder_$of.jsonl"
       ;;
     nemo_transcribe)
-      rm -f "$folder/nemo_transcribe.jsonl"
+      rm -f "$folder/nemo_transcribe_$of.jsonl"
+      "$(python_of nemo)" rivals/nemo/transcribe.py "data/standin-${SHAPES[$of]}.nemo" --manifest $speech --device cuda \
+        --dtype bfloat16 --batch 32 64 128 --workers 8 --longest-first --best -o "$folder/nemo_transcribe_$of.jsonl"
+      ;;
+    nemo_search)
+      rm -f "$folder/nemo_search.jsonl"
       for workers in 0 8; do
         "$(python_of nemo)" rivals/nemo/transcribe.py "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --manifest $speech --device cuda \
-          --dtype bfloat16 --batch 32 128 --rounds 1 --workers $workers --longest-first --whole -o "$folder/nemo_transcribe.jsonl"
+          --dtype bfloat16 --batch 32 128 --rounds 1 --workers $workers --longest-first --whole -o "$folder/nemo_search.jsonl"
       done
       ;;
     transcribe)

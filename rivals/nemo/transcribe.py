@@ -2,12 +2,16 @@
 """Times NeMo's own transcribe() with its search and with one of rtfx (rtfx.nemo.accelerate), and compares the texts,
 tokens and frames.
 
-    transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [--whole] [-o FILE.jsonl]
+    transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [--whole | --best] [-o FILE.jsonl]
 
 The script prints a table, and FILE gets a line for each model and batch size. All searches take turns, `--rounds` times
 after one round that is not measured. --whole also times rtfx's own transcribe() from the same files to texts, with its
 own reading, features and encoder. `wer` is the word error rate of each as NeMo counts it. NeMo and the wheel of rtfx
 must be in one environment.
+
+--best compares NeMo's transcribe() with rtfx's own alone, each at its fastest batch size: after one call that is not
+measured, each has one call with every batch size, and then `--rounds` calls with the fastest. FILE gets a line for each
+model.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import platform
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -74,6 +79,32 @@ def measured(model, accelerated, whole, files, references, batch, options):
     return {when: [each[when] for each in rounds[1:]] for when in rounds[0]} | {"equal": equal, "wer": wer}
 
 
+def measured_at_best(model, whole, files, references, options):
+    """Returns the seconds of each side with every batch size ("sweep"), its fastest batch size and its rounds with it."""
+    sides = {
+        "nemo": lambda batch: model.transcribe(files, batch_size=batch, return_hypotheses=True,
+                                               num_workers=options.workers, verbose=False),
+        "whole": lambda batch: whole.transcribe(files, batch),
+    }  # fmt: skip
+    sweep, found = {}, {}
+    for side, call in sides.items():
+        call(options.batch[0])
+        sweep[side] = {batch: timed(partial(call, batch), model.device)[0]["seconds"] for batch in options.batch}
+    fastest = {side: min(seconds, key=seconds.get) for side, seconds in sweep.items()}
+    rounds = {side: [] for side in sides}
+    for i in range(options.rounds):
+        for side in sorted(sides, reverse=i % 2 == 1):  # each side comes first in every second round
+            times, found[side] = timed(partial(sides[side], fastest[side]), model.device)
+            rounds[side].append(times)
+    texts = {side: [one.text for one in results] for side, results in found.items()}
+    return rounds | {
+        "sweep": sweep,
+        "batch": fastest,
+        "equal": {"texts": sum(a == b for a, b in zip(texts["nemo"], texts["whole"], strict=True))},
+        "wer": {side: round(word_error_rate(each, references), 6) for side, each in texts.items()},
+    }
+
+
 def machine(device):
     if device.startswith("cuda"):
         return torch.cuda.get_device_name()
@@ -93,6 +124,19 @@ def records(options):
     references = [one.get("text", "") for one in utterances]
     for path in options.models:
         model = restored(path, options.device, options.dtype)
+        said = {
+            "model": Path(path).stem,
+            "device": machine(options.device),
+            "dtype": options.dtype,
+            "workers": options.workers,
+            "utterances": len(files),
+            "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
+            "versions": {"nemo": nemo.__version__, "torch": torch.__version__, "rtfx": rtfx.__version__},
+        } | about(path)
+        if options.best:
+            whole = rtfx.load(path, options.device, DTYPES[options.dtype])
+            yield said | measured_at_best(model, whole, files, references, options)
+            continue
         try:
             accelerated = rtfx.nemo.accelerate(model)
         except rtfx.InputError as error:
@@ -100,17 +144,7 @@ def records(options):
             continue
         whole = options.whole and rtfx.load(path, options.device, DTYPES[options.dtype])
         for batch in options.batch:
-            yield {
-                "model": Path(path).stem,
-                "device": machine(options.device),
-                "dtype": options.dtype,
-                "batch": batch,
-                "workers": options.workers,
-                "utterances": len(files),
-                "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
-                "decoder": accelerated.decoder.name,
-                "versions": {"nemo": nemo.__version__, "torch": torch.__version__},
-            } | about(path) | measured(model, accelerated, whole, files, references, batch, options)
+            yield said | {"batch": batch, "decoder": accelerated.decoder.name} | measured(model, accelerated, whole, files, references, batch, options)
 
 
 def row(record):
@@ -128,6 +162,13 @@ def row(record):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def row_at_best(record):
+    mean = {side: statistics.mean(times["seconds"] for times in record[side]) for side in ("nemo", "whole")}
+    cells = [record["model"], *(f"{record['batch'][side]}: {mean[side]:.2f}" for side in mean)]
+    cells += [f"{mean['nemo'] / mean['whole']:.2f}", f"{record['equal']['texts']} of {record['utterances']}"]
+    return "| " + " | ".join(cells) + " |"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL.nemo")
@@ -140,13 +181,18 @@ def main():
     parser.add_argument("--workers", type=int, default=0, help="processes that read files for NeMo")
     parser.add_argument("--longest-first", action="store_true", help="files by length, as rtfx takes them by itself")
     parser.add_argument("--whole", action="store_true", help="rtfx's own transcribe() too")
+    parser.add_argument("--best", action="store_true", help="NeMo's and rtfx's own transcribe(), each at its best batch size")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    print("| model | batch | seconds, NeMo's : with rtfx's search | CPU seconds | seconds, NeMo's : rtfx's own transcribe() "
-          "| equal texts | equal tokens and frames |")  # fmt: skip
-    print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    if options.best:
+        print("| model | NeMo's best batch: seconds | that of rtfx's transcribe(): seconds | ratio | equal texts |")
+        print("|---|--:|--:|--:|--:|", flush=True)
+    else:
+        print("| model | batch | seconds, NeMo's : with rtfx's search | CPU seconds | seconds, NeMo's : rtfx's own transcribe() "
+              "| equal texts | equal tokens and frames |")  # fmt: skip
+        print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
     for record in records(options):
-        print(row(record), flush=True)
+        print((row_at_best if options.best else row)(record), flush=True)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
