@@ -18,6 +18,7 @@ STEPS=(
   "${MODELS[@]/#/batches:}"  # batches of 32 and 512
   "${MODELS[@]/#/fp32:}"     # one pass of each type, for word errors
   latency                    # single utterances
+  prompt                     # with and without the layer of a prompt-conditioned model
   nemo_encoder nemo_transcribe transcribe
   searches:rnnt searches:tdt
   nemo nemo_beam nemo_lm wfst torchaudio
@@ -71,6 +72,7 @@ step() {
           --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
       done | tee "$folder/transcribe.txt"
       ;;
+    prompt) run prompt prompt ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;
