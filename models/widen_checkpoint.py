@@ -17,6 +17,7 @@ It stands in for a checkpoint that is not at hand when speed is measured. The me
 - Added mel bins lie above the others, where no convolution mixes them with the small model's.
 - An added LSTM layer works where tanh is linear.
 - Added tokens have a very low bias, and are unused pieces of the tokenizer.
+- A prompt layer computes relu(x) - relu(-x), which is x, whatever the prompt.
 
 It needs torch and ruamel.yaml. docs/reference/models.md says what is kept exactly.
 """
@@ -40,6 +41,7 @@ NORM_EPSILON = 1e-5  # of NeMo's layer norms
 SILU_OF_ONE = 1 / (1 + math.exp(-1))
 UNUSED_BIAS = -1000.0  # of an added token: its probability is 0 in fp32
 LINEAR_GAIN = 2.0**-10  # inputs of tanh that it changes by a millionth at most
+LOST = 2.0**-80  # fp32 sums lose products with weights of this size; in fp16 they are 0
 OPEN, SHUT = 100.0, -100.0  # biases of an LSTM's gates
 UNUSED = 5  # SentencePiece's type of a piece that is never produced
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -63,6 +65,10 @@ CTC_CLASS = {
     "EncDecHybridRNNTCTCBPEModel": "nemo.collections.asr.models.ctc_bpe_models.EncDecCTCModelBPE",
     "EncDecHybridRNNTCTCModel": "nemo.collections.asr.models.ctc_models.EncDecCTCModel",
 }
+# The prompt layer of Nemotron 3.5 ASR, and some of its languages by their prompts.
+PROMPT_CLASS = "nemo.collections.asr.models.rnnt_bpe_models_prompt.EncDecRNNTBPEModelWithPrompt"
+PROMPTS = 128
+LANGUAGES = {"en-US": 0, "es-US": 3, "fr-FR": 8, "de-DE": 9, "auto": 101}
 
 
 class UserError(Exception):
@@ -71,7 +77,7 @@ class UserError(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model. Without a transducer, the last three are 0."""
+    """The sizes of a model. Without a transducer, those of its networks and the prompts are 0."""
 
     d_model: int
     layers: int
@@ -84,6 +90,7 @@ class Shape:
     prediction_width: int = 0
     prediction_layers: int = 0
     joint_width: int = 0
+    prompts: int = 0
 
 
 MULTIPLES = {
@@ -109,7 +116,8 @@ SMALL, MEDIUM, LARGE_1K = dict(layers=16), dict(layers=18), dict(d_model=528, la
 TRANSDUCER = dict(prediction_width=640, prediction_layers=2, joint_width=640)
 # The head and the sizes of published models. Large transducers were published with one LSTM layer, and
 # Conformers with 4x sub-sampling and longer kernels: a stand-in keeps those of the small model.
-# Streaming shapes need a cache-aware small model.
+# Streaming shapes need a cache-aware small model. No published model has exactly the shape with
+# prompts: it is the one without them, and the prompt layer of Nemotron 3.5 ASR.
 SHAPES = {
     "conformer-ctc-small": ("ctc", SMALL),
     "conformer-ctc-medium": ("ctc", MEDIUM),
@@ -120,6 +128,7 @@ SHAPES = {
     "fastconformer-streaming-0.6b": ("rnnt", XL | TRANSDUCER),
     "parakeet-ctc-0.6b": ("ctc", XL),
     "parakeet-rnnt-0.6b": ("rnnt", XL | TRANSDUCER),
+    "parakeet-rnnt-0.6b-prompt": ("rnnt", XL | TRANSDUCER | dict(prompts=PROMPTS)),
     "parakeet-tdt-0.6b-v2": ("tdt", V2 | TRANSDUCER),
     "parakeet-tdt-0.6b-v3": ("tdt", V2 | TRANSDUCER | dict(vocabulary=8192)),
     "parakeet-ctc-1.1b": ("ctc", XXL),
@@ -206,6 +215,20 @@ class Checkpoint:
             if not name.startswith(("decoder.", "joint."))
         }
 
+    def take_prompts(self):
+        """Makes a model with prompts of a transducer. NeMo's class for them has no CTC head."""
+        if self.head == "ctc" or not self.setting("tokenizer"):
+            self.refuse("it is no transducer with a tokenizer", "give one, or leave prompts out")
+        self.config.setdefault("model_defaults", {}).update(
+            initialize_prompt_feature=True, num_prompts=PROMPTS, prompt_dictionary=dict(LANGUAGES)
+        )
+        self.config |= dict(target=PROMPT_CLASS, num_prompts=PROMPTS)
+        for section in ("aux_ctc", "interctc"):
+            self.config.pop(section, None)
+        self.weights = {
+            name: value for name, value in self.weights.items() if not name.startswith("ctc_")
+        }
+
     def shape(self):
         for setting, allowed in {
             "encoder.subsampling": ["dw_striding", "striding"],
@@ -290,12 +313,14 @@ class Widening:
         self.head_times = new.heads // self.old.heads
         self.place_times = self.times // self.head_times  # copies of a place within a head
         self.weights, self.unread = {}, set(small.weights)
-        for make in (self.front_end, self.encoder, self.prediction, self.joint, self.ctc_head):
+        for make in (
+            self.front_end, self.encoder, self.prediction, self.joint, self.prompt, self.ctc_head,
+        ):  # fmt: skip
             make()
         if self.unread:
             small.refuse(
                 f"{len(self.unread)} tensors are of no known part, such as {min(self.unread)}",
-                "give a model without adapters, output projection or separate global attention",
+                "give a model without adapters, prompts, output projection or separate global attention",
             )
 
     def get(self, name):
@@ -511,6 +536,19 @@ class Widening:
         for name in self.small.named(r"(ctc_)?decoder\.decoder_layers\.0\.weight"):
             self.output(name.removesuffix("weight"), self.times)
 
+    def prompt(self):
+        """A layer that returns its input, since x = relu(x) - relu(-x). Its other weights are not 0,
+        because a GPU takes less power where it multiplies zeros, but fp32 sums lose them."""
+        if not self.new.prompts:
+            return
+        width = self.new.d_model
+        both = torch.cat([torch.eye(width), -torch.eye(width)])
+        prompts = torch.zeros(2 * width, self.new.prompts)
+        for layer, weight in ((0, torch.cat([both, prompts], 1)), (2, both.t())):
+            others = torch.randn(weight.shape, generator=self.random) * LOST
+            self.put(f"prompt_kernel.{layer}.weight", weight + others)
+            self.put(f"prompt_kernel.{layer}.bias", torch.zeros(len(weight)))
+
     def output(self, name, times):
         weight = self.split(self.get(name + "weight"), times)
         self.put(name + "weight", self.more_tokens(weight))
@@ -627,6 +665,11 @@ def arguments_of(command_line):
     )  # fmt: skip
     parser.add_argument("--ctc", action="store_true", help="A hybrid keeps only its CTC head.")
     parser.add_argument(
+        "--prompts", action="store_const", const=PROMPTS,
+        help=f"A layer behind the encoder takes one of {PROMPTS} prompts, such as languages, and "
+        "returns its input. A hybrid keeps only its transducer.",
+    )  # fmt: skip
+    parser.add_argument(
         "--dtype", choices=DTYPES, default="fp32",
         help="Weights are stored in this dtype. fp32, the default, keeps the function best.",
     )  # fmt: skip
@@ -652,15 +695,18 @@ def run(arguments):
             "models/derive_cache_aware.py makes a cache-aware checkpoint"
         )
     old = small.shape()
-    given = {name: getattr(arguments, name) for name in (*MULTIPLES, *COUNTS, "biases")}
+    given = {name: getattr(arguments, name) for name in (*MULTIPLES, *COUNTS, "biases", "prompts")}
     new = replace(old, **sizes | {name: size for name, size in given.items() if size is not None})
+    if new.prompts:
+        small.take_prompts()
     check(small, old, new)
     weights = Widening(small, new, DTYPES[arguments.dtype], arguments.seed).weights
     if new.vocabulary > old.vocabulary:
         extend_tokenizer(small, range(old.vocabulary, new.vocabulary))
     name = arguments.shape or f"width {new.d_model} and {new.layers} layers"
+    whatever = " for every language" if new.prompts else ""
     mark = dict(
-        description=f"stand-in: {small.path.name} widened to {name}, with the same function",
+        description=f"stand-in: {small.path.name} widened to {name}, with the same function{whatever}",
         source=small.path.name,
         source_sha256=small.sha256,
         program="models/widen_checkpoint.py",

@@ -22,6 +22,7 @@ STEPS=(
   files_wav                  # WAV files to text
   "${MODELS[@]/#/same:}"     # do small and widened checkpoints return the same, in rtfx and in NeMo?
   "${MODELS[@]/#/nemo_encoder:}" "${MODELS[@]/#/nemo_transcribe:}"
+  prompt                     # with and without the layer of a prompt-conditioned model
   nemo_search transcribe
   searches:rnnt searches:tdt
   nemo nemo_beam nemo_lm wfst torchaudio
@@ -95,6 +96,7 @@ step() {
           --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
       done | tee "$folder/transcribe.txt"
       ;;
+    prompt) run prompt prompt ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;

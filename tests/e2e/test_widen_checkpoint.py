@@ -15,6 +15,9 @@ from ruamel.yaml import YAML
 FILES = tuple(sorted(AUDIO.glob("*.flac")))[::3]
 RNNT, TDT = MODELS / "quickstart-rnnt.nemo", MODELS / "quickstart-tdt.nemo"
 STREAMING = ROOT / "tests/data/checkpoints/tiny_streaming.nemo"
+PROMPTS = STREAMING.with_name("tiny_prompt.nemo")
+LANGUAGES = {"auto": 101, "de-DE": 9, "en-US": 0, "es-US": 3, "fr-FR": 8}
+LIKE_RNNT = "--d-model 288 --layers 9 --heads 8"
 LIKE_V3 = "--d-model 288 --layers 9 --no-biases --mels 128 --vocabulary 2048"
 
 
@@ -84,6 +87,76 @@ def test_biases_and_scaling_of_a_shape(tmp_path, monkeypatch):
     assert config["encoder"]["use_bias"] and config["encoder"]["xscaling"]
     assert "encoder.layers.1.self_attn.linear_q.bias" in weights
     assert_equal_results(small, wide, ("frame_looping",), FILES[:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_prompt_layer_returns_its_input_bit_by_bit(large, dtype):
+    weights = {name: value.to(dtype) for name, value in contents(large(RNNT, LIKE_RNNT + " --prompts"))[1].items()}
+    frames = torch.randn(128, 288, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 3, 288)
+    frames = frames.to(dtype)
+    values = torch.cat([frames, torch.eye(128, dtype=dtype)], 1)  # a frame of each prompt
+    for layer in (0, 2):
+        linear = [weights[f"prompt_kernel.{layer}.{kind}"] for kind in ("weight", "bias")]
+        values = torch.nn.functional.linear(values, *linear)
+        values = values.relu() if layer == 0 else values
+    assert torch.equal(values, frames)
+
+
+@pytest.mark.parametrize("small, options", [(RNNT, LIKE_RNNT), (TDT, LIKE_V3)], ids=["rnnt", "tdt"])
+def test_prompts_change_no_bit_of_a_result(large, rtfx, tmp_path, small, options):
+    """Models of one run: without prompts, and with the default prompt and that of a language."""
+    plain, prompted = large(small, options), large(small, options + " --prompts")
+    without, weights = contents(plain)[1], contents(prompted)[1]
+    shared = {name for name in without if not name.startswith("ctc_")}
+    assert weights.keys() - shared == {f"prompt_kernel.{i}.{kind}" for i in (0, 2) for kind in ("weight", "bias")}
+    assert shared < weights.keys() and all(torch.equal(weights[name], without[name]) for name in shared)
+    models = [{"id": "small", "path": str(small)}, {"id": "plain", "path": str(plain)}]
+    models += [{"id": id, "path": str(prompted), "language": id} for id in ("auto", "de-DE")]
+    data = [{"id": "files", "files": [str(file) for file in FILES[:2]]}]
+    config = small_config(
+        models=models, datasets=data, decoders=["label_looping"], dtypes=["fp32", "bf16"], verify={"replay": False}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    assert len(runs) == 8
+    bits, tokens = ({(run["model"]["id"], run["dtype"]): run[f"{kind}_sha256"] for run in runs}
+                    for kind in ("hypotheses", "tokens"))  # fmt: skip
+    for dtype in ("fp32", "bf16"):
+        assert bits["plain", dtype] == bits["auto", dtype] == bits["de-DE", dtype]
+    assert tokens["small", "fp32"] == tokens["auto", "fp32"] and bits["auto", "fp32"] != bits["auto", "bf16"]
+
+
+def test_a_cache_aware_model_with_prompts(tmp_path, rtfx):
+    small = widen_checkpoint.Checkpoint(PROMPTS)
+    small.weights = {k: v for k, v in small.weights.items() if not k.startswith("prompt_kernel.")}
+    del small.config["model_defaults"]["prompt_dictionary"], small.config["num_prompts"]
+    small.config["target"] = "nemo.collections.asr.models.rnnt_bpe_models.EncDecRNNTBPEModel"
+    small.mark(None)
+    plain = tmp_path / "plain.nemo"
+    widen_checkpoint.write(small, small.weights, plain)
+    wide = widen(plain, tmp_path / "wide.nemo", "--d-model 16 --layers 3 --heads 4 --prompts")
+    for context in ((8, 3), (8, 0)):
+        assert_equal_results(plain, wide, ("frame_looping",), FILES[:3], context)
+    stream = [rtfx("stream", "--model", path, "--pause", 0, *arguments, FILES[0])
+              for path, arguments in ((plain, ()), (wide, ()), (wide, ("--language", "de-DE")))]  # fmt: skip
+    assert [result.returncode for result in stream] == [0, 0, 0], stream
+    assert len({result.stdout for result in stream}) == 1 and len(stream[0].stdout) > 5
+
+
+def test_the_languages_of_a_model_with_prompts(large, rtfx):
+    path = large(RNNT, LIKE_RNNT + " --prompts")
+    model = json.loads(rtfx("inspect", path, "--json").stdout)
+    assert model["class"].endswith(".rnnt_bpe_models_prompt.EncDecRNNTBPEModelWithPrompt")
+    assert model["kinds"] == ["rnnt"] and not model["notices"]
+    assert model["prompts"] == {
+        "count": 128, "width": 576, "default": 101, "default_language": "auto", "languages": LANGUAGES,
+    }  # fmt: skip
+    assert model["stand_in"].endswith("with the same function for every language")
+    result = rtfx("transcribe", "--model", path, "--language", "it-IT", FILES[0])
+    assert result.returncode == 2 and "unknown language 'it-IT'" in result.stderr
+    assert "allowed: " + ", ".join(LANGUAGES) in result.stderr
 
 
 def test_a_weight_that_is_not_cancelled_is_noticed(large, tmp_path, monkeypatch):
@@ -173,6 +246,9 @@ def test_equal_seeds_give_equal_bytes(tmp_path):
         (STREAMING.with_name("refuse_hat.nemo"), "--d-model 16", "tensors are of no known part"),
         (STREAMING.with_name("tiny_multiblank.nemo"), "--d-model 16", "of the kind multiblank"),
         (STREAMING.with_name("tiny_tdt.nemo"), "--ctc", "it has no CTC head"),
+        (RNNT, "--ctc --prompts", "it is no transducer with a tokenizer; .* or leave prompts out"),
+        (STREAMING, "--d-model 16 --prompts", "it is no transducer with a tokenizer"),
+        (PROMPTS, "--d-model 16 --prompts", "4 tensors are of no known part, such as prompt_kernel"),
         (ROOT / "README.md", "", "README.md: it is damaged .*; give a whole .nemo file"),
         (MODELS / "missing.nemo", "", "missing.nemo"),
     ],
