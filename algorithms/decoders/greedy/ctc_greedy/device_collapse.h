@@ -20,12 +20,15 @@ class DeviceCollapse {
   /// frame side by side.
   static bool takes(const at::Tensor& logits);
 
-  /// logits [B, T', V+1] that takes() says yes to, blank last; lengths [B] int64. forbidden [B, V]
-  /// bool: tokens that a row must not have; undefined: none. `carried`: of streams, replaced by
-  /// what the next piece wants; null: whole utterances. All tensors are on one device. Enqueues one
-  /// kernel and does not wait. The result is one block of memory, so that it is copied at once.
+  /// logits [B, T', V+1] for which takes() is true, blank last; lengths [B] int64. forbidden [B, V]
+  /// bool: tokens that a row must not have; undefined: none. `carried`: the state of streams, which
+  /// is replaced by that of the next piece; null: whole utterances. All tensors are on one device.
+  /// Enqueues one kernel and does not wait. The result is one block of memory, so that it is copied
+  /// at once.
   ///
-  /// A score is the sum of log-probabilities that are rounded to 2^-32.
+  /// Labels, NaN and infinities are those of CtcGreedy::collapse(). A log-probability is -ln of a
+  /// sum of float32, in another order than LibTorch's, and a score is the sum of log-probabilities
+  /// that are rounded to 2^-32.
   Hypotheses operator()(const at::Tensor& logits, const at::Tensor& lengths,
                         const at::Tensor& forbidden, CtcCarried* carried = nullptr);
 
