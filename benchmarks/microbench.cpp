@@ -127,9 +127,9 @@ int main(int argc, char** argv) {
                "rtfx_microbench: no GPU: its benchmarks are left out, those of graphs and "
                "host reads among them\n");
   }
-  for (const auto add_all :
-       {add_top_k, add_language_model, add_transducer, add_beam_step, add_wfst_frame,
-        add_graph_nodes, add_word_errors, add_phrase_tree, add_streams, add_alignment})
+  for (const auto add_all : {add_top_k, add_language_model, add_transducer, add_beam_step,
+                             add_wfst_frame, add_graph_nodes, add_word_errors, add_phrase_tree,
+                             add_streams, add_alignment, add_ctc_greedy})
     add_all();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

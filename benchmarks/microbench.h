@@ -66,5 +66,6 @@ void add_word_errors();
 void add_phrase_tree();
 void add_streams();
 void add_alignment();
+void add_ctc_greedy();
 
 }  // namespace rtfx::microbench

@@ -65,15 +65,10 @@ class CudaBlock {
   __device__ static T of_warp(T value, const Op& op) {
     return warp_reduce<kLanes>(value, op);
   }
-  /// The maximum of 64 bits by two instructions for 32 bits, in place of ten shuffles: that of the
-  /// upper halves, then that of the lower halves which belong to it. It is that of all lanes, which
-  /// is the same where the groups of kLanes hold equal values.
+  /// The maximum of all lanes, which is the same where the groups of kLanes hold equal values.
   template <int32_t kLanes = kWarpSize>
   __device__ static unsigned long long of_warp(unsigned long long value, const Maximum&) {
-    const auto upper = static_cast<uint32_t>(value >> 32);
-    const uint32_t greatest = __reduce_max_sync(~0u, upper);
-    const uint32_t lower = upper == greatest ? static_cast<uint32_t>(value) : 0;
-    return static_cast<unsigned long long>(greatest) << 32 | __reduce_max_sync(~0u, lower);
+    return warp_max(value);
   }
 
   int32_t buffer_ = 0;

@@ -29,6 +29,15 @@ __device__ inline float warp_max(float value) {
   return warp_reduce(value, [](float a, float b) { return fmaxf(a, b); });
 }
 
+/// Returns the greatest value of all lanes. Two instructions for 32 bits take the place of ten
+/// shuffles: they find the greatest upper half, then the greatest lower half that belongs to it.
+__device__ inline unsigned long long warp_max(unsigned long long value) {
+  const auto upper = static_cast<uint32_t>(value >> 32);
+  const uint32_t greatest = __reduce_max_sync(~0u, upper);
+  const uint32_t lower = upper == greatest ? static_cast<uint32_t>(value) : 0;
+  return static_cast<unsigned long long>(greatest) << 32 | __reduce_max_sync(~0u, lower);
+}
+
 /// Returns the sum of the values of the lanes up to this one, itself included. lane: the thread's
 /// place in its warp.
 __device__ inline int32_t warp_inclusive_sum(int32_t value, int32_t lane) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/decoders/greedy/ctc_greedy/collapse_kernel.h"
 #include "algorithms/log_zero.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
@@ -13,18 +14,7 @@
 namespace rtfx {
 namespace {
 
-/// The state that is kept between pieces of an utterance.
-struct Behind {
-  at::Tensor label;  // [B] int64, of the last frame
-  at::Tensor sum;    // [B] int64, of log-probabilities in units of 2^-32
-
-  void transfer(StateTransfer& transfer) {
-    transfer(label);
-    transfer(sum);
-  }
-};
-
-/// One label for each frame.
+/// One label for each frame, by LibTorch's operators.
 struct Path {
   at::Tensor labels;    // [B, T'] int64
   at::Tensor logprobs;  // [B, T'] of score_dtype()
@@ -43,15 +33,15 @@ struct Path {
   }
 
   /// Collapses the labels of one more piece of an utterance.
-  Hypotheses collapse(const at::Tensor& lengths, int64_t blank, Behind& behind) const {
-    constexpr double kUnit = 4294967296, kLeast = 65536;
-    Hypotheses h = collapse(lengths, blank, behind.label.unsqueeze(1));
+  Hypotheses collapse(const at::Tensor& lengths, int64_t blank, CtcCarried& carried) const {
+    constexpr double kLeast = 65536;
+    Hypotheses h = collapse(lengths, blank, carried.label.unsqueeze(1));
     const at::Tensor units =
-        (logprobs.to(at::kDouble).nan_to_num(0).clamp(-kLeast, kLeast) * kUnit).round();
-    behind.sum.add_(at::where(valid(lengths), units, 0).to(at::kLong).sum(1));
-    h.scores.copy_(behind.sum.to(at::kDouble) / kUnit);
+        (logprobs.to(at::kDouble).nan_to_num(0).clamp(-kLeast, kLeast) * kLogprobUnits).round();
+    carried.sum.add_(at::where(valid(lengths), units, 0).to(at::kLong).sum(1));
+    h.scores.copy_(carried.sum.to(at::kDouble) / kLogprobUnits);
     const at::Tensor last = (lengths - 1).clamp_min(0).unsqueeze(1);
-    behind.label = at::where(lengths > 0, labels.gather(1, last).squeeze(1), behind.label);
+    carried.label = at::where(lengths > 0, labels.gather(1, last).squeeze(1), carried.label);
     return h;
   }
 
@@ -195,8 +185,11 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
 Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor& lengths = batch.lengths;
   const DeviceBias bias = bias_.rows(lengths.size(0));
-  if (!lm_ && !bias.has_models())
+  if (!lm_ && !bias.has_models()) {
+    if (DeviceCollapse::takes(batch.frames))
+      return device_collapse_(batch.frames, lengths, bias.forbidden);
     return collapse(with_allowed(batch.frames, bias.forbidden), lengths);
+  }
   std::optional<Rows> rows;
   Hypotheses result;
   loops.segment(RangeName::decode_init, [&] {
@@ -216,24 +209,39 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
 }
 
 Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& state) {
+  const at::Tensor& lengths = batch.lengths;
   const int64_t blank = batch.frames.size(2) - 1;
-  const DeviceBias bias = bias_.rows(batch.lengths.size(0));
-  const at::Tensor logits = with_allowed(batch.frames, bias.forbidden);
+  const DeviceBias bias = bias_.rows(lengths.size(0));
+  const auto logits = [&] { return with_allowed(batch.frames, bias.forbidden); };
   std::optional<Rows> rows;
-  if (lm_ || bias.has_models()) rows.emplace(lm_, bias, logits, batch.lengths);
-  GreedyFusion none(GreedyLm(), batch.lengths.size(0));
-  Behind behind{at::full_like(batch.lengths, blank), at::zeros_like(batch.lengths)};
+  if (lm_ || bias.has_models()) rows.emplace(lm_, bias, logits(), lengths);
+  GreedyFusion none(GreedyLm(), lengths.size(0));
+  CtcCarried carried{at::full_like(lengths, blank), at::zeros_like(lengths)};
   const auto transfer = [&](StateTransfer by) {
-    (rows ? rows->fusion : none).transfer(by, batch.lengths);
-    behind.transfer(by);
+    (rows ? rows->fusion : none).transfer(by, lengths);
+    by(carried.label);
+    by(carried.sum);
   };
   if (!state.empty()) transfer(StateTransfer::load(state));
-  if (rows) {
-    rows->previous.copy_(behind.label);
-    for (int64_t t = 0; t < batch.longest(); ++t) rows->step_within(batch.lengths);
+  const bool has_kernel = DeviceCollapse::takes(batch.frames);
+  Hypotheses result;
+  if (!rows) {
+    result = has_kernel ? device_collapse_(batch.frames, lengths, bias.forbidden, &carried)
+                        : Path(logits()).collapse(lengths, blank, carried);
+  } else {
+    CtcCarried unbiased{carried.label.clone(), carried.sum.clone()};
+    rows->previous.copy_(carried.label);
+    for (int64_t t = 0; t < batch.longest(); ++t) rows->step_within(lengths);
+    result = rows->path.collapse(lengths, blank, carried);
+    if (has_kernel && !lm_) {
+      // A row without phrases has the score, in every bit, that it has where no row has phrases.
+      const at::Tensor has_none = bias.roots == 0;
+      const at::Tensor scores =
+          device_collapse_(batch.frames, lengths, bias.forbidden, &unbiased).scores;
+      result.scores.copy_(at::where(has_none, scores, result.scores));
+      carried.sum = at::where(has_none, unbiased.sum, carried.sum);
+    }
   }
-  const Path path = rows ? rows->path : Path(logits);
-  Hypotheses result = path.collapse(batch.lengths, blank, behind);
   state.clear();
   transfer(StateTransfer::save(state));
   return result;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/decoders/greedy/ctc_greedy/device_collapse.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/biasing/greedy_fusion.h"
 
@@ -27,8 +28,9 @@ struct CtcGreedyOptions {
 
 /// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
 /// label's log-probability, the language model's part included. Ties go to the lowest token id.
-/// Never waits for the device, except with "loop": "replay", once per frame. Without a language
-/// model, a handful of tensor operations for the whole batch; with one, some for each frame.
+/// Never waits for the device, except with "loop": "replay", once per frame. With a language model
+/// or phrases, each frame takes some tensor operations. Without them, a batch takes the head's
+/// product and, on a GPU, one kernel (DeviceCollapse); on a CPU, some tensor operations.
 class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
  public:
   using GreedySearch::GreedySearch;
@@ -36,7 +38,8 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
   Description describe() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
 
-  /// The best label of each frame, collapsed. logits [B, T', V+1] (blank last), lengths [B] int64.
+  /// The best label of each frame, collapsed by LibTorch's operators. logits [B, T', V+1] (blank
+  /// last), lengths [B] int64.
   static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
 
  private:
@@ -48,6 +51,7 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
 
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
+  DeviceCollapse device_collapse_;
 };
 
 }  // namespace rtfx
