@@ -158,7 +158,9 @@ void add_operation(std::vector<Pair>& pairs) {
 
 // Barriers of a grid. arrive() and wait() are called in turn.
 
-struct OwnBarrier : GridBarrier {
+constexpr int32_t kSearchThreads = 320;  // of fused_looping's persistent kernel
+
+struct OwnBarrier : GridBarrier<kSearchThreads> {
   __device__ explicit OwnBarrier(const Work& work) : GridBarrier{work.barrier} {}
 };
 
@@ -179,8 +181,6 @@ struct GroupBarrier {
     grid.barrier_wait(static_cast<cooperative_groups::grid_group::arrival_token&&>(token));
   }
 };
-
-constexpr int32_t kSearchThreads = 320;  // of fused_looping's persistent kernel
 
 /// Each block reads after a barrier what another block wrote before it. kBetween: additions that a
 /// thread does between arrive() and wait(), each of which depends on the one before.

@@ -7,10 +7,12 @@
 #define RTFX_DEVICE __device__
 #define RTFX_HOST_DEVICE __host__ __device__
 #define RTFX_UNROLL _Pragma("unroll")
+#define RTFX_ROLLED _Pragma("unroll 1")
 #else
 #define RTFX_DEVICE
 #define RTFX_HOST_DEVICE
 #define RTFX_UNROLL
+#define RTFX_ROLLED
 #endif
 
 namespace rtfx {

@@ -143,7 +143,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnLstmModels) {
     const auto reference = make_decoder("label_looping", both, "");
     const auto decoder = make_decoder("fused_looping", options(both), "");
     for (const auto& d : {reference.get(), decoder.get()}) d->prepare(model, {});
-    for (const int64_t rows : {1, 5, 33, 150, 2}) {
+    for (const int64_t rows : {1, 5, 33, 150, 290, 2}) {  // up to three for a block
       const EncodedBatch batch =
           random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
       const auto expected = reference->decode(batch).to_host();
@@ -168,6 +168,25 @@ TEST_P(FusedLmGpu, WeightZeroIsNoLanguageModel) {
   lm.option["alpha"] = 0;
   EXPECT_EQ(run("fused_looping", options({{"lm", lm.option}}), c, device_),
             run("fused_looping", options(), c, device_));
+}
+
+/// The threads that write bonuses end with a search that has no step, and serve the next one.
+TEST_P(FusedLmGpu, BatchesWithoutFramesGiveNothing) {
+  std::mt19937 random(58);
+  const ModelConfig config = small_config();
+  const LmCase lm = wide_lm(random, config.vocabulary, path("lm.arpa"));
+  const auto decoder = make_decoder("fused_looping", options({{"lm", lm.option}}), "");
+  decoder->prepare(random_model(config, 3, device_), {});
+  const EncodedBatch batch = random_batch(random, 7, 25, config.encoder.width, device_);
+  EncodedBatch empty = batch;
+  empty.lengths_host.assign(batch.lengths_host.size(), 0);
+  empty.lengths = at::zeros_like(batch.lengths);
+  const auto expected = decoder->decode(batch).to_host();
+  for (int round = 0; round < 3 && !HasFailure(); ++round) {
+    for (const Hypothesis& nothing : decoder->decode(empty).to_host())
+      EXPECT_TRUE(nothing.tokens.empty());
+    EXPECT_EQ(decoder->decode(batch).to_host(), expected);
+  }
 }
 
 /// Random pieces of several streams, LSTM and stateless, alone and with phrases: bit for bit the

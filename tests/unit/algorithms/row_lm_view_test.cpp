@@ -59,9 +59,9 @@ class Row {
 
 class RowLm : public TempFolder {
  protected:
-  /// Follows random texts; returns the tokens that had a context of two or more.
+  /// Follows random texts; returns the tokens that had a context of `long_context` or more.
   int64_t follow(std::mt19937& random, const LmCase& given, int64_t vocabulary,
-                 const std::vector<float>& added, int64_t texts) {
+                 const std::vector<float>& added, int64_t texts, int32_t long_context = 2) {
     const NgramLm lm = load_ngram_lm(given.option["path"].get<std::string>(), vocabulary,
                                      {given.option["normalize_unk"].get<bool>()});
     const auto alpha = static_cast<float>(given.alpha);
@@ -81,7 +81,7 @@ class RowLm : public TempFolder {
           EXPECT_EQ(row.view().bonus[k], expected) << "token " << k << " step " << step;
           EXPECT_EQ(row.view().next[k], next[0][k].item<int32_t>()) << "token " << k;
         }
-        deep += lm.arrays().context[states.item<int64_t>()].item<int32_t>() > 1;
+        deep += lm.arrays().context[states.item<int64_t>()].item<int32_t>() >= long_context;
         const auto token = static_cast<int32_t>(random() % std::min<int64_t>(vocabulary, 4));
         states = lm.next_states(states, at::full({1}, token, at::kLong));
         const int32_t state =
@@ -105,6 +105,30 @@ TEST_F(RowLm, FollowsTheModel) {
     deep += follow(random, lm, vocabulary, added, 6);
   }
   EXPECT_GT(deep, 200);
+}
+
+/// A state of the greatest order has all contexts that there is room for.
+TEST_F(RowLm, FollowsTheLongestContexts) {
+  std::mt19937 random(33);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const auto entry = [&] { return NgramTable::Entry{-3 * uniform(random), uniform(random) - 0.7}; };
+  NgramTable table{kMaxLmOrder, 2, {}, {}};
+  table.ngrams[{kStart}] = {0, -0.3};
+  std::vector<NgramTable::Words> contexts = {{}};
+  for (int n = 1; n <= kMaxLmOrder; ++n) {
+    std::vector<NgramTable::Words> longer;
+    for (NgramTable::Words words : contexts) {
+      for (words.push_back(0); words.back() < 2; ++words.back()) {
+        const bool possible = n == 1 || table.has({words.begin() + 1, words.end()});
+        if (!possible || (n > 1 && uniform(random) < 0.05)) continue;
+        table.ngrams[words] = n == kMaxLmOrder ? NgramTable::Entry{-uniform(random), 0} : entry();
+        longer.push_back(words);
+      }
+    }
+    contexts = longer;
+  }
+  const LmCase lm = written_lm(random, std::move(table), 0.5, path("long.arpa"));
+  EXPECT_GT(follow(random, lm, 2, {}, 100, kMaxLmOrder - 1), 20);
 }
 
 TEST_F(RowLm, FollowsContextsOfManyTokens) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
-#include "algorithms/gpu/cuda_block.cuh"
 
 namespace rtfx::fused {
 
@@ -80,15 +79,16 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
       rows.counts[kWindow] = min(max(s.row_budget / max(active, 1), s.min_window), s.max_window);
     }
   }
-  __syncthreads();
+  SearchBarrier::sync();
 }
 
 /// The states and the first keys. The next phase must wait for all blocks.
 __device__ inline void start_states(const Search& s) {
-  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const int first = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
   const int vectors = s.state_bytes / static_cast<int>(sizeof(uint4));
   auto* states = reinterpret_cast<uint4*>(s.state);
   const auto* carried = reinterpret_cast<const uint4*>(s.carried_state);
+#pragma unroll 1
   for (int i = first; i < s.batch * vectors; i += step) {
     if (carried != nullptr) {
       states[i] = carried[i];
@@ -96,12 +96,14 @@ __device__ inline void start_states(const Search& s) {
       states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
     }
   }
+#pragma unroll 1
   for (int i = first; i < s.key_kinds * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
 }
 
 /// The start: every row that has frames "found" the start symbol, unless its state is known.
 __device__ inline void start_rows(const Search& s, const Rows& rows) {
-  for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
+#pragma unroll 1
+  for (int b = threadIdx.x; b < s.batch; b += kThreads) {
     rows[b].length = min(max(static_cast<int>(s.lengths[b]), 0), s.frames);
     rows[b].time = rows[b].run = rows[b].count = 0;
     rows[b].label = rows[b].before = s.model.blank;
@@ -122,7 +124,7 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
     rows[b].emitted = 0;
   }
   if (threadIdx.x < kCounts) rows.counts[threadIdx.x] = 0;
-  __syncthreads();
+  SearchBarrier::sync();
   list_rows(s, rows, s.batch);
 }
 
@@ -138,7 +140,8 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
   const int slots = kStaged / window;
   for (int first = 0; first < candidates; first += slots) {
     const int here = min(slots, candidates - first);
-    for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < here * window; i += kThreads) {
       const MaxKey* key = keys + first * window + i;
       const MaxKey best = __ldcg(key),
                    sum = s.bonus != nullptr ? __ldcg(key + 2 * s.key_rows) : best;
@@ -147,10 +150,11 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
       tokens[i] = blank ? max_key_of_rank(best >> 32, max(index_of(best), s.model.blank)) : sum;
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }
-    __syncthreads();
-    for (int i = threadIdx.x; i < here; i += blockDim.x)
+    SearchBarrier::sync();
+#pragma unroll 1
+    for (int i = threadIdx.x; i < here; i += kThreads)
       advance_row(s, rows, first + i, tokens + i * window, durations + i * window, writes);
-    __syncthreads();
+    SearchBarrier::sync();
   }
   if (threadIdx.x == 0) {
     rows.counts[kJointRows] += candidates * rows.counts[kWindow];
@@ -162,8 +166,9 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
 /// The states for the next piece. All blocks' last predictions must be visible.
 __device__ inline void save_states(const Search& s) {
   if (s.carried_state == nullptr) return;
-  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const int first = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
   const int vectors = s.batch * (s.state_bytes / static_cast<int>(sizeof(uint4)));
+#pragma unroll 1
   for (int i = first; i < vectors; i += step)
     reinterpret_cast<uint4*>(s.carried_state)[i] =
         __ldcg(reinterpret_cast<const uint4*>(s.state) + i);
@@ -171,7 +176,8 @@ __device__ inline void save_states(const Search& s) {
 
 /// One block.
 __device__ inline void finish(const Search& s, const Rows& rows) {
-  for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
+#pragma unroll 1
+  for (int b = threadIdx.x; b < s.batch; b += kThreads) {
     s.token_counts[b] = min(rows[b].count, s.capacity);
     s.scores[b] = rows[b].score;
     s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows[b].score != rows[b].score;
@@ -183,122 +189,6 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
         rows[b].run,           rows[b].state_buffer, rows[b].score,  0};
   }
   if (threadIdx.x < kCounts) s.totals[threadIdx.x] = rows.counts[threadIdx.x];
-}
-
-// -------------------------------------------------------------------------------------------------
-// Contextual biasing and language model within the phases of a search: the bonuses of all rows
-// (row_bias_view.h, row_lm_view.h).
-
-constexpr int32_t kStartOfSentence = 1;  // NgramLm::initial_states()
-constexpr int kTokensAtOnce = 8;         // of a thread
-
-/// The contexts of the row that the block follows.
-__device__ inline LmContexts& shared_contexts() {
-  __shared__ LmContexts contexts;
-  return contexts;
-}
-
-/// At the start of utterances or pieces, by the last blocks first: those have the least to do for
-/// the frames. Not inlined, as it would take registers from the search.
-__device__ __noinline__ inline void start_bonuses(const Search& s) {
-  const BiasView& bias = s.bias;
-  const CudaBlock<kThreads> block{};
-  const int last = gridDim.x - 1;
-  for (int b = last - static_cast<int>(blockIdx.x); b < s.batch; b += last + 1) {
-    if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
-    if (bias.any()) {
-      const int root = bias.roots == nullptr ? 0 : bias.roots[b];
-      const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;
-      const bool* forbidden = bias.forbidden == nullptr
-                                  ? nullptr
-                                  : bias.forbidden + static_cast<size_t>(b) * s.model.blank;
-      start_row(block, bias.trees, root, state, forbidden, s.model.blank,
-                bias.row(b, s.model.blank));
-    }
-    if (!s.lm.any()) continue;
-    const int32_t state = s.lm.carried == nullptr ? kStartOfSentence : s.lm.carried[b];
-    __syncthreads();  // the last row's contexts are read
-    find_contexts(block, s.lm.model, s.lm.contexts, state, shared_contexts());
-    write_bonuses<kTokensAtOnce>(block, s.lm.model, shared_contexts(), s.lm_row(b));
-  }
-}
-
-/// Row b has found `token`: the bonus of biasing. Not inlined, as it would take registers from the
-/// search.
-__device__ __noinline__ inline void follow_in_trees(const BiasView& bias, int vocabulary, int b,
-                                                    int token) {
-  const int root = bias.roots == nullptr ? 0 : bias.roots[b];
-  if (root == 0) return;  // no tree: what it adds stays
-  const RowBiasView row = bias.row(b, vocabulary);
-  const CudaBlock<kThreads> block{};
-  const int state = change_state<kTokensAtOnce>(block, bias.trees, root, vocabulary, row,
-                                                [&] { return row.state_after(token, root); });
-  if (bias.carried != nullptr && block.thread() == 0) bias.carried[b] = state - root;
-}
-
-/// Which of the rows that found a token a block follows: each `step`-th one from `first` on. The
-/// blocks from `busy` on share them, which have nothing else to do, unless there are too few of
-/// them for a row each. Then all blocks share them.
-struct BonusShare {
-  int first, step;
-  __device__ BonusShare(const Rows& rows, int busy) {
-    const int blocks = static_cast<int>(gridDim.x), free = blocks - busy;
-    const bool enough = rows.counts[kFound] <= free;
-    step = enough ? free : blocks;
-    first = static_cast<int>(blockIdx.x) - (enough ? busy : 0);
-    if (first < 0) first = rows.counts[kFound];  // none
-  }
-};
-
-/// The contexts of the first row of a block's share, of which each thread loads one while other
-/// work goes on: see LmContextLoad.
-class ContextsAhead {
- public:
-  /// The first threads of the block have a context each; the others do nothing.
-  __device__ void start(const Search& s, const Rows& rows, const BonusShare& share) {
-    here_ = s.lm.any() && threadIdx.x < kMaxContexts && share.first < rows.counts[kFound];
-    if (!here_) return;
-    const int b = rows[share.first].found;
-    load_.set_state(s.lm_row(b).state_after(rows[b].label));
-  }
-  __device__ void load_context(const Search& s) {
-    if (here_) load_.load_context(s.lm.contexts, static_cast<int>(threadIdx.x));
-  }
-  __device__ void load_arcs(const Search& s) {
-    if (here_) load_.load_arcs(s.lm.model);
-  }
-  /// Only where no thread of the block still reads the last contexts.
-  __device__ void store(const Search& s, const Rows& rows, const BonusShare& share) const {
-    if (!here_) return;
-    load_.store(shared_contexts(), static_cast<int>(threadIdx.x));
-    if (s.lm.carried != nullptr && threadIdx.x == 0)
-      s.lm.carried[rows[share.first].found] = load_.state();
-  }
-
- private:
-  LmContextLoad load_;
-  bool here_ = false;
-};
-
-/// Writes the bonuses of the rows of a share. `ahead`: the contexts of the first one are stored.
-/// Not inlined, as it would take registers from the search.
-__device__ __noinline__ inline void advance_bonuses(const Search& s, const Rows& rows,
-                                                    const BonusShare& share, bool ahead) {
-  if (s.bias.roots == nullptr && !s.lm.any()) return;
-  const CudaBlock<kThreads> block{};
-  for (int i = share.first; i < rows.counts[kFound]; i += share.step) {
-    const int b = rows[i].found, token = rows[b].label;
-    follow_in_trees(s.bias, s.model.blank, b, token);
-    if (!s.lm.any()) continue;
-    const RowLmView row = s.lm_row(b);
-    if (!ahead || i != share.first) {
-      const int32_t state = row.state_after(token);
-      __syncthreads();  // the last row's contexts are read
-      find_contexts(block, s.lm.model, s.lm.contexts, state, shared_contexts());
-      if (s.lm.carried != nullptr && threadIdx.x == 0) s.lm.carried[b] = state;
-    }
-    write_bonuses<kTokensAtOnce>(block, s.lm.model, shared_contexts(), row);
-  }
 }
 
 }  // namespace rtfx::fused

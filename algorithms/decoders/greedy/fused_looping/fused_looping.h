@@ -16,8 +16,8 @@
 //
 // A language model, boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h.
 // When a row has a new token, their bonus for each token of the vocabulary is written to memory,
-// beside the update of the prediction network, by blocks that have nothing else to do. The joint
-// phase adds it when it looks for the best token (row_bias_view.h, row_lm_view.h).
+// beside the update of the prediction network (bonuses.cuh). The joint phase adds it when it looks
+// for the best token (row_bias_view.h, row_lm_view.h).
 #pragma once
 
 #include <memory>

@@ -211,7 +211,7 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
       for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[1][p], upper[p], lower[p], right);
     }
   }
-  __syncthreads();  // the last use of the scratch memory is over
+  SearchBarrier::sync();  // the last use of the scratch memory is over
 #pragma unroll
   for (int p = 0; p < kCount; ++p) store(scratch.partials, p, sums[0][p]);
   if (second) {
@@ -219,12 +219,12 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
 
-  __syncthreads();
+  SearchBarrier::sync();
   const int j = warp / kCount;
   if (j == 0 || (j == 1 && second))
     best_of_tile<T, kBiased>(s, first_tile + warp % kCount, bias, bonus, column_tile + j * distance,
                              frames, keys, scratch);
-  __syncthreads();
+  SearchBarrier::sync();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
   if (half < 2 && frame < frames) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/decoders/greedy/fused_looping/advance.cuh"
+#include "algorithms/decoders/greedy/fused_looping/bonuses.cuh"
 #include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
@@ -52,28 +53,46 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   }
   if (model.layers == 0) return;
   const Tiles projection =
-      keep(model.projection, ProjectShare(model.projection, false).tile(), 1, free, end);
+      keep(model.projection, ProjectShare(model.projection).tile(), 1, free, end);
   if (threadIdx.x == 0) resident.projection = projection;
 }
+
+/// Threads of a block of the persistent kernel. biased: with Search::bonus.
+constexpr int search_threads(bool biased) { return kThreads + (biased ? kBonusThreads : 0); }
 
 /// kBiased: with Search::bonus. A kernel of its own, so that searches without have all
 /// registers.
 template <class T, bool kBiased>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(search_threads(kBiased), 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
-  GridBarrier barrier{s.barrier};
+  GridBarrier<kThreads> barrier{s.barrier};
   char* bytes = reinterpret_cast<char*>(memory);
   Scratch& scratch = *reinterpret_cast<Scratch*>(bytes);
   const Rows rows{reinterpret_cast<int*>(bytes + sizeof(Scratch))};
+  if constexpr (kBiased) {
+    if (threadIdx.x >= kThreads) {
+      follow_bonuses(s, rows);
+      return;
+    }
+  }
+  // Behind this barrier, all blocks see what the bonus threads have written.
+  const auto arrive_with_bonuses = [&] {
+    if constexpr (kBiased) {
+      BonusesWritten::sync();
+      barrier.arrive_together();
+    } else {
+      barrier.arrive();
+    }
+  };
   start_states(s);
-  if constexpr (kBiased) start_bonuses(s);
   project_frames<T>(s);
   // Before the barrier: where no row has a frame to look at, the first block overwrites
   // `carried_rows` right behind it.
   start_rows(s, rows);
-  barrier.arrive();
+  if constexpr (kBiased) hand_over_rows(rows);
+  arrive_with_bonuses();
   keep_weights(s.model, resident,
                reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_bytes(s.batch)),
                reinterpret_cast<uint4*>(bytes + shared_bytes));
@@ -83,34 +102,17 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
-      if constexpr (kBiased)
-        advance_bonuses(s, rows, BonusShare(rows, look_up_busy<T>(s, rows)), /*ahead=*/false);
     } else {
-      // Blocks that have nothing to project follow the rows' bonuses, since they need not wait.
-      // Their loads for this are on their way while the layers are computed.
-      const BonusShare share(rows, busy_projecting(s, rows));
-      ContextsAhead ahead;
-      if constexpr (kBiased) ahead.start(s, rows, share);
       for (int layer = 0; layer < s.model.layers; ++layer) {
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], scratch, [&] {
-          if (layer == 0) return;
-          if constexpr (kBiased)
-            if (layer == 1) ahead.load_arcs(s);
-          barrier.wait();
+          if (layer > 0) barrier.wait();
         });
         barrier.arrive();
-        if constexpr (kBiased)
-          if (layer == 0) ahead.load_context(s);
-      }
-      if constexpr (kBiased) {
-        if (s.model.layers == 1) ahead.load_arcs(s);
-        ahead.store(s, rows, share);
-        advance_bonuses(s, rows, share, /*ahead=*/true);
       }
       barrier.wait();
-      project<T>(s, rows, resident.projection, scratch);
+      project<T>(s, rows, ProjectShare(s.model.projection), resident.projection, scratch);
     }
-    barrier.arrive();
+    arrive_with_bonuses();
     barrier.wait();
   };
   while (rows.counts[kActive] > 0) {
@@ -118,6 +120,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     barrier.arrive();
     barrier.wait();
     advance(s, rows, blockIdx.x == 0, scratch);
+    if constexpr (kBiased) hand_over_rows(rows);
     predict();
   }
   save_states(s);
@@ -131,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
-  if (search->bonus != nullptr) start_bonuses(*search);
+  if (search->bonus != nullptr) start_bonuses<CudaBlock<kThreads>>(*search);
   project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
@@ -161,17 +164,20 @@ __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search)
   await_previous();
   extern __shared__ uint4 memory[];
   const Rows& rows = search->rows;
-  advance_bonuses(*search, rows, BonusShare(rows, busy_projecting(*search, rows)), /*ahead=*/false);
-  project<T>(*search, rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
+  // With bonuses, as few blocks as possible project, so that others are free to follow them.
+  const ProjectShare share(search->model.projection, search->bonus != nullptr ? kOwnColumns : 1);
+  advance_bonuses<CudaBlock<kThreads>>(*search, rows,
+                                       BonusShare::of_free(rows, share.busy(found_columns(rows))));
+  project<T>(*search, rows, share, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
-  look_up<T>(*search, search->rows);
-  advance_bonuses(*search, search->rows,
-                  BonusShare(search->rows, look_up_busy<T>(*search, search->rows)),
-                  /*ahead=*/false);
+  const Rows& rows = search->rows;
+  look_up<T>(*search, rows);
+  advance_bonuses<CudaBlock<kThreads>>(*search, rows,
+                                       BonusShare::of_free(rows, look_up_busy<T>(*search, rows)));
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -248,9 +254,9 @@ int64_t PersistentKernel::max_rows() const {
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
   // Cooperative: the barriers need all blocks at once.
   const void* arguments[] = {&search, &shared_bytes_};
-  const void* kernel = kernels_[search.bonus != nullptr ? 1 : 0];
-  RTFX_CUDA(cudaLaunchCooperativeKernel(kernel, blocks_, kThreads, const_cast<void**>(arguments),
-                                        shared_bytes_, stream));
+  const bool biased = search.bonus != nullptr;
+  RTFX_CUDA(cudaLaunchCooperativeKernel(kernels_[biased ? 1 : 0], blocks_, search_threads(biased),
+                                        const_cast<void**>(arguments), shared_bytes_, stream));
 }
 
 StepKernels::StepKernels(Precision precision, int layers)

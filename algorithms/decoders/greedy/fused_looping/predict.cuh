@@ -189,14 +189,14 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
     lane_inputs<T>(s, rows, pass, rows.counts[kFound], layer - 1, true, inputs);
     accumulate<T>(s.model.input[layer], input, pass, inputs, below);
   }
-  __syncthreads();  // the last use of the scratch memory is over
+  SearchBarrier::sync();  // the last use of the scratch memory is over
 #pragma unroll
   for (int p = 0; p < kPass; ++p) {
     if (!pass.has(p)) continue;
     store(scratch.partials, p, own[p]);
     if (layer > 0) store(scratch.partials, kPass + p, below[p]);
   }
-  __syncthreads();
+  SearchBarrier::sync();
   if (warp >= kPass || !pass.has(warp)) return;
   float sums[4];
   gates_of_cell<T>(scratch.partials, warp, sums);
@@ -224,12 +224,12 @@ __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& 
 /// How the blocks share the projection: a block keeps to one tile of outputs.
 struct ProjectShare {
   int tile_blocks, row_blocks, least;
-  /// biased: a block computes as many batch tiles as it can at a time, so that more blocks are free
-  /// for the bonuses.
-  __device__ explicit ProjectShare(const Matrix& projection, bool biased)
+  /// `least`: batch tiles that a block computes if there are that many, up to kOwnColumns. The more
+  /// there are, the more blocks are free.
+  __device__ explicit ProjectShare(const Matrix& projection, int least = 1)
       : tile_blocks(min(projection.tiles, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / tile_blocks),
-        least(biased ? kOwnColumns : 1) {}
+        least(least) {}
   __device__ int tile() const { return blockIdx.x % tile_blocks; }
   /// Batch tiles that a block computes, of `columns`.
   __device__ int each(int columns) const {
@@ -241,11 +241,6 @@ struct ProjectShare {
   }
 };
 
-/// The blocks from this one on have nothing to project.
-__device__ inline int busy_projecting(const Search& s, const Rows& rows) {
-  return ProjectShare(s.model.projection, s.bonus != nullptr).busy(found_columns(rows));
-}
-
 /// Values of g, padded.
 template <class T>
 __device__ inline int joint_width(const Search& s) {
@@ -254,9 +249,9 @@ __device__ inline int joint_width(const Search& s) {
 
 /// g of the rows that found a token.
 template <class T>
-__device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
+__device__ void project(const Search& s, const Rows& rows, const ProjectShare& share,
+                        const Tiles& tiles, Scratch& scratch) {
   const Matrix& matrix = s.model.projection;
-  const ProjectShare share(matrix, s.bonus != nullptr);
   const int row_block = blockIdx.x / share.tile_blocks, found = rows.counts[kFound];
   if (row_block >= share.row_blocks) return;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
@@ -273,12 +268,12 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
       const void* inputs[kPass];
       lane_inputs<T>(s, rows, pass, found, s.model.layers - 1, true, inputs);
       accumulate<T>(matrix, tiles, pass, inputs, sums);
-      __syncthreads();  // the last use of the scratch memory is over
+      SearchBarrier::sync();  // the last use of the scratch memory is over
 #pragma unroll
       for (int p = 0; p < kOwnColumns; ++p) {
         if (p < pass.columns) store(scratch.partials, p, sums[p]);
       }
-      __syncthreads();
+      SearchBarrier::sync();
       if (warp >= pass.columns) continue;
       const float4 sum = total(scratch.partials, warp);
       const float values[2][2] = {{sum.x, sum.y}, {sum.z, sum.w}};  // [half][column]

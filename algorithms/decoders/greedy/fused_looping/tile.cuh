@@ -6,6 +6,7 @@
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/search.h"
+#include "algorithms/gpu/named_barrier.cuh"
 #include "algorithms/gpu/ordered_key.h"
 #include "base/gpu/mma.cuh"
 
@@ -13,6 +14,11 @@ namespace rtfx::fused {
 
 constexpr int kWarps = 10;
 constexpr int kThreads = kWarpSize * kWarps;
+
+/// Waits for the kThreads threads that search. A block of the persistent kernel may have others
+/// (bonuses.cuh).
+using SearchBarrier = NamedBarrier<0, kThreads>;
+
 constexpr int kPairs = 10;  // tiles that a block sums at a time
 
 // A tile's chunk in uint4: one for each lane of row r, then one for each of row r + 8.
