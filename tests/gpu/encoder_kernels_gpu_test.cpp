@@ -1,12 +1,14 @@
 // Each kernel of the fused encoder by itself, for racecheck, which fails at the whole encoder
 // whichever of these it looks at: without the products of matrices between them. The same call has
-// to give the same bits again; that they are the right ones is for fused_encoder_gpu_test.cpp.
+// to give the same bits again. fused_encoder_gpu_test.cpp tests that they are the right ones; here
+// norms are compared with float64 too.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -147,6 +149,52 @@ TEST_P(EncoderKernels, ConvolutionOverTime) {
           return std::vector<at::Tensor>{output};
         });
       }
+    }
+  }
+}
+
+/// Returns the greatest of the rows' relative errors.
+double greatest_error(const at::Tensor& rows, const at::Tensor& expected) {
+  const at::Tensor errors = (rows.to(at::kDouble) - expected).norm(2, 1) / expected.norm(2, 1);
+  return errors.max().item<double>();
+}
+
+/// Rounding changes a value by half of this at most.
+double epsilon_of(at::ScalarType type) { return type == at::kHalf ? 0x1p-10 : 0x1p-7; }
+
+TEST_P(EncoderKernels, NormsOfManyRows) {
+  constexpr int64_t kMany = 7001, kPart = 1000;
+  for (const int width : {176, 256, 1024, 2048}) {
+    const at::Tensor x = random({kMany, width}), weight = random({width}), bias = random({width});
+    const NormWeights norm{weight.const_data_ptr(), bias.const_data_ptr()};
+    const auto normed = [&](int64_t first, int64_t rows, bool twice) {
+      const at::Tensor part = x.slice(0, first, first + rows).clone();
+      at::Tensor y = zeros({rows, width});
+      if (twice) {
+        layer_norms(precision(), part.mutable_data_ptr(), rows, width, norm, norm,
+                    {y.mutable_data_ptr(), nullptr}, stream());
+      } else {
+        layer_norm(precision(), part.const_data_ptr(), rows, width, norm,
+                   {y.mutable_data_ptr(), nullptr}, stream());
+      }
+      return std::pair{part, y};
+    };
+    for (const bool twice : {false, true}) {
+      const auto [once, all] = normed(0, kMany, twice);
+      for (int64_t first = 0; first < kMany; first += kPart) {
+        const int64_t rows = std::min(kPart, kMany - first);
+        const auto [x_part, y_part] = normed(first, rows, twice);
+        EXPECT_TRUE(all.slice(0, first, first + rows).equal(y_part)) << width << ' ' << first;
+        EXPECT_TRUE(once.slice(0, first, first + rows).equal(x_part)) << width << ' ' << first;
+      }
+      const auto reference = [&](const at::Tensor& rows) {
+        return at::layer_norm(rows.to(at::kDouble), {width}, weight.to(at::kDouble),
+                              bias.to(at::kDouble), 1e-5);
+      };
+      if (twice) {
+        EXPECT_LT(greatest_error(once, reference(x)), epsilon_of(GetParam())) << width;
+      }
+      EXPECT_LT(greatest_error(all, reference(once)), epsilon_of(GetParam())) << width;
     }
   }
 }
