@@ -281,6 +281,7 @@ TEST_P(EncoderKernels, StreamsDoNotDependOnTheRun) {
   }
 }
 
+/// More rows than the kernel has warps, so that warps take several.
 TEST_P(EncoderKernels, NormsOfManyRows) {
   constexpr int64_t kMany = 7001, kPart = 1000;
   for (const int width : {176, 256, 1024, 2048}) {
