@@ -24,6 +24,28 @@ __device__ inline float warp_sum(float value) {
   return warp_reduce(value, [](float a, float b) { return a + b; });
 }
 
+/// Returns the sum over all lanes of one of kCount numbers that each lane has: lane l gets the sum
+/// of number l / (kWarpSize / kCount), with the bits of warp_sum(). kCount is a power of 2. A lane
+/// gives away the numbers that others sum, so that it needs fewer exchanges than kCount sums. The
+/// numbers are overwritten.
+template <int32_t kCount>
+__device__ float warp_sums(float (&values)[kCount], int32_t lane) {
+  int32_t distance = kWarpSize / 2;
+#pragma unroll
+  for (int32_t half = kCount / 2; half > 0; half /= 2, distance /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int32_t i = 0; i < half; ++i) {
+      const float given = upper ? values[i] : values[half + i];
+      values[i] = (upper ? values[half + i] : values[i]) + __shfl_xor_sync(~0u, given, distance);
+    }
+  }
+  float sum = values[0];
+#pragma unroll
+  for (; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  return sum;
+}
+
 /// Returns the greatest value of all lanes. A NaN counts only if all values are NaN.
 __device__ inline float warp_max(float value) {
   return warp_reduce(value, [](float a, float b) { return fmaxf(a, b); });

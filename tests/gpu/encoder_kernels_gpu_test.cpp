@@ -1,12 +1,14 @@
 // Each kernel of the fused encoder by itself, for racecheck, which fails at the whole encoder
 // whichever of these it looks at: without the products of matrices between them. The same call has
-// to give the same bits again; that they are the right ones is for fused_encoder_gpu_test.cpp.
+// to give the same bits again. fused_encoder_gpu_test.cpp tests that they are the right ones; here
+// convolutions over time and norms are compared with float64 too.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -147,6 +149,172 @@ TEST_P(EncoderKernels, ConvolutionOverTime) {
           return std::vector<at::Tensor>{output};
         });
       }
+    }
+  }
+}
+
+/// Returns the greatest of the rows' relative errors.
+double greatest_error(const at::Tensor& rows, const at::Tensor& expected) {
+  const at::Tensor errors = (rows.to(at::kDouble) - expected).norm(2, 1) / expected.norm(2, 1);
+  return errors.max().item<double>();
+}
+
+/// Values are rounded twice, after the gate and at the end, by half of this at most each.
+double epsilon_of(at::ScalarType type) { return type == at::kHalf ? 0x1p-10 : 0x1p-7; }
+
+/// Returns SiLU of the convolution over time of `seen` [frames + kernel - 1, width], with a norm
+/// between them where `norm` is defined.
+at::Tensor expected_frames(const at::Tensor& seen, const at::Tensor& weight, const at::Tensor& bias,
+                           const at::Tensor& norm) {
+  const at::Tensor windows = seen.unfold(0, weight.size(0), 1);  // [frames, width, kernel]
+  at::Tensor frames = (windows * weight.t().to(at::kDouble)).sum(2) + bias.to(at::kDouble);
+  if (norm.defined()) {
+    const at::Tensor factors = norm.to(at::kDouble);
+    frames = at::layer_norm(frames, {frames.size(1)}, factors, factors, 1e-5);
+  }
+  return at::silu(frames);
+}
+
+/// Returns what the gated unit gives.
+at::Tensor gated_frames(const at::Tensor& gates) {
+  const int64_t width = gates.size(1) / 2;
+  const at::Tensor wide = gates.to(at::kDouble);
+  return wide.slice(1, 0, width) * wide.slice(1, width).sigmoid();
+}
+
+TEST_P(EncoderKernels, ConvolutionIsRightForAnyRun) {
+  for (const int width : {176, 1024}) {
+    const at::Tensor gates = random({kRows, 2 * width}), norm = random({width}),
+                     bias = floats({width});
+    for (const auto& [kernel, left] : {std::pair{9, 4}, std::pair{9, 8}, std::pair{31, 15}}) {
+      const at::Tensor weight = floats({kernel, width});
+      for (const bool normed : {false, true}) {
+        const auto convolved = [&, kernel = kernel, left = left](const RowLayout& rows, int run) {
+          at::Tensor output = zeros({kRows, width});
+          NormWeights of{};
+          if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
+          convolve_time(precision(),
+                        {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
+                         output.mutable_data_ptr(), width, kernel, left, nullptr, run},
+                        rows, stream());
+          return output;
+        };
+        const std::string what = std::to_string(width) + " wide, kernel " + std::to_string(kernel) +
+                                 " left " + std::to_string(left) + (normed ? ", normed" : "");
+        const at::Tensor output = convolved(layout(), 0);
+        for (const int run : {8, 16, 24, 32, 128})
+          EXPECT_TRUE(output.equal(convolved(layout(), run))) << what << ", run " << run;
+
+        const at::Tensor offset = ints({70}), length = ints({33});
+        const RowLayout alone{data_of<int32_t>(offset), data_of<int32_t>(length), 1, 33};
+        EXPECT_TRUE(output.slice(0, 70, 103).equal(convolved(alone, 0).slice(0, 70, 103))) << what;
+        EXPECT_TRUE(output.slice(0, 103).eq(0).all().item<bool>()) << what;
+
+        for (const auto& [first, frames] : {std::pair{0, 70}, std::pair{70, 33}}) {
+          const at::Tensor seen = at::constant_pad_nd(
+              gated_frames(gates.slice(0, first, first + frames)), {0, 0, left, kernel - 1 - left});
+          const at::Tensor expected =
+              expected_frames(seen, weight, bias, normed ? norm : at::Tensor());
+          EXPECT_LT(greatest_error(output.slice(0, first, first + frames), expected),
+                    epsilon_of(GetParam()))
+              << what;
+        }
+      }
+    }
+  }
+}
+
+/// More steps than one, of a stream whose ring wraps, and of one that begins.
+TEST_P(EncoderKernels, StreamsDoNotDependOnTheRun) {
+  constexpr int kFrames = 21, kRing = 8 + kFrames;
+  const at::Tensor offsets = ints({0, 21}), lengths = ints({21, 13});
+  const RowLayout step{data_of<int32_t>(offsets), data_of<int32_t>(lengths), 2, kFrames};
+  const at::Tensor slots = longs({2, 0}), encoded = longs({50, 3});
+  for (const int width : {176, 1024}) {
+    const at::Tensor gates = random({2 * kFrames, 2 * width}), norm = random({width}),
+                     ring = random({3, kRing, width}), weight = floats({9, width}),
+                     bias = floats({width});
+    for (const bool normed : {false, true}) {
+      const auto convolved = [&](int run) {
+        at::Tensor heard = ring.clone(), output = zeros({2 * kFrames, width});
+        const LayerRings rings{nullptr,
+                               heard.mutable_data_ptr(),
+                               data_of<int64_t>(slots),
+                               data_of<int64_t>(encoded),
+                               0,
+                               8,
+                               kFrames};
+        NormWeights of{};
+        if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
+        convolve_time(precision(),
+                      {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
+                       output.mutable_data_ptr(), width, 9, 8, &rings, run},
+                      step, stream());
+        return std::pair{output, heard};
+      };
+      const auto [output, heard] = convolved(0);
+      for (const int run : {8, 16, 32}) {
+        const auto [same, kept] = convolved(run);
+        EXPECT_TRUE(output.equal(same)) << width << " wide, run " << run;
+        EXPECT_TRUE(heard.equal(kept)) << width << " wide, run " << run;
+      }
+
+      for (const auto& [utterance, slot, before, frames] :
+           {std::tuple{0, 2, 50, 21}, std::tuple{1, 0, 3, 13}}) {
+        const at::Tensor gated =
+            gated_frames(gates.slice(0, utterance * kFrames, utterance * kFrames + frames));
+        std::vector<at::Tensor> seen;
+        for (int frame = before - 8; frame < before; ++frame) {
+          seen.push_back(frame < 0 ? at::zeros_like(gated.slice(0, 0, 1))
+                                   : ring[slot][frame % kRing].to(at::kDouble).unsqueeze(0));
+        }
+        at::Tensor kept = at::empty_like(gated);
+        for (int f = 0; f < frames; ++f) kept[f].copy_(heard[slot][(before + f) % kRing]);
+        EXPECT_LT(greatest_error(kept, gated), epsilon_of(GetParam())) << width << " wide";
+        seen.push_back(gated);
+        const at::Tensor expected =
+            expected_frames(at::cat(seen), weight, bias, normed ? norm : at::Tensor());
+        const at::Tensor rows = output.slice(0, utterance * kFrames, utterance * kFrames + frames);
+        EXPECT_LT(greatest_error(rows, expected), epsilon_of(GetParam())) << width << " wide";
+      }
+    }
+  }
+}
+
+/// More rows than the kernel has warps, so that warps take several.
+TEST_P(EncoderKernels, NormsOfManyRows) {
+  constexpr int64_t kMany = 7001, kPart = 1000;
+  for (const int width : {176, 256, 1024, 2048}) {
+    const at::Tensor x = random({kMany, width}), weight = random({width}), bias = random({width});
+    const NormWeights norm{weight.const_data_ptr(), bias.const_data_ptr()};
+    const auto normed = [&](int64_t first, int64_t rows, bool twice) {
+      const at::Tensor part = x.slice(0, first, first + rows).clone();
+      at::Tensor y = zeros({rows, width});
+      if (twice) {
+        layer_norms(precision(), part.mutable_data_ptr(), rows, width, norm, norm,
+                    {y.mutable_data_ptr(), nullptr}, stream());
+      } else {
+        layer_norm(precision(), part.const_data_ptr(), rows, width, norm,
+                   {y.mutable_data_ptr(), nullptr}, stream());
+      }
+      return std::pair{part, y};
+    };
+    for (const bool twice : {false, true}) {
+      const auto [once, all] = normed(0, kMany, twice);
+      for (int64_t first = 0; first < kMany; first += kPart) {
+        const int64_t rows = std::min(kPart, kMany - first);
+        const auto [x_part, y_part] = normed(first, rows, twice);
+        EXPECT_TRUE(all.slice(0, first, first + rows).equal(y_part)) << width << ' ' << first;
+        EXPECT_TRUE(once.slice(0, first, first + rows).equal(x_part)) << width << ' ' << first;
+      }
+      const auto reference = [&](const at::Tensor& rows) {
+        return at::layer_norm(rows.to(at::kDouble), {width}, weight.to(at::kDouble),
+                              bias.to(at::kDouble), 1e-5);
+      };
+      if (twice) {
+        EXPECT_LT(greatest_error(once, reference(x)), epsilon_of(GetParam())) << width;
+      }
+      EXPECT_LT(greatest_error(all, reference(once)), epsilon_of(GetParam())) << width;
     }
   }
 }

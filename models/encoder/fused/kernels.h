@@ -129,6 +129,9 @@ struct TimeConvolution {
   /// In streams, the rings hold the frames before the step, and receive the gated unit's output.
   /// The kernel reaches back only.
   const LayerRings* rings;  // null = whole utterances
+  /// Frames that a block computes: a multiple of 8, or 0 for one that suits the batch. Outputs do
+  /// not depend on it.
+  int32_t run = 0;
 };
 constexpr int32_t kWidestConvolution = 4096;
 void convolve_time(Precision precision, const TimeConvolution& in, const RowLayout& layout,

@@ -1,6 +1,8 @@
 // Kernels that take the rows of a matrix one by one: norms, activation, and where rows lie.
 #include <cuda_fp8.h>
 
+#include <algorithm>
+
 #include "base/gpu/activation.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
@@ -16,24 +18,33 @@ constexpr float kLargestE4m3 = 448;
 constexpr int kThreads = 128;
 
 /// A row in the registers of a warp: lane l holds the vectors l, l + 32, ... of eight elements.
-template <int kVectors>
+/// kFull: every lane has kVectors, so that nothing depends on how many it has.
+template <int kVectors, bool kFull>
 struct Row {
   float values[kVectors][8];
   int vectors;  // of the row
 
-  __device__ bool has(int i) const { return i * 32 + threadIdx.x % 32 < vectors; }
+  __device__ bool has(int i) const { return kFull || i * 32 + threadIdx.x % 32 < vectors; }
   __device__ int column(int i) const { return (i * 32 + static_cast<int>(threadIdx.x % 32)) * 8; }
 
+  /// A row that is still on its way from memory.
+  struct Loaded {
+    uint4 bytes[kVectors];
+  };
+
   template <class T>
-  __device__ void load(const T* from) {
+  __device__ Loaded load(const T* from) const {
+    Loaded loaded;
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      if (has(i)) {
-        load_vector(values[i], from + column(i));
-      } else {
-        for (float& x : values[i]) x = 0;
-      }
-    }
+    for (int i = 0; i < kVectors; ++i)
+      loaded.bytes[i] = has(i) ? *reinterpret_cast<const uint4*>(from + column(i)) : uint4{};
+    return loaded;
+  }
+
+  template <class T>
+  __device__ void take(const Loaded& loaded) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) unpack_vector<T>(values[i], loaded.bytes[i]);
   }
 
   template <class T>
@@ -94,9 +105,7 @@ struct Row {
   template <class T>
   __device__ void round() {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      for (float& x : values[i]) x = rounded<T>(x);
-    }
+    for (int i = 0; i < kVectors; ++i) round_vector<T>(values[i]);
   }
 };
 
@@ -108,53 +117,71 @@ struct Norms {
   ProductInput y;
 };
 
-template <class T, int kVectors>
-__global__ void __launch_bounds__(kThreads) norm_kernel(const Norms in) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  if (row >= in.rows) return;
-  T* const x = static_cast<T*>(in.x) + row * in.width;
-  Row<kVectors> values;
+constexpr int kNormBlocks = 6;  // of a multiprocessor, unless rows are very wide
+constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // of an H100
+
+/// A warp takes several rows by turns, and loads one while it computes the one before.
+template <class T, int kVectors, bool kFull>
+__global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
+    norm_kernel(const Norms in) {
+  // The shuffle tells the compiler that all lanes have the same number.
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int step = gridDim.x * (kThreads / 32), rows = static_cast<int>(in.rows);
+  Row<kVectors, kFull> values;
   values.vectors = in.width / 8;
-  values.load(x);
-  values.template norm<T>(in.norm);
-  if (in.next.weight != nullptr) {
-    values.template round<T>();
-    values.store(x);
-    values.template norm<T>(in.next);
+  typename Row<kVectors, kFull>::Loaded loaded;
+  int row = blockIdx.x * (kThreads / 32) + warp;
+  const auto row_of_x = [&](int r) {
+    return static_cast<T*>(in.x) + static_cast<int64_t>(r) * in.width;
+  };
+  if (row < rows) loaded = values.load(row_of_x(row));
+  for (; row < rows; row += step) {
+    values.template take<T>(loaded);
+    if (row + step < rows) loaded = values.load(row_of_x(row + step));
+    values.template norm<T>(in.norm);
+    if (in.next.weight != nullptr) {
+      values.template round<T>();
+      values.store(row_of_x(row));
+      values.template norm<T>(in.next);
+    }
+    values.template store<T>(in.y, row);
   }
-  values.template store<T>(in.y, row);
 }
 
-template <class T, int kVectors>
+template <class T, int kVectors, bool kFull>
 __global__ void __launch_bounds__(kThreads)
     padded_norm_kernel(const T* x, int32_t width, NormWeights norm, RowLayout layout, T* padded) {
   const int frame = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, utterance = blockIdx.y;
   if (frame >= layout.lengths[utterance]) return;
-  Row<kVectors> values;
+  Row<kVectors, kFull> values;
   values.vectors = width / 8;
-  values.load(x + static_cast<int64_t>(layout.offsets[utterance] + frame) * width);
+  values.template take<T>(
+      values.load(x + static_cast<int64_t>(layout.offsets[utterance] + frame) * width));
   values.template norm<T>(norm);
   values.store(padded + (static_cast<int64_t>(utterance) * layout.longest + frame) * width);
 }
 
-/// work.template operator()<T, vectors per lane>()
+/// work.template operator()<T, vectors per lane, whether each lane has as many>()
 template <class Work>
 void for_width(Precision precision, int32_t width, const Work& work) {
   const auto with = [&]<class T>(T) {
+    const auto with_vectors = [&]<int kVectors> {
+      if (width == kVectors * 256) return work.template operator()<T, kVectors, true>();
+      work.template operator()<T, kVectors, false>();
+    };
     const int vectors = ceil_div(width / 8, 32);
-    if (vectors <= 1) return work.template operator()<T, 1>();
-    if (vectors <= 2) return work.template operator()<T, 2>();
-    if (vectors <= 4) return work.template operator()<T, 4>();
-    work.template operator()<T, kWidestNorm / 256>();
+    if (vectors <= 1) return with_vectors.template operator()<1>();
+    if (vectors <= 2) return with_vectors.template operator()<2>();
+    if (vectors <= 4) return with_vectors.template operator()<4>();
+    with_vectors.template operator()<kWidestNorm / 256>();
   };
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
 }
 
 void launch_norms(Precision precision, const Norms& in, cudaStream_t stream) {
-  for_width(precision, in.width, [&]<class T, int kVectors>() {
-    norm_kernel<T, kVectors>
-        <<<static_cast<unsigned>(ceil_div<int64_t>(in.rows, kThreads / 32)), kThreads, 0, stream>>>(
-            in);
+  const int64_t blocks = std::min(ceil_div<int64_t>(in.rows, kThreads / 32), kAllNormBlocks);
+  for_width(precision, in.width, [&]<class T, int kVectors, bool kFull>() {
+    norm_kernel<T, kVectors, kFull><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(in);
   });
   RTFX_CUDA(cudaGetLastError());
 }
@@ -297,10 +324,10 @@ void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, cons
 
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
                        const RowLayout& layout, void* padded, cudaStream_t stream) {
-  for_width(precision, width, [&]<class T, int kVectors>() {
+  for_width(precision, width, [&]<class T, int kVectors, bool kFull>() {
     const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kThreads / 32)),
                     static_cast<unsigned>(layout.utterances));
-    padded_norm_kernel<T, kVectors><<<grid, kThreads, 0, stream>>>(
+    padded_norm_kernel<T, kVectors, kFull><<<grid, kThreads, 0, stream>>>(
         static_cast<const T*>(x), width, norm, layout, static_cast<T*>(padded));
   });
   RTFX_CUDA(cudaGetLastError());
