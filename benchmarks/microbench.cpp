@@ -59,7 +59,7 @@ EncodedBatch random_utterances(const Place& place, int64_t rows, int64_t frames)
 
 namespace {
 
-ModelConfig transducer_config() {
+ModelConfig transducer_config(int64_t vocabulary) {
   ModelConfig config;
   config.encoder.width = kFrameWidth;  // of its frames; it has no layer
   config.encoder.subsampling_channels = 1;
@@ -68,47 +68,51 @@ ModelConfig transducer_config() {
   config.prediction.width = kHidden;
   config.prediction.layers = 2;
   config.joint_width = kHidden;
-  config.vocabulary = kVocabulary;
+  config.vocabulary = vocabulary;
   return config;
 }
 
 /// The bias that makes blank the best label at `share` of random frames, after random tokens.
 at::Tensor missing_bias(const PredictionNetwork& prediction, const Joint& joint, double share) {
+  const int64_t vocabulary = prediction.blank();
   constexpr int64_t kRows = 1000;
   const Place host{at::kCPU, at::kFloat, ""};
   const at::Tensor frames = random_frames(host, 1, kRows)[0];
   PredictionNetwork::Step last{{}, prediction.initial_state(kRows)};
   for (int step = 0; step < 4; ++step)
-    last = prediction.step(at::randint(0, kVocabulary, {kRows}, at::kLong), last.state);
+    last = prediction.step(at::randint(0, vocabulary, {kRows}, at::kLong), last.state);
   const at::Tensor logits =
       joint.logits(joint.project_encoder(frames), joint.project_prediction(last.output));
-  const at::Tensor best = std::get<0>(logits.narrow(1, 0, kVocabulary).max(1));
-  return (best - logits.select(1, kVocabulary)).quantile(share);
+  const at::Tensor best = std::get<0>(logits.narrow(1, 0, vocabulary).max(1));
+  return (best - logits.select(1, vocabulary)).quantile(share);
 }
 
 StateDict transducer_weights(const ModelConfig& config) {
   StateDict weights = random_state_dict(config, 1);
-  const PredictionNetwork prediction(config.prediction, kVocabulary, weights, at::kCPU, at::kFloat);
+  const PredictionNetwork prediction(config.prediction, config.vocabulary, weights, at::kCPU,
+                                     at::kFloat);
   const Joint joint(weights, config.joint_activation, 0, at::kCPU, at::kFloat);
   weights.at("joint.joint_net.bias")
-      .select(0, kVocabulary)
+      .select(0, config.vocabulary)
       .add_(missing_bias(prediction, joint, 0.7));
   return weights;
 }
 
 }  // namespace
 
-std::shared_ptr<const AcousticModel> transducer(const Place& place) {
-  static std::map<std::string, std::shared_ptr<const AcousticModel>> models;
-  auto& kept = models[place.name];
+std::shared_ptr<const AcousticModel> transducer(const Place& place, int64_t vocabulary) {
+  static std::map<std::pair<std::string, int64_t>, std::shared_ptr<const AcousticModel>> models;
+  auto& kept = models[{place.name, vocabulary}];
   if (kept) return kept;
-  const ModelConfig config = transducer_config();
-  static const StateDict weights = transducer_weights(config);
+  const ModelConfig config = transducer_config(vocabulary);
+  static std::map<int64_t, StateDict> all_weights;
+  StateDict& weights = all_weights[vocabulary];
+  if (weights.empty()) weights = transducer_weights(config);
   auto model = std::make_shared<AcousticModel>();
   model->config = config;
   model->device = place.device;
   model->dtype = model->encoder_dtype = place.dtype;
-  model->prediction.emplace(config.prediction, kVocabulary, weights, place.device, place.dtype);
+  model->prediction.emplace(config.prediction, vocabulary, weights, place.device, place.dtype);
   model->joint.emplace(weights, config.joint_activation, 0, place.device, place.dtype);
   return kept = model;
 }
@@ -128,8 +132,8 @@ int main(int argc, char** argv) {
                "host reads among them\n");
   }
   for (const auto add_all : {add_top_k, add_language_model, add_transducer, add_beam_step,
-                             add_wfst_frame, add_graph_nodes, add_word_errors, add_phrase_tree,
-                             add_streams, add_alignment, add_ctc_greedy})
+                             add_wfst_frame, add_graph_nodes, add_greedy, add_word_errors,
+                             add_phrase_tree, add_streams, add_alignment, add_ctc_greedy})
     add_all();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -46,8 +46,9 @@ void rate(benchmark::State& state, const std::string& name, double of_each);
 /// An RNN-T without encoder, of the sizes above and with two LSTM layers: random weights, and a
 /// bias of the blank with which it is the best label at 70 % of random_frames(). What the weights
 /// say of a frame hardly changes with its tokens, so decoders want "max_symbols": 1. One for each
-/// place.
-std::shared_ptr<const AcousticModel> transducer(const Place& place);
+/// place and vocabulary.
+std::shared_ptr<const AcousticModel> transducer(const Place& place,
+                                                int64_t vocabulary = kVocabulary);
 
 /// [rows, frames, kFrameWidth] in the place's type: what transducer() was made for.
 at::Tensor random_frames(const Place& place, int64_t rows, int64_t frames);
@@ -62,6 +63,7 @@ void add_transducer();
 void add_beam_step();
 void add_wfst_frame();
 void add_graph_nodes();
+void add_greedy();
 void add_word_errors();
 void add_phrase_tree();
 void add_streams();

@@ -26,23 +26,6 @@ class FusedBoostingGpu : public testing::TestWithParam<const char*> {
   const at::Device device_{at::kCUDA, 0};
 };
 
-/// Tables over several tiles of outputs, with blanks in about half of the frames.
-Case wide_case(std::mt19937& random, TransducerKind kind, bool two_labels, int64_t vocabulary,
-               int64_t rows) {
-  Case c;
-  c.model.vocabulary = vocabulary;
-  if (kind == TransducerKind::tdt) c.model.durations = {0, 1, 2, 3};
-  if (kind == TransducerKind::multiblank) c.model.blanks = {8, 4, 2, 1};
-  const int64_t columns = c.model.columns();
-  c.model.newest = random_table(random, vocabulary + 1, columns);
-  if (two_labels) c.model.older = random_table(random, vocabulary + 1, columns);
-  for (int64_t b = 0; b < rows; ++b) {
-    c.rows.push_back(random_table(random, static_cast<int64_t>(random() % 20), columns));
-    for (auto& frame : c.rows.back()) frame[static_cast<size_t>(vocabulary)] += 4;
-  }
-  return c;
-}
-
 using Sets = std::vector<std::shared_ptr<const CompiledBias>>;
 
 /// Gives each row the decoder's own phrases, more of them, a mask, or both.
@@ -95,6 +78,26 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
     }
   }
   EXPECT_GT(different, 50);
+}
+
+/// Many rows and outputs: each warp then takes frames of its own.
+TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnALargeVocabulary) {
+  std::mt19937 random(25);
+  for (const TransducerKind kind : kTransducerKinds) {
+    const Case c = wide_case(random, kind, false, 1501, 100);
+    const nlohmann::json both = {{"max_symbols", 2},
+                                 {"boost", random_boost(random, 8, 12, 4).option()}};
+    const PlainBoost more = random_boost(random, 8, 6, 3);
+    for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+      const auto search = [&](const char* name, const nlohmann::json& given) {
+        BoostedSearch s(name, given, build(c.model, device_, dtype),
+                        batch_of(c.rows, c.model.columns(), device_, dtype));
+        s.batch.biases = sets_of(*s.decoder, more, c.rows.size());
+        return s();
+      };
+      EXPECT_EQ(search("fused_looping", options(both)), search("label_looping", both)) << dtype;
+    }
+  }
 }
 
 /// Small enough for compute-sanitizer's racecheck.

@@ -73,6 +73,54 @@ TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
   }
 }
 
+/// Many rows and outputs: each warp then takes frames of its own. In most frames, many tokens are
+/// equally good.
+TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnALargeVocabulary) {
+  std::mt19937 random(12);
+  for (const TransducerKind kind : kTransducerKinds) {
+    const Case c = wide_case(random, kind, false, 1501, 100);
+    std::vector<Hypothesis> expected;
+    for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, 2));
+    for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      EXPECT_EQ(run("fused_looping", options({{"max_symbols", 2}}), c, device_, dtype), expected)
+          << dtype;
+    }
+  }
+}
+
+/// Other code evaluates the joint network for one row than for many, with the same rounding. The
+/// vocabularies fill neither the last tile nor the last group of tiles, and the largest one is more
+/// than the blocks of an H100 evaluate at once.
+TEST_P(FusedLoopingGpu, ARowDoesNotDependOnItsBatch) {
+  at::manual_seed(6);
+  std::mt19937 random(7);
+  for (const int64_t vocabulary : {300, 5003, 8193, 11000}) {
+    ModelConfig config = small_config();
+    config.prediction.width = 64;
+    config.joint_width = vocabulary == 5003 ? 650 : 640;
+    config.vocabulary = vocabulary;
+    if (vocabulary == 8193) config.durations = {};
+    if (vocabulary == 11000) config.joint_width = 72;
+    for (const auto dtype : {at::kBFloat16, at::kHalf, at::kFloat}) {
+      const auto model = random_model(config, 8, device_, dtype);
+      const auto decoder = make_decoder("fused_looping", options({{"max_symbols", 3}}), "");
+      decoder->prepare(model, {});
+      const EncodedBatch batch = random_batch(random, 70, 15, config.encoder.width, device_, dtype);
+      const auto all = decoder->decode(batch).to_host();
+      size_t tokens = 0;
+      for (int64_t b = 0; b < 70; b += 3) {
+        const auto row = static_cast<size_t>(b);
+        const EncodedBatch one{batch.frames.narrow(0, b, 1).contiguous(),
+                               batch.lengths.narrow(0, b, 1).contiguous(),
+                               {batch.lengths_host[row]}};
+        EXPECT_EQ(decoder->decode(one).to_host()[0], all[row]) << vocabulary << dtype << " " << b;
+        tokens += all[row].tokens.size();
+      }
+      EXPECT_GT(tokens, 20);
+    }
+  }
+}
+
 TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnLstmModels) {
   at::manual_seed(4);
   for (int trial = 0; trial < 12; ++trial) {

@@ -51,6 +51,23 @@ inline Case random_case(std::mt19937& random, bool tdt, bool two_labels) {
   return random_case(random, tdt ? TransducerKind::tdt : TransducerKind::rnnt, two_labels);
 }
 
+/// Tables over several tiles of outputs, with blanks in about half of the frames.
+inline Case wide_case(std::mt19937& random, TransducerKind kind, bool two_labels,
+                      int64_t vocabulary, int64_t rows) {
+  Case c;
+  c.model.vocabulary = vocabulary;
+  if (kind == TransducerKind::tdt) c.model.durations = {0, 1, 2, 3};
+  if (kind == TransducerKind::multiblank) c.model.blanks = {8, 4, 2, 1};
+  const int64_t columns = c.model.columns();
+  c.model.newest = random_table(random, vocabulary + 1, columns);
+  if (two_labels) c.model.older = random_table(random, vocabulary + 1, columns);
+  for (int64_t b = 0; b < rows; ++b) {
+    c.rows.push_back(random_table(random, static_cast<int64_t>(random() % 20), columns));
+    for (auto& frame : c.rows.back()) frame[static_cast<size_t>(vocabulary)] += 4;
+  }
+  return c;
+}
+
 inline std::vector<Hypothesis> run(const std::string& name, const nlohmann::json& options,
                                    const Case& c, at::Device device = at::kCPU,
                                    at::ScalarType dtype = at::kFloat) {

@@ -56,7 +56,7 @@ Weights::Weights(const AcousticModel& model) {
                             view_.durations > 0 ? "labels" : "blanks", kMaxDurations));
   std::copy(durations.begin(), durations.end(), view_.duration_values);
 
-  view_.output = pack(joint.output().weight);
+  view_.output = pack(joint.output().weight, kGroup);
   view_.output_bias = keep_floats(joint.output().bias, view_.output.tiles * kTileRows);
   hidden_width_ = view_.output.chunks * chunk_elements(joint.output().weight);
   view_.encoder =
@@ -80,15 +80,17 @@ const float* Weights::keep_floats(const at::Tensor& vector, int64_t at_least) {
   return static_cast<const float*>(keep(at::constant_pad_nd(vector.to(at::kFloat), {0, padding})));
 }
 
-Matrix Weights::pack(at::Tensor weight) {
-  const int64_t elements = chunk_elements(weight), lane_elements = elements / 4;
-  const int64_t rows = round_up<int64_t>(weight.size(0), kTileRows),
+Matrix Weights::pack(at::Tensor weight, int64_t together) {
+  const int64_t elements = chunk_elements(weight), word = elements / 16;  // of 4 bytes
+  const int64_t rows = round_up<int64_t>(weight.size(0), together * kTileRows),
                 columns = round_up(weight.size(1), elements);
   weight = at::constant_pad_nd(weight, {0, columns - weight.size(1), 0, rows - weight.size(0)});
   const int64_t tiles = rows / kTileRows, chunks = columns / elements;
-  // [tile, half, row, chunk, lane of the row, element] -> [tile, chunk, half, row, lane, element]
-  const at::Tensor packed = weight.reshape({tiles, 2, kTileRows / 2, chunks, 4, lane_elements})
-                                .permute({0, 3, 1, 2, 4, 5});
+  // [group, tile, r or r + 8, r, chunk, lane of the row, half, word, element of it] ->
+  // [group, chunk, tile, half, r, lane, word, r or r + 8, element]
+  const at::Tensor packed =
+      weight.reshape({tiles / together, together, 2, kTileRows / 2, chunks, 4, 2, 2, word})
+          .permute({0, 4, 1, 6, 3, 5, 7, 2, 8});
   return {keep(packed), static_cast<int>(tiles), static_cast<int>(chunks)};
 }
 

@@ -2,6 +2,8 @@
 // duration.
 #pragma once
 
+#include <type_traits>
+
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
 #include "base/gpu/activation.h"
 
@@ -17,19 +19,39 @@ __device__ __noinline__ uint4 squashed(bool is_tanh, uint4 values) {
   return values;
 }
 
+/// e + g of 16 bytes of values, or kRelu: relu(e + g). A sum of two 16-bit values that is rounded
+/// once equals one in float32 that is then rounded, since float32 has more than twice the digits.
+template <class T, bool kRelu>
+__device__ inline uint4 sum_of(uint4 e, uint4 g) {
+  uint4 result;
+  if constexpr (std::is_same_v<T, float>) {
+    const float *left = reinterpret_cast<const float*>(&e),
+                *right = reinterpret_cast<const float*>(&g);
+    float* out = reinterpret_cast<float*>(&result);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float sum = left[i] + right[i];
+      out[i] = kRelu ? relu(sum) : sum;
+    }
+  } else {
+    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Pair *left = reinterpret_cast<const Pair*>(&e),
+               *right = reinterpret_cast<const Pair*>(&g);
+    Pair* out = reinterpret_cast<Pair*>(&result);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Pair sum = __hadd2(left[i], right[i]);
+      out[i] = kRelu ? __hmax2_nan(sum, Pair{T(0.0f), T(0.0f)}) : sum;
+    }
+  }
+  return result;
+}
+
 /// act(e + g) of 16 bytes of values.
 template <class T>
 __device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
-  uint4 result;
-  const T *left = reinterpret_cast<const T*>(&e), *right = reinterpret_cast<const T*>(&g);
-  T* out = reinterpret_cast<T*>(&result);
-  const bool is_relu = activation == Activation::relu;
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(16 / sizeof(T)); ++i) {
-    const float x = rounded<T>(to_float(left[i]) + to_float(right[i]));
-    out[i] = from_float<T>(is_relu ? relu(x) : x);
-  }
-  return is_relu ? result : squashed<T>(activation == Activation::tanh, result);
+  if (activation == Activation::relu) return sum_of<T, true>(e, g);
+  return squashed<T>(activation == Activation::tanh, sum_of<T, false>(e, g));
 }
 
 /// Best of 16 outputs per column, over the lanes that share it.
@@ -42,14 +64,42 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
+/// A lane's frame in each of two tiles of frames: that of column lane / 4, or the step's last one
+/// where the tile has fewer.
+struct LaneFrames {
+  const uint4 *encoded[2], *prediction[2];  // this lane's 16 bytes of the first chunk
+  int owner[2];                             // row
+
+  /// The tiles are `distance` apart.
+  template <class T>
+  __device__ static LaneFrames of(const Search& s, const Rows& rows, int column_tile,
+                                  int distance) {
+    const int lane = threadIdx.x % kWarpSize;
+    const int window = rows.counts[kWindow], last = rows.counts[kActive] * window - 1;
+    const size_t stride = static_cast<size_t>(s.model.output.chunks) * kChunkBytes;
+    LaneFrames lanes;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int row = min((column_tile + j * distance) * kTileColumns + lane / 4, last);
+      const int slot = row / window, b = lanes.owner[j] = rows[slot].active;
+      const int frame = min(rows[b].time + row - slot * window, rows[b].length - 1);
+      lanes.encoded[j] =
+          reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
+                                         (b * static_cast<size_t>(s.frames) + frame) * stride) +
+          lane % 4;
+      lanes.prediction[j] = reinterpret_cast<const uint4*>(joint_row<T>(s, b)) + lane % 4;
+    }
+    return lanes;
+  }
+};
+
 /// Loads Search::bonus of this lane's outputs of a tile for its two frames, as [column][half]; see
-/// total(). `owner` is the row of the frame of column lane / 4, or -1.
+/// total(). `owner` is the row of the frame of column lane / 4.
 __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&bonus)[2][2]) {
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
     const int b = __shfl_sync(0xffffffffu, owner, (lane % 4 * 2 + odd) * 4);
-    if (b < 0) continue;
     const float* const row = s.bonus + static_cast<size_t>(b) * s.model.blank;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -57,6 +107,11 @@ __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&
       if (output < s.model.blank) bonus[odd][half] = load_written(row + output);
     }
   }
+}
+__device__ inline void load_bias(const Search& s, int tile, float (&bias)[2]) {
+  const float* at = s.model.output_bias + tile * kTileRows + threadIdx.x % kWarpSize / 4;
+  bias[0] = __ldg(at);
+  bias[1] = __ldg(at + 8);
 }
 
 /// The greater, or NaN where one is.
@@ -66,73 +121,93 @@ __device__ inline float greater(float a, float b) {
   return result;
 }
 
-/// The best tokens with what is added to them: where the sums of a tile pair were, which only its
-/// own warp has read.
-__device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
-  return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
-}
+/// A lane's logits of a tile.
+struct Logits {
+  int output[2];       // by half
+  float values[2][2];  // [column][half]
 
-/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
-/// kBiased: `bonus` counts; which token the model alone likes best does not matter then, only
-/// whether blank is better, and blank goes by itself: a tile without tokens has nothing to reduce.
-/// Branches for each column would keep them from being reduced side by side.
-template <class T, bool kBiased>
-__device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    const float (&bonus)[2][2], int column_tile, int frames,
-                                    MaxKey* keys, Scratch& scratch) {
-  const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
-  const int blank = s.model.blank,
-            output[2] = {tile * kTileRows + lane / 4, tile * kTileRows + lane / 4 + 8};
-  const float4 sums = total(scratch.partials, pair);
-  if constexpr (kBiased) __syncwarp();  // best_sums() takes their place
-  float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}}, plain[2];  // [column][half]
-  MaxKey token[2];
-#pragma unroll
-  for (int odd = 0; odd < 2; ++odd) {
-    token[odd] = 0;
-    plain[odd] = kNever;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float logit = logits[odd][half] = rounded<T>(logits[odd][half] + bias[half]);
-      const float added = kBiased ? bonus[odd][half] : 0;
-      const bool counts =
-          kBiased ? output[half] < blank && added != kNever : output[half] < s.model.labels;
-      if constexpr (kBiased) plain[odd] = greater(plain[odd], counts ? logit : kNever);
-      const MaxKey key = max_key(kBiased ? logit + added : logit, output[half]);
-      token[odd] = max(token[odd], counts ? key : 0);
-    }
+  /// sums: as total() returns them.
+  template <class T>
+  __device__ static Logits of(int tile, float4 sums, const float (&bias)[2]) {
+    const int output = tile * kTileRows + threadIdx.x % kWarpSize / 4;
+    return {{output, output + 8},
+            {{rounded<T>(sums.x + bias[0]), rounded<T>(sums.z + bias[1])},
+             {rounded<T>(sums.y + bias[0]), rounded<T>(sums.w + bias[1])}}};
   }
-  const bool reduces = !kBiased || tile * kTileRows < blank;
-#pragma unroll
-  for (int distance = reduces ? 4 : kWarpSize; distance < kWarpSize; distance *= 2) {
-#pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {  // over the lanes of a column
-      token[odd] = max(token[odd], __shfl_xor_sync(0xffffffffu, token[odd], distance));
-      if constexpr (kBiased)
-        plain[odd] = greater(plain[odd], __shfl_xor_sync(0xffffffffu, plain[odd], distance));
-    }
-  }
-  if (lane < 4) {
+};
+
+/// The best tokens of a lane's two columns. kBiased: `bonus` counts; which token the model alone
+/// likes best does not matter then, only whether blank is better, and blank goes by itself (see
+/// best_others).
+template <bool kBiased>
+struct BestTokens {
+  MaxKey token[2] = {0, 0};           // kBiased: with what is added; 0: none
+  float plain[2] = {kNever, kNever};  // kBiased: the best logit alone
+
+  __device__ void add(const Model& model, const Logits& logits, const float (&bonus)[2][2]) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
-      const int column = lane * 2 + odd;
-      scratch.best[pair][column] = kBiased ? max_key(plain[odd], 0) : token[odd];
-      if constexpr (kBiased) best_sums(scratch, pair)[column] = token[odd];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float logit = logits.values[odd][half], added = kBiased ? bonus[odd][half] : 0;
+        const int output = logits.output[half];
+        const bool counts =
+            kBiased ? output < model.blank && added != kNever : output < model.labels;
+        if constexpr (kBiased) plain[odd] = greater(plain[odd], counts ? logit : kNever);
+        const MaxKey key = max_key(kBiased ? logit + added : logit, output);
+        token[odd] = max(token[odd], counts ? key : 0);
+      }
     }
   }
-  if (tile * kTileRows + kTileRows - 1 < blank) return;  // tokens alone
+
+  /// Over the lanes of each column. Branches for each column would keep them from being reduced
+  /// side by side.
+  __device__ void reduce() {
+#pragma unroll
+    for (int distance = 4; distance < kWarpSize; distance *= 2) {
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd) {
+        token[odd] = max(token[odd], __shfl_xor_sync(0xffffffffu, token[odd], distance));
+        if constexpr (kBiased)
+          plain[odd] = greater(plain[odd], __shfl_xor_sync(0xffffffffu, plain[odd], distance));
+      }
+    }
+  }
+
+  /// The key that a token competes with blank by.
+  __device__ MaxKey key(int odd) const { return kBiased ? max_key(plain[odd], 0) : token[odd]; }
+};
+
+/// Puts the best outputs of a frame among the keys of the step.
+template <bool kBiased>
+__device__ inline void add_best(const Search& s, MaxKey* keys, int frame, MaxKey best, MaxKey sum) {
+  if (kBiased && sum == 0) return;  // no token that may be
+  atomicMax(keys + frame, best);
+  if constexpr (kBiased) atomicMax(keys + 2 * s.key_rows + frame, sum);
+}
+
+/// Whether a tile has other outputs than tokens.
+__device__ inline bool has_others(const Model& model, int tile) {
+  return tile * kTileRows + kTileRows - 1 >= model.blank;
+}
+
+/// One warp: puts the best duration of a tile's outputs among the keys, and kBiased: the blanks.
+template <bool kBiased>
+__device__ inline void best_others(const Search& s, const Logits& logits, int column_tile,
+                                   int frames, MaxKey* keys) {
+  const int lane = threadIdx.x % kWarpSize, labels = s.model.labels;
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
     const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
     MaxKey duration = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int labels = s.model.labels;
-      const MaxKey key = max_key(logits[odd][half], max(output[half] - labels, 0));
-      if (kBiased && output[half] >= blank && output[half] < labels && frame < frames)
-        atomicMax(keys + frame, max_key(logits[odd][half], output[half]));
-      if (output[half] >= labels && output[half] < labels + s.model.durations)
-        duration = max(duration, key);
+      const int output = logits.output[half];
+      const float logit = logits.values[odd][half];
+      if (kBiased && output >= s.model.blank && output < labels && frame < frames)
+        atomicMax(keys + frame, max_key(logit, output));
+      if (output >= labels && output < labels + s.model.durations)
+        duration = max(duration, max_key(logit, output - labels));
     }
     if (s.model.durations == 0) continue;
     duration = best_of_column(duration);
@@ -140,75 +215,87 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
   }
 }
 
-/// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
-/// to the best token and duration of each frame.
+/// The best tokens with what is added to them: where the sums of a tile pair were, which only its
+/// own warp has read.
+__device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
+  return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
+}
+
+/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
+template <class T, bool kBiased>
+__device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
+                                    const float (&bonus)[2][2], int column_tile, int frames,
+                                    MaxKey* keys, Scratch& scratch) {
+  const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
+  const Logits logits = Logits::of<T>(tile, total(scratch.partials, pair), bias);
+  if constexpr (kBiased) __syncwarp();  // best_sums() takes the place of the sums
+  BestTokens<kBiased> best;
+  best.add(s.model, logits, bonus);
+  // With a bonus, a tile without tokens has nothing to reduce.
+  if (!kBiased || tile * kTileRows < s.model.blank) best.reduce();
+  if (lane < 4) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int column = lane * 2 + odd;
+      scratch.best[pair][column] = best.key(odd);
+      if constexpr (kBiased) best_sums(scratch, pair)[column] = best.token[odd];
+    }
+  }
+  if (has_others(s.model, tile)) best_others<kBiased>(s, logits, column_tile, frames, keys);
+}
+
+/// One block: kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance`
+/// apart, reduced to the best token and duration of each frame. The warps share the inputs.
 template <class T, int kCount, bool kBiased>
 __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
                                int first_tile, int column_tile, int distance, MaxKey* keys,
                                Scratch& scratch) {
   const Matrix& matrix = s.model.output;
-  const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
-  const int window = rows.counts[kWindow], frames = rows.counts[kActive] * window;
-  const size_t stride = static_cast<size_t>(matrix.chunks) * kChunkBytes;
-  const uint4 *encoded[2] = {}, *prediction[2] = {};
-  int owner[2] = {-1, -1};
-#pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    const int row = (column_tile + j * distance) * kTileColumns + lane / 4;
-    if (row >= frames) continue;
-    const int slot = row / window, b = owner[j] = rows[slot].active;
-    const int frame = min(rows[b].time + row - slot * window, rows[b].length - 1);
-    encoded[j] =
-        reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
-                                       (b * static_cast<size_t>(s.frames) + frame) * stride) +
-        lane % 4;
-    prediction[j] = reinterpret_cast<const uint4*>(joint_row<T>(s, b)) + lane % 4;
-  }
+  const int warp = threadIdx.x / kWarpSize;
+  const int frames = rows.counts[kActive] * rows.counts[kWindow];
+  const LaneFrames lanes = LaneFrames::of<T>(s, rows, column_tile, distance);
   const bool second = (column_tile + distance) * kTileColumns < frames;
-  const int here = min(kCount, matrix.tiles - first_tile);
-  float bias[2] = {};
-  if (warp % kCount < here) {
-    const float* at = s.model.output_bias + (first_tile + warp % kCount) * kTileRows + lane / 4;
-    bias[0] = __ldg(at);
-    bias[1] = __ldg(at + 8);
+  const int j = warp / kCount, own_tile = first_tile + warp % kCount;
+  const bool finds = j == 0 || (j == 1 && second);
+  float bias[2] = {}, bonus[2][2] = {};  // on their way while the products are made
+  if (finds) {
+    load_bias(s, own_tile, bias);
+    if constexpr (kBiased) load_bonus(s, own_tile, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus);
   }
-  float bonus[2][2] = {};  // on its way while the products are made
-  if (kBiased && warp < 2 * kCount && warp % kCount < here)
-    load_bonus(s, first_tile + warp % kCount, warp < kCount ? owner[0] : owner[1], bonus);
-  const uint4* first_weights = tiles.at(matrix, first_tile);
-  const int tile_stride = matrix.chunks * kChunkVectors;
+  const uint4* first_weights = tiles.at<kGroup>(matrix, first_tile);
   Accumulator sums[2][kCount] = {};
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
     uint4 e[2][2] = {}, g[2][2] = {};  // [chunk][column tile]
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      for (int t = 0; t < 2; ++t) {
         const int chunk = first + i * kWarps;
-        if (encoded[j] == nullptr || chunk >= matrix.chunks) continue;
-        e[i][j] = __ldcg(encoded[j] + chunk * 4);
-        g[i][j] = __ldcg(prediction[j] + chunk * 4);
+        if (chunk >= matrix.chunks || (t == 1 && !second)) continue;
+        e[i][t] = __ldcg(lanes.encoded[t] + chunk * 4);
+        g[i][t] = __ldcg(lanes.prediction[t] + chunk * 4);
       }
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
       if (chunk >= matrix.chunks) continue;
-      const uint4* weights = first_weights + chunk * kChunkVectors;
-      uint4 upper[kCount], lower[kCount];
+      const uint4* weights = first_weights + chunk * kGroup * kChunkVectors;
+      uint4 halves[kCount][2];
 #pragma unroll
       for (int p = 0; p < kCount; ++p) {
-        const uint4* at = weights + min(p, here - 1) * tile_stride;
-        upper[p] = at[0];
-        lower[p] = at[kLowerRow];
+        halves[p][0] = weights[p * kChunkVectors];
+        halves[p][1] = weights[p * kChunkVectors + kSecondHalf];
       }
       const uint4 left = hidden<T>(s.model.activation, e[i][0], g[i][0]);
 #pragma unroll
-      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[0][p], upper[p], lower[p], left);
+      for (int p = 0; p < kCount; ++p)
+        multiply_chunk<T>(sums[0][p], halves[p][0], halves[p][1], left);
       if (!second) continue;
       const uint4 right = hidden<T>(s.model.activation, e[i][1], g[i][1]);
 #pragma unroll
-      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[1][p], upper[p], lower[p], right);
+      for (int p = 0; p < kCount; ++p)
+        multiply_chunk<T>(sums[1][p], halves[p][0], halves[p][1], right);
     }
   }
   SearchBarrier::sync();  // the last use of the scratch memory is over
@@ -220,10 +307,9 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   }
 
   SearchBarrier::sync();
-  const int j = warp / kCount;
-  if (j == 0 || (j == 1 && second))
-    best_of_tile<T, kBiased>(s, first_tile + warp % kCount, bias, bonus, column_tile + j * distance,
-                             frames, keys, scratch);
+  if (finds)
+    best_of_tile<T, kBiased>(s, own_tile, bias, bonus, column_tile + j * distance, frames, keys,
+                             scratch);
   SearchBarrier::sync();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
@@ -234,22 +320,153 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
       best = max(best, scratch.best[half * kCount + p][column]);
       if constexpr (kBiased) sum = max(sum, best_sums(scratch, half * kCount + p)[column]);
     }
-    if (kBiased && sum == 0) return;  // no token that may be
-    atomicMax(keys + frame, best);
-    if constexpr (kBiased) atomicMax(keys + 2 * s.key_rows + frame, sum);
+    add_best<kBiased>(s, keys, frame, best, sum);
+  }
+}
+
+/// One warp: the logits of a group of tiles from `first_tile` on for two tiles of 8 frames,
+/// `distance` apart, reduced to the best token and duration of each frame. The activation is relu.
+/// The sums have the same order as in evaluate_tiles(), so the results are equal bit for bit.
+template <class T, bool kBiased>
+__device__ inline void evaluate_frames(const Search& s, const Rows& rows, const Tiles& tiles,
+                                       int first_tile, int column_tile, int distance, MaxKey* keys,
+                                       Scratch& scratch) {
+  const Matrix& matrix = s.model.output;
+  const int chunks = matrix.chunks, lane = threadIdx.x % kWarpSize;
+  const LaneFrames lanes = LaneFrames::of<T>(s, rows, column_tile, distance);
+  const uint4* first_weights = tiles.at<kGroup>(matrix, first_tile);
+  uint4 e[2][2], g[2][2];  // [chunk][column tile], loaded while the chunks before are multiplied
+  const auto load = [&](int i, int chunk) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      e[i][j] = __ldcg(lanes.encoded[j] + chunk * 4);
+      g[i][j] = __ldcg(lanes.prediction[j] + chunk * 4);
+    }
+  };
+  load(0, 0);
+  load(1, min(kWarps, chunks - 1));
+  // A part is the sum over the chunks that one warp has in evaluate_tiles().
+  Accumulator sums[2][kGroup] = {}, parts[2][kGroup] = {};
+  const int all_parts = min(kWarps, chunks);
+#pragma unroll 1
+  for (int part = 0, first = 0; part < all_parts;) {
+    int next = first + 2 * kWarps;
+    const bool ends = next >= chunks;
+    if (ends) next = ++part;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint4 left = sum_of<T, true>(e[i][0], g[i][0]),
+                  right = sum_of<T, true>(e[i][1], g[i][1]);
+      const int chunk = first + i * kWarps, next_chunk = next + i * kWarps;
+      if (part < all_parts && next_chunk < chunks) load(i, next_chunk);
+      if (chunk >= chunks) continue;
+      const uint4* weights = first_weights + chunk * kGroup * kChunkVectors;
+      // Each product waits for the one before it on the same sums: the others lie between them.
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint4 w[kGroup];
+#pragma unroll
+        for (int p = 0; p < kGroup; ++p) w[p] = weights[p * kChunkVectors + half * kSecondHalf];
+#pragma unroll
+        for (int p = 0; p < kGroup; ++p) {
+          multiply_half<T>(parts[0][p], w[p], half == 0 ? left.x : left.z,
+                           half == 0 ? left.y : left.w);
+          multiply_half<T>(parts[1][p], w[p], half == 0 ? right.x : right.z,
+                           half == 0 ? right.y : right.w);
+        }
+      }
+    }
+    first = next;
+    if (!ends) continue;
+#pragma unroll
+    for (int p = 0; p < kGroup; ++p) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sums[0][p][i] += parts[0][p][i];
+        sums[1][p][i] += parts[1][p][i];
+        parts[0][p][i] = parts[1][p][i] = 0;
+      }
+    }
+  }
+  // Each lane reads again what it has stored itself, so that one loop serves both column tiles.
+#pragma unroll
+  for (int p = 0; p < kGroup; ++p) {
+    store(scratch.partials, p, sums[0][p]);
+    store(scratch.partials, kGroup + p, sums[1][p]);
+  }
+  const int frames = rows.counts[kActive] * rows.counts[kWindow];
+#pragma unroll 1
+  for (int j = 0; j < 2; ++j) {
+    const int column = column_tile + j * distance;
+    if (column * kTileColumns >= frames) return;
+    const float4(*stored)[kWarpSize] =
+        scratch.partials.values[threadIdx.x / kWarpSize] + j * kGroup;
+    float bias[kGroup][2], bonus[kGroup][2][2] = {};
+#pragma unroll
+    for (int p = 0; p < kGroup; ++p) {
+      load_bias(s, first_tile + p, bias[p]);
+      if constexpr (kBiased)
+        load_bonus(s, first_tile + p, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus[p]);
+    }
+    BestTokens<kBiased> best;
+#pragma unroll
+    for (int p = 0; p < kGroup; ++p)
+      best.add(s.model, Logits::of<T>(first_tile + p, stored[p][lane], bias[p]), bonus[p]);
+    best.reduce();
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int frame = column * kTileColumns + lane * 2 + odd;
+      if (lane < 4 && frame < frames)
+        add_best<kBiased>(s, keys, frame, best.key(odd), best.token[odd]);
+    }
+    for (int p = 0; p < kGroup; ++p) {
+      if (!has_others(s.model, first_tile + p)) continue;
+      float own_bias[2];
+      load_bias(s, first_tile + p, own_bias);
+      best_others<kBiased>(s, Logits::of<T>(first_tile + p, stored[p][lane], own_bias), column,
+                           frames, keys);
+    }
   }
 }
 
 /// How the blocks share the joint's work: a block keeps to one group of tiles, so that their
-/// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames.
+/// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames from
+/// `row_block` on.
 struct JointShare {
   int groups, group_blocks, row_blocks;
   __device__ explicit JointShare(const Matrix& output)
-      : groups(ceil_div(output.tiles, kGroup)),
+      : groups(output.tiles / kGroup),
         group_blocks(min(groups, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / group_blocks) {}
   __device__ int group() const { return blockIdx.x % group_blocks; }
+  __device__ int row_block() const { return blockIdx.x / group_blocks; }
 };
+
+/// Tiles of 8 frames that a step looks at.
+__device__ inline int frame_tiles(const Rows& rows) {
+  return ceil_div(rows.counts[kActive] * rows.counts[kWindow], kTileColumns);
+}
+
+/// One block with many tiles of frames: each warp takes two of its own at a time, so that none
+/// waits for another, and a frame is reduced once, not for each tile of outputs. Not inlined, as it
+/// would take registers from the other phases. It gets structures by value, as otherwise they would
+/// have to be in memory.
+template <class T, bool kBiased>
+__device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Tiles tiles,
+                                                  Scratch& scratch) {
+  const JointShare share(s.model.output);
+  MaxKey* keys = keys_of(s, rows.counts[kSteps]);
+  __builtin_assume(__isGlobal(keys));  // or each atomic operation would begin with that question
+  const int column_tiles = frame_tiles(rows), distance = kWarps * share.row_blocks;
+  const int first = share.row_block() + threadIdx.x / kWarpSize * share.row_blocks;
+  for (int group = share.group(); group < share.groups; group += share.group_blocks) {
+    for (int column = first; column < column_tiles; column += 2 * distance)
+      evaluate_frames<T, kBiased>(s, rows, tiles, group * kGroup, column, distance, keys, scratch);
+  }
+}
+
+/// With up to so many tiles of frames, a block is done sooner when its warps share the inputs.
+constexpr int kFewFrameTiles = 4;
 
 /// kBiased: Search::bonus counts.
 template <class T, bool kBiased>
@@ -261,16 +478,17 @@ __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& t
        i += gridDim.x * kThreads)
     next[i] = 0;
   const JointShare share(s.model.output);
-  const int row_block = blockIdx.x / share.group_blocks;
+  const int row_block = share.row_block(), column_tiles = frame_tiles(rows);
   if (row_block >= share.row_blocks) return;
-  const int frames = rows.counts[kActive] * rows.counts[kWindow];
-  const int column_tiles = ceil_div(frames, kTileColumns);
+  if (s.model.activation == Activation::relu &&
+      row_block + kFewFrameTiles * share.row_blocks < column_tiles)
+    return evaluate_many_frames<T, kBiased>(s, rows, tiles, scratch);
   MaxKey* keys = keys_of(s, step);
   const bool few = column_tiles * kGroup <= share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
-      if (column < column_tiles && tile < s.model.output.tiles)
+      if (column < column_tiles)
         evaluate_tiles<T, 1, kBiased>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }

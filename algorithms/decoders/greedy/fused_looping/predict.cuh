@@ -56,7 +56,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
   const uint4* own = pass.columns > 0 ? tiles.at(matrix, pass.tile) : nullptr;
   const uint4* other = pass.other_tile >= 0 ? tiles.at(matrix, pass.other_tile) : nullptr;
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
-    uint4 x[2][kPass] = {}, upper[2] = {}, lower[2] = {};
+    uint4 x[2][kPass] = {}, weights[2][2] = {};  // weights: of the other tile
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
@@ -66,21 +66,21 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
         if (inputs[p] != nullptr) x[i][p] = load_fresh(inputs[p], chunk);
       }
       if (other == nullptr) continue;
-      upper[i] = other[chunk * kChunkVectors];
-      lower[i] = other[chunk * kChunkVectors + kLowerRow];
+      weights[i][0] = other[chunk * kChunkVectors];
+      weights[i][1] = other[chunk * kChunkVectors + kSecondHalf];
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
       if (chunk >= matrix.chunks) continue;
       if (other != nullptr)
-        multiply_chunk<T>(sums[kOwnColumns], upper[i], lower[i], x[i][kOwnColumns]);
+        multiply_chunk<T>(sums[kOwnColumns], weights[i][0], weights[i][1], x[i][kOwnColumns]);
       if (own == nullptr) continue;
-      const uint4 own_upper = own[chunk * kChunkVectors],
-                  own_lower = own[chunk * kChunkVectors + kLowerRow];
+      const uint4 own_first = own[chunk * kChunkVectors],
+                  own_second = own[chunk * kChunkVectors + kSecondHalf];
 #pragma unroll
       for (int p = 0; p < kOwnColumns; ++p) {
-        if (p < pass.columns) multiply_chunk<T>(sums[p], own_upper, own_lower, x[i][p]);
+        if (p < pass.columns) multiply_chunk<T>(sums[p], own_first, own_second, x[i][p]);
       }
     }
   }
@@ -363,10 +363,10 @@ __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
       x[f] = chunk * kChunkBytes + offset < s.frame_bytes ? __ldg(inputs[f] + chunk * 4) : uint4{};
 #pragma unroll
     for (int o = 0; o < kOutputTiles; ++o) {
-      const uint4 upper = __ldg(weights[o] + chunk * kChunkVectors),
-                  lower = __ldg(weights[o] + chunk * kChunkVectors + kLowerRow);
+      const uint4 first = __ldg(weights[o] + chunk * kChunkVectors),
+                  second = __ldg(weights[o] + chunk * kChunkVectors + kSecondHalf);
 #pragma unroll
-      for (int f = 0; f < kFrameTiles; ++f) multiply_chunk<T>(sums[o][f], upper, lower, x[f]);
+      for (int f = 0; f < kFrameTiles; ++f) multiply_chunk<T>(sums[o][f], first, second, x[f]);
     }
   }
 }

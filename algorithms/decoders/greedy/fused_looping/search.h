@@ -5,8 +5,10 @@
 //
 // Weights are packed for the tensor cores. A tile is 16 outputs x all inputs. A chunk of a tile is
 // 64 bytes of each of its 16 rows. Its bytes are in the order in which the 32 lanes of a warp read
-// them. Lane 4 r + q reads bytes [16 q, 16 q + 16) of row r, then those of row r + 8. Inputs are
-// padded with zeros to whole chunks, outputs to whole tiles.
+// them. Lane 4 r + q needs bytes [16 q, 16 q + 16) of rows r and r + 8. It reads the first 8 bytes
+// of both, then the last 8, each time 4 bytes of row r, 4 of row r + 8, and so on: an operand of
+// the tensor cores. Inputs are padded with zeros to whole chunks, outputs to whole tiles, and those
+// of the joint network to whole groups of tiles.
 #pragma once
 
 #include <vector_types.h>
@@ -27,13 +29,15 @@ namespace rtfx::fused {
 constexpr int kMaxLayers = 4;    // LSTM layers
 constexpr int kMaxContext = 2;   // labels that a stateless prediction network looks at
 constexpr int kTileRows = 16;    // outputs of a tile
+constexpr int kGroup = 5;        // tiles of the joint network's outputs that are evaluated together
 constexpr int kTileColumns = 8;  // batch rows of a tile
 constexpr int kChunkBytes = 64;  // of a row's inputs
 constexpr int kMaxDurations = 16;
 
 /// outputs = weights x inputs + bias.
 struct Matrix {
-  const void* weights;  // [tiles][chunks][2][32 lanes][16 bytes]
+  const void* weights;  // [tiles][chunks][2][32 lanes][2][2 rows][4 bytes]; in groups of tiles:
+                        // [groups][chunks][tiles of a group][2] ...
   int tiles, chunks;
 };
 
@@ -49,7 +53,7 @@ struct Model {
 
   Matrix encoder;             // joint.enc [H padded to chunks, D]
   const float* encoder_bias;  // [tiles * 16]
-  Matrix output;              // joint_net [labels + D, H]
+  Matrix output;              // joint_net [labels + D, H], in groups of kGroup tiles
   const float* output_bias;   // [tiles * 16]
 
   // LSTM. Gates are interleaved: row 4 gate + unit of tile u is `gate` (i, f, g, o) of unit

@@ -5,6 +5,8 @@
 // relative error of about 2^-21 is that of a float32 sum of a few hundred terms.
 #pragma once
 
+#include <type_traits>
+
 #include "algorithms/decoders/greedy/fused_looping/search.h"
 #include "algorithms/gpu/named_barrier.cuh"
 #include "algorithms/gpu/ordered_key.h"
@@ -21,8 +23,8 @@ using SearchBarrier = NamedBarrier<0, kThreads>;
 
 constexpr int kPairs = 10;  // tiles that a block sums at a time
 
-// A tile's chunk in uint4: one for each lane of row r, then one for each of row r + 8.
-constexpr int kLowerRow = kWarpSize;
+// A tile's chunk in uint4: one for each lane, then a second one.
+constexpr int kSecondHalf = kWarpSize;
 constexpr int kChunkVectors = 2 * kWarpSize;
 
 /// Sums of each warp. A lane 4 r + q has the outputs of rows r, r, r + 8, r + 8 and columns 2 q,
@@ -42,35 +44,32 @@ __device__ inline void split_tf32(const float (&x)[N], unsigned (&high)[N], unsi
   }
 }
 
-/// Multiplies one chunk. upper, lower: 16 bytes of the lane's weight row r and r + 8; inputs: of
-/// batch row r. The four lanes of a row hold its inputs in an order of their own, the same for both
-/// operands.
+/// Multiplies half a chunk: half of the lane's weights, and 8 bytes of batch row r. The four lanes
+/// of a row hold its inputs in an order of their own, the same for both operands.
 template <class T>
-__device__ inline void multiply_chunk(Accumulator& d, uint4 upper, uint4 lower, uint4 inputs) {
-  const unsigned first[4] = {upper.x, lower.x, upper.y, lower.y};
-  const unsigned second[4] = {upper.z, lower.z, upper.w, lower.w};
-  multiply_add(d, first, inputs.x, inputs.y, T());
-  multiply_add(d, second, inputs.z, inputs.w, T());
+__device__ inline void multiply_half(Accumulator& d, uint4 weights, unsigned x0, unsigned x1) {
+  const unsigned a[4] = {weights.x, weights.y, weights.z, weights.w};
+  if constexpr (std::is_same_v<T, float>) {
+    const float values[4] = {__uint_as_float(a[0]), __uint_as_float(a[1]), __uint_as_float(a[2]),
+                             __uint_as_float(a[3])};
+    const float inputs[2] = {__uint_as_float(x0), __uint_as_float(x1)};
+    unsigned a_high[4], a_low[4], x_high[2], x_low[2];
+    split_tf32(values, a_high, a_low);
+    split_tf32(inputs, x_high, x_low);
+    multiply_add_tf32(d, a_low, x_high);
+    multiply_add_tf32(d, a_high, x_low);
+    multiply_add_tf32(d, a_high, x_high);
+  } else {
+    multiply_add(d, a, x0, x1, T());
+  }
 }
 
-template <>
-__device__ inline void multiply_chunk<float>(Accumulator& d, uint4 upper, uint4 lower,
-                                             uint4 inputs) {
-  const unsigned u[4] = {upper.x, upper.y, upper.z, upper.w};
-  const unsigned l[4] = {lower.x, lower.y, lower.z, lower.w};
-  const unsigned x[4] = {inputs.x, inputs.y, inputs.z, inputs.w};
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const float a[4] = {__uint_as_float(u[i]), __uint_as_float(l[i]), __uint_as_float(u[i + 1]),
-                        __uint_as_float(l[i + 1])};
-    const float b[2] = {__uint_as_float(x[i]), __uint_as_float(x[i + 1])};
-    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
-    split_tf32(a, a_high, a_low);
-    split_tf32(b, b_high, b_low);
-    multiply_add_tf32(d, a_low, b_high);
-    multiply_add_tf32(d, a_high, b_low);
-    multiply_add_tf32(d, a_high, b_high);
-  }
+/// Multiplies one chunk. first, second: the halves of the lane's weights; inputs: 16 bytes of batch
+/// row r.
+template <class T>
+__device__ inline void multiply_chunk(Accumulator& d, uint4 first, uint4 second, uint4 inputs) {
+  multiply_half<T>(d, first, inputs.x, inputs.y);
+  multiply_half<T>(d, second, inputs.z, inputs.w);
 }
 
 /// Tiles of a matrix: some may have been copied to shared memory.
@@ -78,12 +77,15 @@ struct Tiles {
   const uint4* resident = nullptr;  // tiles first..first + count - 1
   int first = 0, count = 0;
 
-  /// This lane's part of the tile; the chunks follow each other at a distance of kChunkVectors.
+  /// This lane's part of the tile, in groups of kTogether tiles. The tiles of a group follow each
+  /// other at a distance of kChunkVectors, the chunks of a tile at kTogether times that.
+  template <int kTogether = 1>
   __device__ const uint4* at(const Matrix& matrix, int tile) const {
     const bool here = resident != nullptr && tile >= first && tile < first + count;
     const uint4* base = here ? resident : static_cast<const uint4*>(matrix.weights);
-    const size_t index = static_cast<size_t>(here ? tile - first : tile);
-    return base + index * matrix.chunks * kChunkVectors + threadIdx.x % kWarpSize;
+    const int index = here ? tile - first : tile;
+    const size_t chunk = static_cast<size_t>(index / kTogether) * kTogether * matrix.chunks;
+    return base + (chunk + index % kTogether) * kChunkVectors + threadIdx.x % kWarpSize;
   }
 };
 
@@ -118,7 +120,6 @@ __device__ inline float4 total(const Partials& partials, int pair) {
 // written for a whole grid of thread blocks of kThreads threads. Between two phases every block
 // must see the writes of all others, by a grid barrier or by the end of a kernel.
 
-constexpr int kGroup = 5;  // tiles of the output matrix that a block evaluates together
 static_assert(2 * kGroup == kWarps && kWarps <= kPairs,
               "one warp finds the best outputs of a tile");
 constexpr int kOwnColumns = 4;  // batch tiles that predict takes together, of a block's own tile

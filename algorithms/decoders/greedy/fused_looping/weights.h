@@ -29,7 +29,8 @@ class Weights {
  private:
   const void* keep(at::Tensor tensor);
   const float* keep_floats(const at::Tensor& vector, int64_t at_least);
-  Matrix pack(at::Tensor weight);
+  /// In groups of `together` tiles.
+  Matrix pack(at::Tensor weight, int64_t together = 1);
   void add_lstm(const PredictionNetwork& network, const Joint::Linear& projection);
   void add_stateless(const PredictionNetwork& network, const Joint::Linear& projection);
 
