@@ -348,27 +348,23 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const Window windows[2] = {seen_by(own_query), seen_by(own_query + 8)};
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
   float* const band = bands + warp * kWarpQueries * kBandStride;
-  // Whether the warp has queries. The others only copy.
-  const bool works = __shfl_sync(~0u, first + warp * kWarpQueries, 0) < length;
 
   int ring = 0;  // where the first place of this turn is
   for (int key = begin; key < end; key += kKeys) {
     await_copies<1>();
     __syncthreads();
+    multiply_places<T, kWidth>(band, own.with_v, places, ring);
     Scores scores = {};
-    if (works) {
-      multiply_places<T, kWidth>(band, own.with_v, places, ring);
-      multiply_keys<T, kWidth>(scores, own.with_u, keys);
-      __syncwarp();
+    multiply_keys<T, kWidth>(scores, own.with_u, keys);
+    __syncwarp();
 
-      add_places(scores, band, scale, key, windows);
-      float rescale[2];
-      softmax.add(scores, rescale);
+    add_places(scores, band, scale, key, windows);
+    float rescale[2];
+    softmax.add(scores, rescale);
 #pragma unroll
-      for (int n = 0; n < kWidth / 8; ++n) {
+    for (int n = 0; n < kWidth / 8; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
-      }
+      for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
     }
 
     __syncthreads();  // all have read keys and places
@@ -381,7 +377,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     commit_copies();
     await_copies<1>();
     __syncthreads();
-    if (works) multiply_values<T, kWidth>(context, scores, values);
+    multiply_values<T, kWidth>(context, scores, values);
     if (more) {
       __syncthreads();  // all have read the values
       all.values.template copy<kStreams>(values, 0, key + kKeys, kKeys);
