@@ -12,9 +12,9 @@ from statistics import fmean, median, stdev
 from rival_reports import BEAM, GREEDY, LM
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
-sweep, replay, planted, vocabulary, explain, ablation, busy = (
+sweep, replay, planted, explain, ablation, busy = (
     Source(f"h200/claims/{name}.jsonl.gz")
-    for name in ("sweep", "replay", "planted", "vocabulary", "explain", "ablation", "busy_profile")
+    for name in ("sweep", "replay", "planted", "explain", "ablation", "busy_profile")
 )
 nemo3_greedy, nemo3_beam, nemo3_lm, wfst_rivals = (
     Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst_rivals")
@@ -30,9 +30,12 @@ nemo_steps = Source("h200/live/nemo_steps_beside.jsonl.gz")
 chain = {model: Source(f"h100/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
 files, batches = ({m: Source(f"h100/chain/{kind}_{m}.jsonl.gz") for m in chain} for kind in ("files", "batches"))
 fp32 = {m: Source(f"h100/chain/fp32_{m}.jsonl.gz") for m in chain if m != "rnnt_0.6b"} | {"rnnt_0.6b": chain["rnnt_0.6b"]}
-nemo_encoder = Source("h100/chain/nemo_encoder.jsonl")
-nemo_transcribe = Source("h100/chain/nemo_transcribe.jsonl")
-h200_files, h200_latency, h200_encoder = (Source(f"h200/chain/{name}") for name in ("files.jsonl.gz", "latency.jsonl.gz", "nemo_encoder.jsonl"))
+files_wav, latency = (Source(f"h100/chain/{name}.jsonl.gz") for name in ("files_wav", "latency"))
+nemo_encoder, nemo_search, same_words = (
+    Source(f"h100/chain/{name}.jsonl") for name in ("nemo_encoder_rnnt_0.6b", "nemo_search", "same_words")
+)
+nemo_transcribe = {m: Source(f"h100/chain/nemo_transcribe_{m}.jsonl") for m in chain}
+lm_greedy, vocabulary = (Source(f"h100/searches/{name}.jsonl.gz") for name in ("greedy", "vocabulary"))
 tables = {name: Source(f"h200/tables/{name}.jsonl.gz") for name in (
     "speed_of_light_table1", "label_looping_table1", "label_looping_table2", "label_looping_table3", "beam_table2",
     "wfst_table2", "wfst_table3", "wfst_figure6", "beam_figure2")}  # fmt: skip
@@ -69,21 +72,18 @@ readme.figure("without them, rtfx's is {} to {} times as fast", *span(
 ))  # fmt: skip
 
 
-def transcribe(key, batch=128, workers=0):
-    """Returns the seconds of one call of a Python transcribe(), and its word error rate in percent."""
-    (record,) = nemo_transcribe.records(batch=batch, workers=workers)
-    (call,) = record[key]
-    return call["seconds"], 100 * record["wer"][key]
+def transcribe(model):
+    """Returns the record of Python's transcribe() beside NeMo's, and the seconds of NeMo's calls and of rtfx's."""
+    (record,) = nemo_transcribe[model].records()
+    return record, *([call["seconds"] for call in record[side]] for side in ("nemo", "whole"))
 
 
-readme.figure("turns {} hours of such files into text in {} s at batch 32, and in {} s at batch 128",
-              nemo_transcribe.records()[0]["audio_seconds"] / 3600, transcribe("whole", 32)[0], transcribe("whole")[0])  # fmt: skip
-readme.figure("NeMo's takes {} s at batch 128 with 8 processes that read files, and {} s without them",
-              transcribe("before", workers=8)[0], transcribe("before")[0])  # fmt: skip
-transcribed = [transcribe("whole", 32)[1], *(transcribe(key)[1] for key in ("whole", "before")), transcribe("before", workers=8)[1]]
-readme.figure("one H100 in bf16, with a WER of {} %", transcribed[0])
-assert {round(wer, 1) for wer in transcribed} == {round(transcribed[0], 1)}
-readme.stated("setting", "with 8 processes")
+record, theirs, ours = transcribe("rnnt_0.6b")
+readme.figure("turns {} hours of such files into text in {} ± {} s", record["audio_seconds"] / 3600, *mean_and_half(ours))
+readme.figure("NeMo's takes {} ± {} s", *mean_and_half(theirs))
+readme.figure("a factor of {} [{}, {}], with a WER of {} %", *ratio(ours, theirs), 100 * record["wer"]["whole"])
+assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
+readme.stated("setting", "with 8 processes", "in one of its three calls")
 readme.stated("data", "and 1,024 tokens, and")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
 readme.stated("meaning", "rounds differ by more than 5 %")
@@ -134,7 +134,7 @@ def slower(decoder):
 
 reports.figure(
     "fused greedy search takes {} to {} times as long and a CUDA graph of label-looping {} to {} times",
-    *span(slower("fused_looping")), *span(slower("label_graph")),
+    *span(slower("fused_looping")), *span(slower("label-graph")),
 )  # fmt: skip
 
 
@@ -217,6 +217,13 @@ reports.figure(
     "It refused all {} results with a swapped token, all {} with a token moved by a frame, and {} of {} TDT results",
     refused("token")[1], refused("frame")[1], *refused("duration", "standin-tdt"),
 )  # fmt: skip
+
+checked = {t: [r for r in same_words.records(dtype=t)] for t in ("float32", "bfloat16")}
+assert all(r["equal"] == r["files"] for r in checked["float32"])
+reports.figure("for all {} shared recordings", checked["float32"][0]["files"])
+reports.figure("In bf16, rtfx returns the same for {} to {} of them, and NeMo for {} to {}", *(
+    end for program in ("rtfx", "nemo") for end in span(r["equal"] for r in checked["bfloat16"] if r["program"] == program)
+))  # fmt: skip
 
 # Section "What does a beam buy?"
 gains, costs = [], []
@@ -333,23 +340,19 @@ for model, name in NAMES.items():
     for sources, what in ((files, "FLAC files to text"), (chain, "samples to text")):
         speeds(f"{name}, `{DECODERS[model]}`, {what}", sources[model], DECODERS[model], model)
 speeds("its CTC head, `ctc_greedy`, samples to text", chain["rnnt_0.6b"], "ctc_greedy", "rnnt_0.6b")
-assert checkpoint(files["rnnt_0.6b"]) == nemo_transcribe.records()[0]["sha256"]
+speeds("RNN-T 0.6B, `fused_looping`, WAV files to text", files_wav, "fused_looping", "rnnt_0.6b")
+assert all(checkpoint(files[m]) == nemo_transcribe[m].records()[0]["sha256"] for m in NAMES)
 reports.stated("data", "with 1,024 tokens. `scripts/stand_ins.sh`")
 hours = all_runs[0]["dataset"]["audio_seconds"] / 3600
 reports.figure("The speech is {} hours of", hours)
 reports.figure("The results have {} to {} tokens a second, and the references {}",
                *span(r["metrics"]["tokens.per_second"] for r in all_runs), all_runs[0]["metrics"]["tokens.reference_per_second"])  # fmt: skip
 reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "three rounds of 10 s; `rnnt_0.6b`",
-               "one model and rounds of 10 s", "batches of 32 and 512 and three rounds of 5 s", "changed to rounds of 10 s")  # fmt: skip
+               "one model and rounds of 10 s", "batches of 32 and 512 and three rounds of 5 s")  # fmt: skip
 head = {"batch": 128}
 reports.figure("RNN-T has {} % less than its CTC head in bf16, and {} % less in fp8", *(
     100 * (1 - chain["rnnt_0.6b"].mean(TOTAL, decoder="fused_looping", dtype=t, **head)
            / chain["rnnt_0.6b"].mean(TOTAL, decoder="ctc_greedy", dtype=t, **head)) for t in TYPES
-))  # fmt: skip
-reports.figure("the other models reach {} to {} % of their speed from samples in bf16, and {} to {} % in fp8", *(
-    end for t in TYPES for end in span(
-        100 * files[m].mean(TOTAL, decoder=DECODERS[m], dtype=t, batch=128)
-        / chain[m].mean(TOTAL, decoder=DECODERS[m], dtype=t, batch=128) for m in NAMES if checkpoint(files[m]) == checkpoint(chain[m]))
 ))  # fmt: skip
 changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
@@ -378,62 +381,53 @@ def passes(source, batch=128):
     return source.records(batch=batch)[0]["rtfx"]
 
 
-reports.figure("features and encoder alone had {} ± {} at batch 128 in bf16", *mean_and_half(passes(nemo_encoder)))
+reports.figure("NeMo 3.0.0's features and encoder alone had {} ± {} at batch 128", *mean_and_half(passes(nemo_encoder)))
 reports.stated("limit", "H100 80GB HBM3")
-seconds = nemo_transcribe.records()[0]["audio_seconds"]
-NEMO, INSIDE, OURS = "NeMo's `transcribe()`", "NeMo's `transcribe()` with rtfx's search in it", "rtfx's Python `transcribe()`"
-for label, key, batch, workers in (
-    (NEMO, "before", 32, 0), (NEMO, "before", 128, 0), (f"{NEMO}, 8 workers", "before", 128, 8),
-    (INSIDE, "after", 32, 0), (INSIDE, "after", 128, 0), (f"{INSIDE}, 8 workers", "after", 128, 8),
-    (OURS, "whole", 32, 0), (OURS, "whole", 128, 0),
-):  # fmt: skip
-    took, wer = transcribe(key, batch, workers)
-    reports.figure(f"| {label} | {batch} | {{}} | {{}} | {{}} |", took, seconds / took, wer)
-program = (ROOT / "reports/h100/chain/transcribe_program.txt").read_text()
-reports.figure("| `rtfx transcribe`, files to text files, without the start of the process | – | {} | {} | – |",
-               *(float(re.search(words, program)[1]) for words in (r"in ([\d.]+) s,", r"RTFx ([\d.]+)")))  # fmt: skip
-reports.figure("With the start of the process it took {} s", float(re.search(r"real\s+0m([\d.]+)s", program)[1]))
-steady = {"dtype": "bf16", "batch": 128}
-
-
-def suspects(source):
-    """Returns how many rounds are suspect, and how many there are."""
-    marks = source.rounds(lambda r: bool(r["suspect"]), **steady)
-    return sum(marks), len(marks)
-
-
-reports.figure("| `rtfx run`, mean of steady passes | 128 | {} | {} ± {} suspect {}/{} | {} |",
-               seconds / files["rnnt_0.6b"].mean(TOTAL, **steady), *files["rnnt_0.6b"].both(TOTAL, **steady),
-               *suspects(files["rnnt_0.6b"]), files["rnnt_0.6b"].wer(**steady))  # fmt: skip
-reports.stated("setting", "with 8 workers, and")
+for model, name in NAMES.items():
+    record, theirs, ours = transcribe(model)
+    cells = [n for side, times in (("nemo", theirs), ("whole", ours)) for n in (record["batch"][side], *mean_and_half(times))]
+    noisy = " NOISY"
+    marks = [noisy if stdev(times) > 0.05 * fmean(times) else "" for times in (theirs, ours)]
+    reports.figure(f"| {name} | {{}} | {{}} ± {{}}{marks[0]} | {{}} | {{}} ± {{}}{marks[1]} | {{}}x [{{}}, {{}}] | {{}} : {{}} |",
+                   *cells, *ratio(ours, theirs), *(100 * record["wer"][side] for side in ("whole", "nemo")))  # fmt: skip
 reports.figure("on {} CPU cores.", files["rnnt_0.6b"].records(kind="provenance")[0]["cpu"]["cores"])
-reports.figure("is {} times as fast as NeMo's with 8 workers, and {} times as fast as without",
-               *(transcribe("before", workers=w)[0] / transcribe("whole")[0] for w in (8, 0)))  # fmt: skip
-reports.figure("without workers only, and rtfx's is {} times as fast", transcribe("before", 32)[0] / transcribe("whole", 32)[0])
-(agree,) = nemo_transcribe.records(batch=128, workers=0)
-reports.figure("At batch 128, {} of {} utterances have equal tokens and frames", agree["equal"]["tokens_and_frames"], agree["utterances"])
-reports.figure("rtfx's own `transcribe()` has {} of NeMo's {} texts", agree["equal"]["whole_texts"], agree["utterances"])
-nemo_mean, nemo_half = mean_and_half(passes(h200_encoder))
-reports.figure("rtfx's steady passes from files reached {} ± {} (suspect {}/{}). NeMo's features and encoder alone had {} [{}, {}] there",
-               *h200_files.both(TOTAL, **steady), *suspects(h200_files),
-               nemo_mean, nemo_mean - nemo_half, nemo_mean + nemo_half)  # fmt: skip
+reports.stated("setting", "NeMo's 8 workers", "32, 64 and 128 utterances", "in one of its three calls")
+equal_texts = [(r["equal"]["texts"], r["utterances"]) for (r,) in (nemo_transcribe[m].records() for m in NAMES)]
+reports.figure("both sides have the same text for {} to {} of {} utterances", *span(texts for texts, _ in equal_texts), equal_texts[0][1])
+program = (ROOT / "reports/h100/chain/transcribe_program.txt").read_text()
+reports.figure("`rtfx transcribe` took {} s for the same speech, and {} s with the start of the process",
+               float(re.search(r"in ([\d.]+) s,", program)[1]), float(re.search(r"real\s+0m([\d.]+)s", program)[1]))  # fmt: skip
+
+
+def of_call(side, workers):
+    """Returns the seconds of a call of NeMo's transcribe() at batch 128, without rtfx's search in it ("before") or with it."""
+    (record,) = nemo_search.records(batch=128, workers=workers)
+    (call,) = record[side]
+    return call["seconds"]
+
+
+reports.figure("from {} to {} s with 8 workers and from {} to {} s without",
+               *(of_call(side, workers) for workers in (8, 0) for side in ("before", "after")))  # fmt: skip
+(agree,) = nemo_search.records(batch=128, workers=0)
+reports.figure("{} of {} utterances have equal tokens and frames", agree["equal"]["tokens_and_frames"], agree["utterances"])
 
 
 def lengths(decoder, key):
     """Returns a value for each length of audio, the mean of the rounds."""
-    rounds = h200_latency.rounds(lambda r: [length[key] for length in r["lengths"]], decoder=decoder)
+    rounds = latency.rounds(lambda r: [length[key] for length in r["lengths"]], decoder=decoder)
     return [fmean(values) for values in zip(*rounds, strict=True)]
 
 
-reports.figure("A round has {} requests of each length for `fused_looping`, and {} for `ctc_greedy`",
-               lengths("fused_looping", "requests")[0], lengths("ctc_greedy", "requests")[0])  # fmt: skip
+reports.figure("A round has {} to {} requests of each length", *span(
+    length["requests"] for r in latency.records(kind="run") for length in r["lengths"]
+))  # fmt: skip
 cells = " {} |" * 4
 reports.figure(f"| RNN-T, `fused_looping`, median |{cells}\n| the same, 99th percentile |{cells}",
                *lengths("fused_looping", "p50_ms"), *lengths("fused_looping", "p99_ms"))  # fmt: skip
 reports.figure(f"| CTC, `ctc_greedy`, median |{cells}\n| the same, 99th percentile |{cells}",
                *lengths("ctc_greedy", "p50_ms"), *lengths("ctc_greedy", "p99_ms"))  # fmt: skip
-reports.figure("the first request of the process took {} ms (`ctc_greedy`)",
-               1000 * h200_latency.records(kind="run", decoder="ctc_greedy", round=0)[0]["first_pass"]["first_text_seconds"])  # fmt: skip
+reports.figure("the first request of the process took {} ms (`fused_looping`)",
+               1000 * latency.records(kind="run", decoder="fused_looping", round=0)[0]["first_pass"]["first_text_seconds"])  # fmt: skip
 
 # Section "What do language models, penalties and other beams cost?"
 def kept(search, other, source=searches):
@@ -453,8 +447,15 @@ def risen(search, other):
     return points
 
 
+def kept_with_lm(model):
+    """Yields the speed of fused_looping with a language model over that without, by batch size."""
+    for batch in SEARCHED:
+        at = {"model": f"standin256-{model}", "batch": batch}
+        yield lm_greedy.mean(whole_call, decoder="fused_looping", **at) / lm_greedy.mean(whole_call, decoder="fused_lm", **at)
+
+
 reports.figure("leaves `fused_looping` {}, {} and {} of its speed for RNN-T, and {}, {} and {} for TDT",
-               *(k for s in (searches, searches_tdt) for k in kept("fused_lm", "fused_looping", s)))  # fmt: skip
+               *kept_with_lm("rnnt"), *kept_with_lm("tdt"))  # fmt: skip
 reports.figure("leaves `alsd_pp` at beam 4 {} to {} of its speed", *kept_by_both("alsd_pp4_lm", "alsd_pp4"))
 reports.figure("is {} to {} times as fast as `alsd_pp` for RNN-T, and {} to {} times for TDT",
                *(end for s in (searches, searches_tdt) for end in span(kept("mbs4", "alsd_pp4", s))))  # fmt: skip
@@ -756,4 +757,62 @@ def last_run(device, dtype):
 loading.figure("after {} s on the CPU in fp32 and {} s in bf16", last_run("cpu", "fp32"), last_run("cpu", "bf16"))
 loading.figure("On the GPU it took {} and {} s", last_run("cuda", "fp32"), last_run("cuda", "bf16"))
 
-PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading]
+# ---------------------------------------------------------------------------------------------------------------------
+speed = Page("reports/notes/speed.md")
+lm_before, vocabulary_before = (Source(f"h100/searches/{name}_before.jsonl.gz") for name in ("greedy", "vocabulary"))
+BUILDS = (lm_before, lm_greedy)
+RNNT = {"model": "standin256-rnnt"}
+
+
+def called(source, decoder, batch):
+    """Returns the mean seconds of whole calls of a search of RNN-T."""
+    return source.mean(whole_call, decoder=decoder, batch=batch, **RNNT)
+
+
+audio = {b: lm_greedy.records(kind="run", batch=b, **RNNT)[0]["dataset"]["audio_seconds"] for b in SEARCHED}
+speed.figure("RTFx of whole calls | {}, {}, {} | {}, {} NOISY, {} |",
+             *(audio[b] / called(source, "ctc_greedy", b) for source in BUILDS for b in SEARCHED))  # fmt: skip
+speed.figure("speed with a model / without | {}, {}, {} | {}, {}, {} |", *(
+    called(source, "fused_looping", b) / called(source, "fused_lm", b) for source in BUILDS for b in SEARCHED
+))  # fmt: skip
+
+
+def longer(source, kind, batch):
+    """Returns how many times as long fused_looping decodes with 8,192 tokens as with 1,024."""
+    at = {"decoder": "fused_looping", "batch": batch}
+    return source.mean(decode, model=f"{kind}-8192", **at) / source.mean(decode, model=f"{kind}-1024", **at)
+
+
+for kind, label in (("rnnt", "RNN-T: decoding time with 8,192 tokens / 1,024 tokens"), ("tdt", "TDT")):
+    speed.figure(f"| {label} | {{}}, {{}}, {{}} | {{}}, {{}}, {{}} |",
+                 *(longer(source, kind, b) for source in (vocabulary_before, vocabulary) for b in SEARCHED))  # fmt: skip
+speed.figure("{} to {} times in whole calls for RNN-T",
+             *span(called(lm_before, "fused_looping", b) / called(lm_greedy, "fused_looping", b) for b in SEARCHED))  # fmt: skip
+speed.stated("setting", "for batch 1, 32 and 128", "batch 128 holds the 120 utterances", "with 1,024 tokens, is as fast", "rows of 1,024 values",
+             "| change | 5,300 rows, before | after | 10,600 rows, before | after |", "convolution of 31 frames", "for 5,300 rows", "With 128 rows",
+             "128 x 192 tiles", "decoding time with 8,192 tokens / 1,024 tokens")  # fmt: skip
+speed.stated("limit", "The goal for 8,192 tokens was 1.4. Predicted were 1.15 to 1.3 for large batches, and 0.90 to 0.95")
+kernels = {name: (ROOT / f"reports/h100/kernels/{name}.txt").read_text() for name in ("encoder_rows", "feed_forward")}
+
+
+def of_kernel(name):
+    """Returns the microseconds of a kernel before and now."""
+    line = re.search(rf"(?m)^{re.escape(name)}/iterations.*$", kernels["encoder_rows"])[0]
+    return tuple(float(re.search(rf"{key}_us=([\d.]+)", line)[1]) for key in ("before", "now"))
+
+
+def of_product(rows):
+    """Returns the microseconds of a product and SiLU by two kernels, and by one."""
+    line = re.search(rf"(?m)^ping_pong_128x192x64_cluster_2x1/{rows}rows/\S+median\s+(.*)$", kernels["feed_forward"])[1].split()
+    return float(line[5]), float(line[9])
+
+
+for label, name in (("along a run of frames", "convolve/kernel:9/rows:{}/run:0"), ("with a layer norm", "convolve_norm/kernel:9/rows:{}/run:0"),
+                    ("one norm", "norm/rows:{}"), ("two norms", "norms/rows:{}")):  # fmt: skip
+    speed.figure(f"{label} | {{}} | {{}} | {{}} | {{}} |", *(n for rows in (5300, 10600) for n in of_kernel(name.format(rows))))
+speed.figure("128 x 192 tiles | {} | {} | {} | {} |", *of_product(5300), *of_product(10600))
+speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
+speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
+speed.figure("takes {} µs instead of {}", *reversed(of_product(128)))
+
+PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading, speed]
