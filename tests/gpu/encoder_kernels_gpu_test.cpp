@@ -51,6 +51,21 @@ class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
     return {data_of<int32_t>(offsets_), data_of<int32_t>(lengths_), 3, 70};
   }
 
+  /// The convolution over time of whole utterances. norm: undefined for none.
+  at::Tensor convolve(const at::Tensor& gates, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& norm, int left, const RowLayout& rows, int run = 0) const {
+    const auto width = static_cast<int32_t>(bias.size(0));
+    at::Tensor output = zeros({kRows, width});
+    NormWeights of{};
+    if (norm.defined()) of = {norm.const_data_ptr(), norm.const_data_ptr()};
+    convolve_time(precision(),
+                  {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
+                   output.mutable_data_ptr(), width, static_cast<int32_t>(weight.size(0)), left,
+                   nullptr, run},
+                  rows, stream());
+    return output;
+  }
+
   /// `run` computes from the same inputs what it returns.
   static void expect_same(const std::string& what,
                           const std::function<std::vector<at::Tensor>()>& run) {
@@ -138,15 +153,9 @@ TEST_P(EncoderKernels, ConvolutionOverTime) {
     for (const auto& [kernel, left] : {std::pair{9, 4}, std::pair{9, 8}, std::pair{31, 15}}) {
       const at::Tensor weight = floats({kernel, width});
       for (const bool normed : {false, true}) {
-        expect_same("convolve_time " + std::to_string(width), [&, kernel = kernel, left = left] {
-          at::Tensor output = zeros({kRows, width});
-          NormWeights of{};
-          if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
-          convolve_time(precision(),
-                        {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
-                         output.mutable_data_ptr(), width, kernel, left, nullptr},
-                        layout(), stream());
-          return std::vector<at::Tensor>{output};
+        expect_same("convolve_time " + std::to_string(width), [&, left = left] {
+          return std::vector<at::Tensor>{
+              convolve(gates, weight, bias, normed ? norm : at::Tensor(), left, layout())};
         });
       }
     }
@@ -189,15 +198,8 @@ TEST_P(EncoderKernels, ConvolutionIsRightForAnyRun) {
     for (const auto& [kernel, left] : {std::pair{9, 4}, std::pair{9, 8}, std::pair{31, 15}}) {
       const at::Tensor weight = floats({kernel, width});
       for (const bool normed : {false, true}) {
-        const auto convolved = [&, kernel = kernel, left = left](const RowLayout& rows, int run) {
-          at::Tensor output = zeros({kRows, width});
-          NormWeights of{};
-          if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
-          convolve_time(precision(),
-                        {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
-                         output.mutable_data_ptr(), width, kernel, left, nullptr, run},
-                        rows, stream());
-          return output;
+        const auto convolved = [&, left = left](const RowLayout& rows, int run) {
+          return convolve(gates, weight, bias, normed ? norm : at::Tensor(), left, rows, run);
         };
         const std::string what = std::to_string(width) + " wide, kernel " + std::to_string(kernel) +
                                  " left " + std::to_string(left) + (normed ? ", normed" : "");

@@ -26,19 +26,9 @@ class FusedLmGpu : public TempFolder, public testing::WithParamInterface<const c
   const at::Device device_{at::kCUDA, 0};
 };
 
-/// Tables over several tiles of outputs, with blanks in about half of the frames.
-Case wide_case(std::mt19937& random, bool tdt, bool two_labels, int64_t vocabulary, int64_t rows) {
-  Case c;
-  c.model.vocabulary = vocabulary;
-  if (tdt) c.model.durations = {0, 1, 2, 3};
-  const int64_t columns = c.model.columns();
-  c.model.newest = random_table(random, vocabulary + 1, columns);
-  if (two_labels) c.model.older = random_table(random, vocabulary + 1, columns);
-  for (int64_t b = 0; b < rows; ++b) {
-    c.rows.push_back(random_table(random, static_cast<int64_t>(random() % 20), columns));
-    for (auto& frame : c.rows.back()) frame[static_cast<size_t>(vocabulary)] += 4;
-  }
-  return c;
+/// TDT and RNN-T by turns.
+TransducerKind kind_of(int trial) {
+  return trial % 2 == 0 ? TransducerKind::tdt : TransducerKind::rnnt;
 }
 
 TEST_P(FusedLmGpu, EqualsThePlainSearchOnTables) {
@@ -80,7 +70,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnWideTables) {
     const int64_t vocabulary =
         std::vector<int64_t>{40, 700, 1030, 150}[static_cast<size_t>(trial % 4)];
     const int64_t rows = std::vector<int64_t>{4, 33, 1, 150}[static_cast<size_t>(trial % 4)];
-    Case c = wide_case(random, trial % 2 == 0, trial % 4 < 2, vocabulary, rows);
+    Case c = wide_case(random, kind_of(trial), trial % 4 < 2, vocabulary, rows);
     // Tokens with contexts of their own come often.
     for (Table& row : c.rows)
       for (auto& frame : row)
@@ -101,7 +91,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnWideTables) {
 /// Small enough for compute-sanitizer's racecheck.
 TEST_P(FusedLmGpu, OneSmallBatch) {
   std::mt19937 random(53);
-  const Case c = wide_case(random, true, true, 40, 4);
+  const Case c = wide_case(random, TransducerKind::tdt, true, 40, 4);
   const LmCase lm = wide_lm(random, 40, path("lm.arpa"));
   const nlohmann::json both = {{"max_symbols", 2}, {"lm", lm.option}};
   EXPECT_EQ(run("fused_looping", options(both), c, device_, at::kBFloat16),
@@ -111,7 +101,7 @@ TEST_P(FusedLmGpu, OneSmallBatch) {
 TEST_P(FusedLmGpu, GoesWithPhrasesAndAllowedCharacters) {
   std::mt19937 random(54);
   for (int trial = 0; trial < 9 && !HasFailure(); ++trial) {
-    const Case c = wide_case(random, trial % 2 == 0, trial % 4 < 2, 40, 9);
+    const Case c = wide_case(random, kind_of(trial), trial % 4 < 2, 40, 9);
     const LmCase lm = wide_lm(random, 40, path("lm.arpa"));
     nlohmann::json both = {{"max_symbols", 3}, {"lm", lm.option}};
     if (trial % 3 != 0) both["boost"] = random_boost(random, 8, 12, 4).option();
@@ -161,7 +151,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnLstmModels) {
 
 TEST_P(FusedLmGpu, WeightZeroIsNoLanguageModel) {
   std::mt19937 random(56);
-  const Case c = wide_case(random, true, true, 40, 9);
+  const Case c = wide_case(random, TransducerKind::tdt, true, 40, 9);
   LmCase lm = wide_lm(random, 40, path("lm.arpa"));
   const auto with = make_decoder("fused_looping", options({{"lm", lm.option}}), "");
   EXPECT_EQ(with->describe().exactness, Description::Exactness::approximate);

@@ -3,10 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include <limits>
-
 #include "algorithms/decoders/greedy/ctc_greedy/collapse_kernel.h"
-#include "base/error.h"
 #include "models/checkpoint/precision_of.h"
 
 namespace rtfx {
