@@ -51,13 +51,13 @@ def as_lists(hypothesis):
     return tuple([int(value) for value in values] for values in (hypothesis.y_sequence, hypothesis.timestamp))
 
 
+def call_of_nemo(model, files, options, batch):
+    return model.transcribe(files, batch_size=batch, return_hypotheses=True, num_workers=options.workers, verbose=False)
+
+
 def measured(model, accelerated, whole, files, references, batch, options):
     """whole: rtfx.Model, or None."""
-
-    def nemos():
-        return model.transcribe(files, batch_size=batch, return_hypotheses=True, num_workers=options.workers,
-                                verbose=False)  # fmt: skip
-
+    nemos = partial(call_of_nemo, model, files, options, batch)
     rounds = []
     for _ in range(options.rounds + 1):
         before, theirs = timed(nemos, model.device)
@@ -81,11 +81,7 @@ def measured(model, accelerated, whole, files, references, batch, options):
 
 def measured_at_best(model, whole, files, references, options):
     """Returns the seconds of each side with every batch size ("sweep"), its fastest batch size and its rounds with it."""
-    sides = {
-        "nemo": lambda batch: model.transcribe(files, batch_size=batch, return_hypotheses=True,
-                                               num_workers=options.workers, verbose=False),
-        "whole": lambda batch: whole.transcribe(files, batch),
-    }  # fmt: skip
+    sides = {"nemo": partial(call_of_nemo, model, files, options), "whole": partial(whole.transcribe, files)}
     sweep, found = {}, {}
     for side, call in sides.items():
         call(options.batch[0])
