@@ -538,7 +538,7 @@ class Widening:
 
     def prompt(self):
         """A layer that returns its input, since x = relu(x) - relu(-x). Its other weights are not 0,
-        because a GPU takes less power where it multiplies zeros, but fp32 sums lose them."""
+        so that it multiplies numbers as a trained layer does, but fp32 sums lose them."""
         if not self.new.prompts:
             return
         width = self.new.d_model
