@@ -13,6 +13,9 @@ speech=data/test_other/manifest.jsonl
 
 declare -A SHAPES=([rnnt_0.6b]=parakeet-rnnt-0.6b [tdt_0.6b]=parakeet-tdt-0.6b-v2 [ctc_0.6b]=parakeet-ctc-0.6b [rnnt_1.1b]=parakeet-rnnt-1.1b)
 MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
+# Milliseconds of a step, and the frames of right context that the cache-aware encoder has for it.
+declare -A RIGHT=([80]=0 [160]=1 [320]=3 [560]=6 [1120]=13)
+PERIODS=(1120 560 320 160 80)
 STEPS=(
   "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
   "${MODELS[@]/#/files:}"    # FLAC files to text
@@ -25,17 +28,21 @@ STEPS=(
   prompt                     # with and without the layer of a prompt-conditioned model
   nemo_search transcribe
   searches:rnnt searches:tdt
+  "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   nemo nemo_beam nemo_lm wfst torchaudio
 )
 
 python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 
 # run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
-run() {
-  local name=$1 config=$2 work
-  shift 2
+run() { journal run "$@"; }
+
+# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`.
+journal() {
+  local command=$1 name=$2 config=$3 work
+  shift 3
   work=$(mktemp -d)
-  "$rtfx" run "configs/$config.json" --output "$work/run" "$@"
+  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@"
   gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
   mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
   rm -rf "$work"
@@ -99,6 +106,16 @@ step() {
     prompt) run prompt prompt ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
+      ;;
+    c120)
+      local left=70
+      [[ $of != 320 ]] || left=68 # a multiple of the step's frames
+      journal stream "c120_$of" stream_c120 --set 'decoders=["fused_looping"]' batch_sizes=[128] device=cuda \
+        "models=[{\"id\": \"fastconformer-streaming-0.6b\", \"path\": \"data/standin-fastconformer-streaming-0.6b.nemo\",
+          \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
+        "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" 'dtypes=["bf16", "fp8"]' \
+        stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[$((of * 3))]" \
+        stream.max_batch=256 'stream.fewer_rows=[16, 64]'
       ;;
     nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
     wfst | torchaudio) RTFX_PYTHON=$(python_of "$kind") run "$kind" "rivals/$kind" ;;

@@ -54,7 +54,7 @@ def test_configurations_and_shapes_of_the_steps_are_there(measure):
     assert {path.name.removeprefix(".done-") for path in folder.glob(".done-*")} == set(steps)
     stand_ins = (ROOT / "models/widen_checkpoint.py").read_text(encoding="utf-8")
     for call in calls:
-        if call[0] == "run":
+        if call[0] in ("run", "stream"):
             assert (ROOT / call[1]).exists(), call[1]
         for value in call:
             if value.startswith("models=[{"):
