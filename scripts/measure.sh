@@ -108,11 +108,10 @@ step() {
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;
     c120)
-      local left=70
+      local left=70 shape=fastconformer-streaming-0.6b
       [[ $of != 320 ]] || left=68 # a multiple of the step's frames
       journal stream "c120_$of" stream_c120 --set 'decoders=["fused_looping"]' batch_sizes=[128] device=cuda \
-        "models=[{\"id\": \"fastconformer-streaming-0.6b\", \"path\": \"data/standin-fastconformer-streaming-0.6b.nemo\",
-          \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
+        "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\", \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
         "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" 'dtypes=["bf16", "fp8"]' \
         stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[$((of * 3))]" \
         stream.max_batch=256 'stream.fewer_rows=[16, 64]'
