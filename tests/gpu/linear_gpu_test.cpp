@@ -11,6 +11,7 @@
 #include <cmath>
 #include <optional>
 
+#include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/linear.h"
 
 namespace rtfx {
@@ -149,7 +150,7 @@ TEST_P(SiluProducts, EqualThoseInFloat32) {
       const auto in_float32 = [&](const at::Tensor& values) {
         return values.defined() ? values.to(GetParam()).to(kGpu).to(at::kFloat) : values;
       };
-      for (const int64_t rows : {0, 1, 14, 127, 128, 129, 300, 1111}) {
+      for (const int64_t rows : {0, 1, 14, 63, 64, 65, 129, 300, kFewSiluRows + 77}) {
         const at::Tensor x = on_gpu({rows, shape.in});
         const at::Tensor sums = at::linear(x.to(at::kFloat), in_float32(weight), in_float32(added));
         const at::Tensor expected = at::silu(sums);
@@ -183,13 +184,18 @@ TEST_P(SiluProducts, BitsOfARowDependOnNoOtherRow) {
   for (const Shape& shape : kSiluShapes) {
     const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
     if (!map.fuses_silu()) GTEST_SKIP() << "cuBLASLt chooses by the number of rows";
-    const at::Tensor x = on_gpu({1111, shape.in}), all = product(map, x);
-    for (const int64_t rows : {1, 2, 14, 127, 129, 500, 1110})
-      EXPECT_TRUE(product(map, x.narrow(0, 0, rows)).equal(all.narrow(0, 0, rows))) << rows;
+    const int64_t most = kFewSiluRows + 700;  // so many that another kernel multiplies them
+    const at::Tensor x = on_gpu({most, shape.in}), all = product(map, x);
+    for (const int64_t rows : {1, 2, 14, 127, 129, 500, kFewSiluRows, kFewSiluRows + 1})
+      EXPECT_TRUE(product(map, x.narrow(0, 0, rows)).equal(all.narrow(0, 0, rows)))
+          << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
     // Other places, beside rows such as those without a stream may hold.
-    const at::Tensor moved = at::full({1200, shape.in}, std::nan(""), x.options());
-    moved.narrow(0, 77, 1111).copy_(x);
-    EXPECT_TRUE(product(map, moved).narrow(0, 77, 1111).equal(all)) << shape.in;
+    const at::Tensor moved = at::full({most + 89, shape.in}, std::nan(""), x.options());
+    moved.narrow(0, 77, most).copy_(x);
+    EXPECT_TRUE(product(map, moved).narrow(0, 77, most).equal(all)) << shape.in;
+    EXPECT_TRUE(
+        product(map, moved.narrow(0, 30, 200)).narrow(0, 47, 153).equal(all.narrow(0, 0, 153)))
+        << shape.in;
   }
 }
 
