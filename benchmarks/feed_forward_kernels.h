@@ -15,7 +15,8 @@ namespace rtfx::bench_feed_forward {
 /// A product in bf16. Enqueues one kernel and does not wait. Throws std::runtime_error if it
 /// cannot.
 struct Variant {
-  std::string name;  // schedule, tile, cluster
+  std::string name;  // warpgroups, tile, cluster, blocks of a multiprocessor if more than one
+  int32_t fewest_rows, most_rows;  // it is measured for
   void (*launch)(const SiluProduct& work, cudaStream_t stream);
 };
 
@@ -24,8 +25,10 @@ std::vector<Variant> variants();
 
 /// Results of all elements. `sums`: x W^T in float32, without bias.
 struct Results {
-  const float* sums;                              // [rows, out]
-  const void *bias, *present, *fused, *few_rows;  // [out], [rows, out], likewise, [few, out]; bf16
+  const float* sums;             // [rows, out]
+  const void *bias, *present;    // [out], [rows, out]; bf16
+  const void *fused, *few_rows;  // [rows, out], [few, out]; bf16 of one variant
+  const void* first;             // [rows, out]; bf16 of the first variant
   int32_t rows, out, few;
 };
 
@@ -38,7 +41,8 @@ struct Differences {
   /// of the sum with bias. `present` rounds the sum before SiLU, whose slope is at most 1.1.
   unsigned long long too_far;
   unsigned long long differ, differ_by_more_than_a_unit;  // `fused` from `present`
-  unsigned long long few_differ;  // in the first rows, from those of a product of `few` rows
+  // Those with other bits than in a product of `few` rows, and than in that of the first variant
+  unsigned long long few_differ, first_differ;
 };
 
 /// Adds to `counts`, in device memory.
