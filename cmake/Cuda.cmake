@@ -24,13 +24,42 @@ find_library(RTFX_CUBLASLT NAMES libcublasLt.so.13 REQUIRED
   HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES lib lib64)
 target_link_libraries(torch::torch INTERFACE ${RTFX_CUDART} ${RTFX_CUBLASLT})
 
-# rtfx_cuda_library(folder): target rtfx_<folder>_cuda of every .cu below the folder.
+# Products with an activation in them (CUTLASS, headers only, in a wheel of .venv).
+file(GLOB _wheel_cutlass ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/cutlass_library/source/include)
+find_path(RTFX_CUTLASS_INCLUDE cutlass/cutlass.h HINTS ${_wheel_cutlass})
+if(NOT RTFX_CUTLASS_INCLUDE)
+  message(FATAL_ERROR "CUTLASS's headers not found. `make setup` installs them into .venv; or give "
+    "-DRTFX_CUTLASS_INCLUDE=DIR, the folder with cutlass/cutlass.h (CUTLASS 4.2).")
+endif()
+
+function(rtfx_cuda_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -Xcompiler=-Wall,-Wextra)
+  if(RTFX_WERROR)
+    target_compile_options(${name} PRIVATE -Werror=all-warnings)
+  endif()
+endfunction()
+
+# Objects for GPUs of compute capability 9.0 alone, with CUTLASS. Their instructions (wgmma) are
+# neither in other GPUs nor in PTX that later GPUs take, so callers have another way there.
+function(rtfx_sm90a_objects name)
+  rtfx_cuda_objects(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  target_include_directories(${name} SYSTEM PRIVATE ${RTFX_CUTLASS_INCLUDE})
+  target_compile_options(${name} PRIVATE --expt-relaxed-constexpr)
+endfunction()
+
+# rtfx_cuda_library(folder): target rtfx_<folder>_cuda of every .cu below the folder. Programs that link
+# it get the objects of the *_sm90a.cu with it.
 function(rtfx_cuda_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cu)
-  add_library(rtfx_${folder}_cuda OBJECT ${sources})
-  target_include_directories(rtfx_${folder}_cuda PUBLIC ${CMAKE_SOURCE_DIR})
-  target_compile_options(rtfx_${folder}_cuda PRIVATE -Xcompiler=-Wall,-Wextra)
-  if(RTFX_WERROR)
-    target_compile_options(rtfx_${folder}_cuda PRIVATE -Werror=all-warnings)
+  set(sm90a ${sources})
+  list(FILTER sources EXCLUDE REGEX "_sm90a\\.cu$")
+  list(FILTER sm90a INCLUDE REGEX "_sm90a\\.cu$")
+  rtfx_cuda_objects(rtfx_${folder}_cuda ${sources})
+  if(sm90a)
+    rtfx_sm90a_objects(rtfx_${folder}_sm90a ${sm90a})
+    target_sources(rtfx_${folder}_cuda INTERFACE $<TARGET_OBJECTS:rtfx_${folder}_sm90a>)
   endif()
 endfunction()

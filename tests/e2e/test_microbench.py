@@ -35,8 +35,8 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_programs_run_once(tmp_path, name):
     run = run_once(name, tmp_path / "results.json", *ARGUMENTS.get(name, []))
-    if run.returncode == 1 and "no GPU, nothing to measure" in run.stderr:
-        pytest.skip("needs a GPU")
+    if run.returncode == 1 and ", nothing to measure" in run.stderr:
+        pytest.skip(run.stderr)
     assert run.returncode == 0, run.stderr
     entries = json.loads((tmp_path / "results.json").read_text())["benchmarks"]
     assert entries and not [entry for entry in entries if entry.get("error_occurred")]

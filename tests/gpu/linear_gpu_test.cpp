@@ -1,13 +1,17 @@
-// Products in fp8 against those of the same numbers in float32, also where rows are as few as in
-// small steps of streams.
+// Products in fp8, and products with SiLU, against those of the same numbers in float32, also where
+// rows are as few as in small steps of streams.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 
+#include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/linear.h"
 
 namespace rtfx {
@@ -103,6 +107,115 @@ TEST_P(StreamFp8Products, RowsDependOnNoOtherRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StreamFp8Products, testing::Values(at::kBFloat16, at::kHalf),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+/// On GPUs of compute capability 9.0 these are one kernel, elsewhere two.
+class SiluProducts : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    torch_guard_.emplace();
+    at::globalContext().setAllowTF32CuBLAS(false);
+    at::manual_seed(6);
+  }
+
+  static at::Tensor on_gpu(at::IntArrayRef sizes) {
+    return at::randn(sizes).to(GetParam()).to(kGpu);
+  }
+  /// Weights of sums about as large as x.
+  static at::Tensor weight_of(const Shape& shape) {
+    return at::randn({shape.out, shape.in}) / std::sqrt(static_cast<double>(shape.in));
+  }
+  static at::Tensor product(const Linear& map, const at::Tensor& x) {
+    // NaN, to see that every element is written and no old one is read.
+    const at::Tensor y = at::full({x.size(0), map.width()}, std::nan(""), x.options());
+    map({x, {}}, y, Linear::Result::replace_silu);
+    return y;
+  }
+  /// Half of the distance of neighbours around 1.
+  static double half_unit() { return GetParam() == at::kBFloat16 ? 0x1p-8 : 0x1p-11; }
+
+ private:
+  std::optional<c10::InferenceMode> torch_guard_;
+};
+
+/// Widths that are multiples of a tile and such that are none.
+constexpr Shape kSiluShapes[] = {{1024, 4096}, {512, 2048}, {176, 704}, {64, 256}, {16, 8}};
+
+TEST_P(SiluProducts, EqualThoseInFloat32) {
+  for (const Shape& shape : kSiluShapes) {
+    const at::Tensor weight = weight_of(shape), bias = at::randn({shape.out});
+    for (const at::Tensor& added : {bias, at::Tensor()}) {
+      const Linear map(weight, added, kGpu, GetParam(), /*eight_bits=*/false);
+      const auto in_float32 = [&](const at::Tensor& values) {
+        return values.defined() ? values.to(GetParam()).to(kGpu).to(at::kFloat) : values;
+      };
+      for (const int64_t rows : {0, 1, 14, 63, 64, 65, 129, 300, kFewSiluRows + 77}) {
+        const at::Tensor x = on_gpu({rows, shape.in});
+        const at::Tensor sums = at::linear(x.to(at::kFloat), in_float32(weight), in_float32(added));
+        const at::Tensor expected = at::silu(sums);
+        at::Tensor allowed = half_unit() * expected.abs() + 2e-4;  // 2e-4: the order of sums
+        // A sum that is rounded before SiLU, whose slope is at most 1.1
+        if (!map.fuses_silu()) allowed += 1.1 * half_unit() * sums.abs();
+        const at::Tensor far =
+            ((product(map, x).to(at::kFloat) - expected).abs() <= allowed).logical_not();
+        EXPECT_EQ(far.sum().item<int64_t>(), 0) << fmt::format(
+            "{} rows, {} to {}, bias {}", rows, shape.in, shape.out, added.defined());
+      }
+    }
+  }
+}
+
+/// Two kernels are a product by cuBLASLt, which rounds, and SiLU of that.
+TEST_P(SiluProducts, AreCloseToThoseOfTwoKernels) {
+  for (const Shape& shape : kSiluShapes) {
+    const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
+    const at::Tensor x = on_gpu({300, shape.in}),
+                     rounded = at::empty({300, shape.out}, x.options());
+    map({x, {}}, rounded);
+    const at::Tensor sums = rounded.to(at::kFloat), two = at::silu(sums);
+    const at::Tensor allowed = half_unit() * (2 * two.abs() + 1.1 * sums.abs()) + 2e-4;
+    const at::Tensor apart = (product(map, x).to(at::kFloat) - two).abs();
+    EXPECT_TRUE((apart <= allowed).all().item<bool>()) << shape.in << " to " << shape.out;
+  }
+}
+
+TEST_P(SiluProducts, BitsOfARowDependOnNoOtherRow) {
+  for (const Shape& shape : kSiluShapes) {
+    const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
+    if (!map.fuses_silu()) GTEST_SKIP() << "cuBLASLt chooses by the number of rows";
+    const int64_t most = kFewSiluRows + 700;  // so many that another kernel multiplies them
+    const at::Tensor x = on_gpu({most, shape.in}), all = product(map, x);
+    for (const int64_t rows : {1, 2, 14, 127, 129, 500, kFewSiluRows, kFewSiluRows + 1})
+      EXPECT_TRUE(product(map, x.narrow(0, 0, rows)).equal(all.narrow(0, 0, rows)))
+          << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
+    // Other places, beside rows such as those without a stream may hold.
+    const at::Tensor moved = at::full({most + 89, shape.in}, std::nan(""), x.options());
+    moved.narrow(0, 77, most).copy_(x);
+    EXPECT_TRUE(product(map, moved).narrow(0, 77, most).equal(all)) << shape.in;
+    EXPECT_TRUE(
+        product(map, moved.narrow(0, 30, 200)).narrow(0, 47, 153).equal(all.narrow(0, 0, 153)))
+        << shape.in;
+  }
+}
+
+/// In CUDA graphs, as encoders run: the launch neither allocates nor waits.
+TEST_P(SiluProducts, EqualThemselvesInAGraph) {
+  const Linear map(weight_of({1024, 4096}), at::randn({4096}), kGpu, GetParam(), false);
+  const at::Tensor x = on_gpu({333, 1024}), y = at::zeros({333, 4096}, x.options());
+  const at::Tensor expected = product(map, x);
+  c10::cuda::getCurrentCUDAStream().synchronize();
+  const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  map({x, {}}, y, Linear::Result::replace_silu);
+  graph.capture_end();
+  graph.replay();
+  c10::cuda::getCurrentCUDAStream().synchronize();
+  EXPECT_TRUE(y.equal(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, SiluProducts, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 }  // namespace

@@ -65,7 +65,7 @@ LayerMemory::LayerMemory(const EncoderConfig& config, const at::Tensor& frames, 
           {frames.size(0), std::max<int64_t>(3, config.feed_forward_expansion) * config.width},
           frames.options())),
       mixed(at::empty_like(frames)) {
-  // In 16 bits the activation is applied where its input lies.
+  // In 16 bits, `wide` holds the activation.
   if (eight_bits) {
     activated = product_input(frames.size(0), config.feed_forward_expansion * config.width,
                               frames.options(), true);
@@ -153,11 +153,17 @@ void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
                               LayerMemory& memory) const {
   const ScopedRange range(RangeName::encoder_feed_forward);
   const at::Tensor wide = part(memory.wide, map.first.width());
+  if (!map.second.eight_bits()) {
+    map.first(memory.normed, wide, Linear::Result::replace_silu);
+    map.second({wide, {}}, frames, Linear::Result::add);
+    return;
+  }
+  // SiLU stays outside the product here: a row's scale wants its greatest value, and a row lies in
+  // tiles of many blocks.
   map.first(memory.normed, wide);
-  const LinearInput activated = map.second.eight_bits() ? memory.activated : LinearInput{wide, {}};
   silu(precision_, wide.const_data_ptr(), frames.size(0), narrowed(wide.size(1)),
-       pointers(activated), stream_of(frames));
-  map.second(activated, frames, Linear::Result::add);
+       pointers(memory.activated), stream_of(frames));
+  map.second(memory.activated, frames, Linear::Result::add);
 }
 
 void FusedLayer::attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,

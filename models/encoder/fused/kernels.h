@@ -101,6 +101,21 @@ constexpr int32_t kWidestNorm = 2048;
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
           cudaStream_t stream);
 
+/// y = silu(x W^T + b). Sums and SiLU are float32, and only y is rounded. The bits of a row depend
+/// neither on other rows nor on their number.
+struct SiluProduct {
+  const void* x;          // [rows, in]
+  const void* weight;     // [out, in]
+  const void* bias;       // [out], or null
+  void* y;                // [rows, out], not x
+  int32_t rows, in, out;  // at least 1 row; `in` and `out` are multiples of 8
+};
+/// Up to so many rows, silu_product() takes smaller tiles. rtfx_bench_feed_forward compares them.
+constexpr int32_t kFewSiluRows = 1500;
+/// One kernel without workspace. The current device has compute capability 9.0, and the matrices
+/// begin at multiples of 16 bytes.
+void silu_product(Precision precision, const SiluProduct& in, cudaStream_t stream);
+
 /// The state of a layer for streams (models/encoder/fused/fused_encoder.h). Each stream has a ring
 /// of the frames that its next step still sees, and of those of a step. Frame f of a stream is in
 /// row f % (rows of the ring). A step has equally many frames for all utterances.

@@ -1,6 +1,7 @@
 #include "models/encoder/fused/linear.h"
 
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cublasLt.h>
 
@@ -12,6 +13,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "models/checkpoint/precision_of.h"
+#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 namespace {
@@ -126,10 +129,14 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device devi
   }
   weight_ = scaled.to(device).to(eight_bits ? at::kFloat8_e4m3fn : dtype).contiguous();
   if (bias.defined()) bias_ = (bias * factor).to(device).to(dtype);
+  const cudaDeviceProp* const properties = at::cuda::getDeviceProperties(weight_.device().index());
+  fuses_silu_ = !eight_bits && properties->major == 9 && properties->minor == 0;
 }
 
 void Linear::operator()(const LinearInput& x, const at::Tensor& y, Result result) const {
-  if (x.values.size(0) == 0 || multiply(x, y, bias_, result, eight_bits())) return;
+  if (x.values.size(0) == 0) return;
+  if (result == Result::replace_silu) return multiply_silu(x, y);
+  if (multiply(x, y, bias_, result, eight_bits())) return;
   RTFX_CHECK(eight_bits(), "cuBLASLt has an algorithm for every product in 16 bits");
   scale_afterwards(x, y, result);
 }
@@ -143,6 +150,25 @@ void Linear::scale_afterwards(const LinearInput& x, const at::Tensor& y, Result 
   if (bias_.defined()) sums.add_(bias_);
   if (result == Result::replace_relu) sums.relu_();
   result == Result::add ? y.add_(sums) : y.copy_(sums);
+}
+
+void Linear::multiply_silu(const LinearInput& x, const at::Tensor& y) const {
+  const int64_t in = weight_.size(1), out = weight_.size(0);
+  RTFX_CHECK(in % 8 == 0 && out % 8 == 0, "SiLU takes vectors of eight elements");
+  const auto narrowed = [](int64_t extent) { return static_cast<int32_t>(extent); };
+  const Precision precision = half_precision_of(y.scalar_type(), "the fused encoder");
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(y.device().index()).stream();
+  if (fuses_silu()) {
+    silu_product(precision,
+                 {x.values.const_data_ptr(), weight_.const_data_ptr(),
+                  bias_.defined() ? bias_.const_data_ptr() : nullptr, y.mutable_data_ptr(),
+                  narrowed(y.size(0)), narrowed(in), narrowed(out)},
+                 stream);
+    return;
+  }
+  (*this)(x, y, Result::replace);
+  silu(precision, y.const_data_ptr(), y.size(0), narrowed(out), {y.mutable_data_ptr(), nullptr},
+       stream);
 }
 
 bool Linear::multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias,

@@ -1,5 +1,5 @@
 // Linear maps by cuBLASLt, which adds the result to what is there, adds the bias, applies ReLU and
-// multiplies matrices of 8-bit floats.
+// multiplies matrices of 8-bit floats. SiLU is applied by a product of CUTLASS or by a kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,15 +17,17 @@ struct LinearInput {
 
 class Linear {
  public:
-  enum class Result { replace, add, replace_relu };
+  enum class Result { replace, add, replace_relu, replace_silu };
 
   /// weight [out, in], bias [out] or undefined: float32 on the CPU, scaled here by `factor`, then
   /// placed on `device` in `dtype`. `eight_bits`: the weights as e4m3 with a scale for each output.
   Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device device, at::ScalarType dtype,
          bool eight_bits, double factor = 1);
 
-  /// y [rows, out] in the dtype = x W^T + b, with ReLU, or added to what y holds. Enqueued on the
-  /// current stream; does not wait. Throws std::runtime_error with what cuBLASLt says.
+  /// y [rows, out] in the dtype = x W^T + b, with ReLU or SiLU, or added to what y holds. Enqueued
+  /// on the current stream; does not wait. Throws std::runtime_error with what cuBLASLt or CUTLASS
+  /// says. SiLU wants `in` and `out` to be multiples of 8. It takes the sum in float32 where
+  /// fuses_silu(), else rounded to the dtype.
   void operator()(const LinearInput& x, const at::Tensor& y, Result result = Result::replace) const;
 
   /// The call operator with `eight_bits` where cuBLASLt has no product with a scale for each row:
@@ -35,14 +37,19 @@ class Linear {
 
   int64_t width() const { return weight_.size(0); }
   bool eight_bits() const { return scales_.defined(); }
+  /// Whether SiLU is part of the product: on GPUs of compute capability 9.0, in 16 bits.
+  bool fuses_silu() const { return fuses_silu_; }
 
  private:
+  /// The call operator with SiLU.
+  void multiply_silu(const LinearInput& x, const at::Tensor& y) const;
   /// One call of cuBLASLt; false where it has no such product, and y is as it was. Without
   /// `scaled`, the scales of inputs and weights count as 1.
   bool multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias, Result result,
                 bool scaled) const;
 
   at::Tensor weight_, bias_, scales_;
+  bool fuses_silu_;
 };
 
 }  // namespace rtfx
