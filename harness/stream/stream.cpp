@@ -215,12 +215,13 @@ class StreamRunner {
       run.batch.by = "streams";
       run.batch.size = streams;
       measure(subject, streams, dataset, run);
-      if (options_.rule && !run.metrics.contains("stream.final_ms")) {
+      const bool stopped = run.metrics.contains("stream.stopped_seconds");
+      if (options_.rule && !stopped && !run.metrics.contains("stream.final_ms")) {
         throw UserError(run.case_name, "no utterance ended within the trial",
                         "raise stream.rule.seconds, or take shorter recordings");
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
-      if (wants_quality()) {
+      if (wants_quality() && !stopped) {
         add_quality(run, group, arm, subject, streams, batches, encoded, model);
         if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
       }
@@ -338,21 +339,32 @@ class StreamRunner {
     const Arrivals arrivals{options_.arrivals, period, options_.stagger_seconds};
     StreamStarts starts;
     if (options_.start == "random") starts.seed = seed;
-    const auto run_load = [&](const Arrivals& when, double seconds, double wait, LoadClock& clock,
-                              LoadServer& server) {
+    const auto run_load = [&](const std::vector<Request>& load, double wait, LoadClock& clock,
+                              LoadServer& server,
+                              const std::function<bool(const ServedBatch&)>& ends = nullptr) {
       const DynamicBatcher batcher(options_.max_batch, wait);
-      return serve(make_load(streams, when, seconds, seed), batcher, clock,
-                   [&](const std::vector<Request>& requests) {
-                     check_interrupt();
-                     return server.work(requests);
-                   });
+      const auto work = [&](const std::vector<Request>& requests) {
+        check_interrupt();
+        return server.work(requests);
+      };
+      return serve(load, batcher, clock, work, ends);
     };
     {
       // Memory grows to what so many streams need. Time stands still while the server works:
       // batches are as full as they get within a period.
       LeapingClock clock;
-      run_load({"constant", period}, 4 * period, period, clock, *subject.server(streams, starts));
+      run_load(make_load(streams, {"constant", period}, 4 * period, seed), period, clock,
+               *subject.server(streams, starts));
     }
+    const auto load = make_load(streams, arrivals, options_.seconds, seed);
+    const double from = options_.discard * options_.seconds;
+    std::optional<LateRequests> late;  // of a rule
+    if (options_.rule) late.emplace(load, from, options_.rule->late, period);
+    const auto is_broken = [&](const ServedBatch& batch) {
+      if (!late || !late->too_many(batch)) return false;
+      run.metrics["stream.stopped_seconds"] = Number(batch.end);
+      return true;
+    };
     std::vector<FinishedUtterance> finished;
     {
       const auto server = subject.server(streams, starts);
@@ -360,10 +372,8 @@ class StreamRunner {
       if (nvml_) meter.emplace([this] { return nvml_->energy(); });
       WallClock clock;
       const auto served =
-          run_load(arrivals, options_.seconds, options_.max_wait_ms / 1000, clock, *server);
-      add_stream_figures(
-          run, options_,
-          load_figures(served, options_.discard * options_.seconds, options_.seconds, period));
+          run_load(load, options_.max_wait_ms / 1000, clock, *server, is_broken);
+      add_stream_figures(run, options_, load_figures(served, from, options_.seconds, period));
       record::Figures& metrics = run.metrics;
       const auto power = meter ? meter->end() : std::nullopt;
       if (const Nullable<Number> rtfx = metrics["stream.rtfx"]; power && rtfx)

@@ -93,7 +93,8 @@ std::vector<Request> DynamicBatcher::take() {
 
 std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
                                LoadClock& clock,
-                               const std::function<Work(const std::vector<Request>&)>& work) {
+                               const std::function<Work(const std::vector<Request>&)>& work,
+                               const std::function<bool(const ServedBatch&)>& ends) {
   std::vector<ServedBatch> served;
   size_t next = 0, pending = 0;
   while (next < load.size() || !batcher.empty() || pending > 0) {
@@ -108,8 +109,24 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
     Work done = work(batcher.take());
     pending = done.pending;
     served.push_back({begin, clock.now(), std::move(done.served)});
+    if (ends && ends(served.back())) break;
   }
   return served;
+}
+
+LateRequests::LateRequests(const std::vector<Request>& load, double from, double share,
+                           double period)
+    : from_(from),
+      period_(period),
+      allowed_(share * static_cast<double>(std::ranges::count_if(
+                           load, [&](const Request& one) { return one.arrival >= from; }))) {}
+
+bool LateRequests::too_many(const ServedBatch& batch) {
+  for (const Served& one : batch.served) {
+    const double arrival = one.request.arrival;
+    if (arrival >= from_ && batch.begin - arrival > period_) ++late_;
+  }
+  return static_cast<double>(late_) > allowed_;
 }
 
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,

@@ -93,10 +93,25 @@ struct ServedBatch {
 
 /// A server that works on one batch at a time, until all requests are served. work() takes its time
 /// on the clock. While requests are pending, the next batch begins at once, with those that wait or
-/// with none.
+/// with none. Where `ends` is true of a batch, nothing is served after it.
 std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
                                LoadClock& clock,
-                               const std::function<Work(const std::vector<Request>&)>& work);
+                               const std::function<Work(const std::vector<Request>&)>& work,
+                               const std::function<bool(const ServedBatch&)>& ends = nullptr);
+
+/// Counts requests that began too late, until they are more than a rule allows.
+class LateRequests {
+ public:
+  /// Of requests that arrive from `from` on, at most `share` may begin later than `period` seconds
+  /// after their arrival.
+  LateRequests(const std::vector<Request>& load, double from, double share, double period);
+  /// Counts those of the next batch. Whether there are too many, however the rest of the load goes.
+  bool too_many(const ServedBatch& batch);
+
+ private:
+  double from_, period_, allowed_;
+  int64_t late_ = 0;
+};
 
 /// The largest number, up to 5 %, for which `within` holds, and `confirm` where it is given; or 0.
 /// From `first` on it grows by the factor `growth`, and then halves what is between. Where the

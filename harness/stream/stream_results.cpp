@@ -24,7 +24,8 @@ void add_times(record::Figures& metrics, const std::string& name, const Percenti
 }
 
 std::string cell(const record::Figures& metrics, const char* name, int digits) {
-  const Nullable<Number>& value = metrics.at(name);
+  const auto found = metrics.find(name);
+  const Nullable<Number> value = found == metrics.end() ? std::nullopt : found->second;
   return value ? fmt::format("{:.{}f}", static_cast<double>(*value), digits) : "-";
 }
 
@@ -46,6 +47,8 @@ static std::string trial_text(const record::StreamRun& run) {
   text += fmt::format(", {:.2f} % late, final {} {} ms",
                       100 * static_cast<double>(m.at("stream.late_starts").value_or(Number(0))),
                       percentile, cell(m, ("stream.final_ms." + percentile).c_str(), 0));
+  if (m.contains("stream.stopped_seconds"))
+    text += fmt::format(", stopped after {} s", cell(m, "stream.stopped_seconds", 0));
   if (run.quality) {
     text += fmt::format(", WER {:+.2f} [{:+.2f}, {:+.2f}] points", 100 * run.quality->difference,
                         100 * run.quality->low, 100 * run.quality->high);
@@ -112,7 +115,7 @@ void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
   const auto where = [](bool known, double value) {
     return known ? Nullable<Number>(value) : std::nullopt;
   };
-  record::Figures metrics;
+  record::Figures& metrics = run.metrics;
   add_times(metrics, "stream.compute_ms", f.compute);
   add_times(metrics, "stream.queue_ms", f.queue);
   add_times(metrics, "stream.total_ms", f.total);
@@ -138,7 +141,6 @@ void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
   run.stable = f.queue_slope <= kSlopeMax;
   const bool limited = options.slo_ms > 0 || options.rule;
   run.slo = limited ? Nullable<bool>(within_limit(options, f)) : std::nullopt;
-  run.metrics = std::move(metrics);
 }
 
 record::LostWords lost_words_field(const LostWords& counts) {

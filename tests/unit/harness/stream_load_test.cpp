@@ -37,6 +37,29 @@ std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicB
   });
 }
 
+TEST(StreamLoad, ATrialThatCannotKeepItsRuleIsStopped) {
+  // A second of requests, one each 0.1 s, whose work takes 0.3 s: request i begins 0.2 i late.
+  const auto load = make_load(1, {"lockstep", 0.1}, 1.0, 3);
+  ASSERT_EQ(load.size(), 10U);
+  const auto until = [&](double from, double share) {
+    MadeUpClock clock;
+    LateRequests late(load, from, share, 0.5);
+    const auto work = [&](const std::vector<Request>& requests) {
+      clock.pass(0.3);
+      Work done;
+      for (const Request& request : requests) done.served.push_back({request, false});
+      return done;
+    };
+    return serve(load, DynamicBatcher(1, 0), clock, work,
+                 [&](const ServedBatch& batch) { return late.too_many(batch); })
+        .size();
+  };
+  EXPECT_EQ(until(0, 0), 4U);       // request 3 is the first that is more than 0.5 s late
+  EXPECT_EQ(until(0, 0.2), 6U);     // two of ten may be
+  EXPECT_EQ(until(0.45, 0.2), 7U);  // one of the last five
+  EXPECT_EQ(until(0, 0.7), 10U);    // as many as there are
+}
+
 std::vector<int64_t> streams_of(const std::vector<Request>& requests) {
   std::vector<int64_t> streams;
   for (const Request& request : requests) streams.push_back(request.stream);
