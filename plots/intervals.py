@@ -11,6 +11,11 @@ def student_t95(df):
     return float(stdtrit(df, 0.975))
 
 
+def half_interval(values):
+    """Half of the interval of the mean, from two values at least."""
+    return student_t95(len(values) - 1) * math.sqrt(variance(values) / len(values))
+
+
 def paired_ratio(a, b):
     """(low, high) of b / a from rounds that were measured side by side; None for a single one."""
     logs = [math.log(y / x) for x, y in zip(a, b, strict=True)]

@@ -326,21 +326,6 @@ def checkpoint(source):
     return source.records(kind="provenance")[0]["models"][0]["sha256"]
 
 
-def speeds(label, source, decoder, model, batch=128):
-    """Adds a row of mean, half of the interval and word error rate in bf16 and fp8. The word error rate in fp32 follows where
-    the same checkpoint was measured in fp32."""
-    at = {"decoder": decoder, "batch": batch}
-    cells = [n for t in TYPES for n in (*source.both(TOTAL, dtype=t, **at), source.wer(dtype=t, **at))]
-    known = checkpoint(source) == checkpoint(fp32[model])
-    reports.figure(f"| {label} | {{}} ± {{}} | {{}} | {{}} ± {{}} | {{}} | {'{}' if known else '–'} |",
-                   *cells, *([fp32[model].wer(dtype="fp32", decoder=decoder)] if known else []))  # fmt: skip
-
-
-for model, name in NAMES.items():
-    for sources, what in ((files, "FLAC files to text"), (chain, "samples to text")):
-        speeds(f"{name}, `{DECODERS[model]}`, {what}", sources[model], DECODERS[model], model)
-speeds("its CTC head, `ctc_greedy`, samples to text", chain["rnnt_0.6b"], "ctc_greedy", "rnnt_0.6b")
-speeds("RNN-T 0.6B, `fused_looping`, WAV files to text", files_wav, "fused_looping", "rnnt_0.6b")
 assert all(checkpoint(files[m]) == nemo_transcribe[m].records()[0]["sha256"] for m in NAMES)
 reports.stated("data", "with 1,024 tokens. `scripts/stand_ins.sh`")
 hours = all_runs[0]["dataset"]["audio_seconds"] / 3600
@@ -358,12 +343,6 @@ changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/ch
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
                100 * max(abs(c["estimate"]) for c in changes), 100 * max(c["high"] for c in changes))  # fmt: skip
 
-for model, name in NAMES.items():
-    cells = [n for t in TYPES for b in (32, 128, 512)
-             for n in (chain if b == 128 else batches)[model].both(TOTAL, decoder=DECODERS[model], dtype=t, batch=b)]  # fmt: skip
-    reports.figure(f"| {name} |" + " {} ± {} |" * 6, *cells)
-
-
 def first_share(source, model, dtype, batch=128):
     """Returns the speed of the first pass as a share of the steady speed, in percent."""
     at = {"decoder": DECODERS[model], "dtype": dtype, "batch": batch}
@@ -371,8 +350,6 @@ def first_share(source, model, dtype, batch=128):
     return 100 * first / source[model].mean(TOTAL, **at)
 
 
-for model, name in NAMES.items():
-    reports.figure(f"| {name} |" + " {} % |" * 4, *(first_share(s, model, t) for t in TYPES for s in (chain, files)))
 reports.figure("At batch 32, the first pass in bf16 has {} to {} %.", *span(first_share(batches, m, "bf16", 32) for m in NAMES))
 
 

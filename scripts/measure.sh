@@ -54,13 +54,17 @@ full() {
   [[ $3 != ctc* ]] || decoder=ctc_greedy
   shift 3
   run "$name" "$config" --set "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\"}]" \
-    "decoders=[\"$decoder\"]" protocol.measured_rounds=3 "$@"
+    "decoders=[\"$decoder\"]" protocol.measured_rounds=3 protocol.energy_seconds=3 "$@"
 }
 
 step() {
   local kind=${1%%:*} of=${1#*:}
   case $kind in
-    chain) full "$of" chain "$of" 'batch_sizes=[128]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=10 ;;
+    chain)
+      local with_head=()
+      [[ $of == ctc* ]] || with_head=('decoders=["fused_looping", "ctc_greedy"]') # the CTC head of the same encoder
+      full "$of" chain "$of" 'batch_sizes=[128]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=10 "${with_head[@]}"
+      ;;
     files) full "files_$of" files_to_text "$of" protocol.steady_seconds=10 ;;
     batches) full "batches_$of" chain "$of" 'batch_sizes=[32, 512]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=5 ;;
     fp32) full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;

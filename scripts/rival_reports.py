@@ -7,17 +7,16 @@ journals. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's sma
 they are.
 """
 
-import math
 import re
 import subprocess
 import sys
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from intervals import paired_ratio, student_t95  # noqa: E402
+from intervals import half_interval, paired_ratio  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import core, is_rival, rows_of, seconds, span  # noqa: E402
@@ -243,7 +242,7 @@ def speed(row, batch):
     """Returns audio over the mean time of a whole call, half of its 95 % interval, and warning marks."""
     times = row.rounds[batch]
     figure = row.audio[batch] / mean(times)
-    half = figure * student_t95(len(times) - 1) * stdev(times) / mean(times) / math.sqrt(len(times))
+    half = figure * half_interval(times) / mean(times)
     return " ".join([f"{figure:,.0f} ± {half:,.0f}", *warnings(batch, row)])
 
 

@@ -10,9 +10,9 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
-from intervals import paired_ratio, student_t95
+from intervals import half_interval, paired_ratio
 from journal import read_records, read_text
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ class Source:
 
 def mean_and_half(values):
     """Returns the mean and half of its 95 % interval."""
-    return fmean(values), student_t95(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return fmean(values), half_interval(values)
 
 
 def ratio(times, reference):

@@ -1,0 +1,163 @@
+"""Writes the tables of throughput from the journals in reports/h100/chain: chain_tables.py [FOLDER [PAGE...]]
+
+A page holds them between `<!-- chain:NAME -->` and `<!-- /chain -->`; TABLES has the names. `scripts/measure.sh` measures
+the journals. A value whose journal is missing is shown as a dash.
+"""
+
+import sys
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "plots"))
+
+from intervals import half_interval, paired_ratio  # noqa: E402
+from journal import plain_or_gzip, read_journal, read_records  # noqa: E402
+from rival_reports import rewrite  # noqa: E402
+
+MODELS = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
+TYPES = ("bf16", "fp8")
+BATCHES = (32, 128, 512)
+TOTAL = "rtfx.total"
+
+
+def search_of(model):
+    return "ctc_greedy" if model.startswith("ctc") else "fused_looping"
+
+
+class Folder:
+    """The journals of a folder by name, read once."""
+
+    def __init__(self, path):
+        self.path, self.read = path, {}
+
+    def case(self, name, decoder, dtype, batch=128):
+        """Returns a case of the journal NAME, or None."""
+        if name not in self.read:
+            path = plain_or_gzip(self.path / f"{name}.jsonl")
+            self.read[name] = read_journal(path).cases if path.exists() else []
+        wanted = decoder, dtype, str(batch)
+        found = [case for case in self.read[name] if (case.decoder, case.dtype, case.batch) == wanted and case.rounds]
+        return found[0] if found else None
+
+
+def of_rounds(case, value):
+    return [value(record) for record in case.rounds]
+
+
+def metric(case, name):
+    return of_rounds(case, lambda record: record["metrics"][name])
+
+
+def with_interval(values, digits=0):
+    return f"{fmean(values):,.{digits}f} ± {half_interval(values):,.{digits}f}"
+
+
+def speed(case):
+    return with_interval(metric(case, TOTAL)) if case else "–"
+
+
+def wer(case):
+    return f"{100 * fmean(of_rounds(case, lambda record: record['wer']['wer'])):.2f}" if case else "–"
+
+
+def energy(case):
+    """Returns joules for an hour of audio."""
+    found = [r["metrics"].get("energy.joules_per_hour") for r in case.rounds if r["round"] == 0] if case else []
+    return f"{found[0]:.0f}" if found and found[0] else "–"
+
+
+def suspect(*cases):
+    """Returns how many rounds of these cases the machine disturbed, and by what."""
+    rounds = [record for case in cases if case for record in case.rounds]
+    marked = [record["suspect"] for record in rounds if record.get("suspect")]
+    reasons = ", ".join(sorted({reason for reasons in marked for reason in reasons}))
+    return f"{len(marked)} of {len(rounds)}" + (f" ({reasons})" if reasons else "")
+
+
+def chains():
+    """Yields a label, the name of a journal, its model and its decoder for each chain."""
+    for model, name in MODELS.items():
+        yield f"{name}, FLAC files to text", f"files_{model}", model, search_of(model)
+        if model == "rnnt_0.6b":
+            yield f"{name}, WAV files to text", "files_wav", model, search_of(model)
+        yield f"{name}, samples to text", model, model, search_of(model)
+        if not model.startswith("ctc"):
+            yield "its CTC head, samples to text", model, model, "ctc_greedy"
+
+
+def speeds(folder):
+    yield "| seconds of audio per second, batch 128 | bf16 | fp8 | WER %, bf16 | fp8 | fp32 | joules an hour, bf16 | fp8 | suspect rounds |"
+    yield "|---|" + "--:|" * 7 + "---|"
+    for label, journal, model, decoder in chains():
+        cases = [folder.case(journal, decoder, dtype) for dtype in TYPES]
+        if not any(cases):
+            continue
+        exact = folder.case(f"fp32_{model}", decoder, "fp32")
+        cells = [*map(speed, cases), *map(wer, cases), wer(exact), *map(energy, cases), suspect(*cases)]
+        yield f"| {label} | {' | '.join(cells)} |"
+
+
+def batches(folder):
+    pairs = [(dtype, batch) for dtype in TYPES for batch in BATCHES]
+    yield f"| samples to text | {' | '.join(f'{dtype}, {batch}' for dtype, batch in pairs)} |"
+    yield "|---|" + "--:|" * len(pairs)
+    for model, name in MODELS.items():
+        cells = [speed(folder.case(model if batch == 128 else f"batches_{model}", search_of(model), dtype, batch))
+                 for dtype, batch in pairs]  # fmt: skip
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def first_pass(folder):
+    columns = [("files", dtype, 128) for dtype in TYPES] + [("samples", dtype, batch) for dtype in TYPES for batch in (32, 128)]
+    yield f"| share of the steady speed | {' | '.join(f'{kind}, {dtype}, {batch}' for kind, dtype, batch in columns)} |"
+    yield "|---|" + "--:|" * len(columns)
+    for model, name in MODELS.items():
+        cells = []
+        for kind, dtype, batch in columns:
+            journal = f"files_{model}" if kind == "files" else model if batch == 128 else f"batches_{model}"
+            case = folder.case(journal, search_of(model), dtype, batch)
+            first = [r["metrics"]["rtfx.first_pass"] for r in case.rounds if r["round"] == 0] if case else []
+            cells.append(f"{100 * first[0] / fmean(metric(case, TOTAL)):.0f} %" if first else "–")
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def below_ctc(folder):
+    """Yields how much slower than its CTC head a transducer is, from samples to text."""
+    yield "| its speed over that of its CTC head | bf16 | fp8 |"
+    yield "|---|--:|--:|"
+    for model, name in MODELS.items():
+        pairs = [[folder.case(model, decoder, dtype) for decoder in ("fused_looping", "ctc_greedy")] for dtype in TYPES]
+        if not all(case for pair in pairs for case in pair):
+            continue
+        cells = []
+        for transducer, ctc in pairs:
+            low, high = paired_ratio(*(of_rounds(case, lambda r: r["total_seconds"]) for case in (transducer, ctc)))
+            share = fmean(metric(transducer, TOTAL)) / fmean(metric(ctc, TOTAL))
+            cells.append(f"{share:.3f} [{low:.3f}, {high:.3f}]")
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def encoder(folder):
+    """Yields NeMo's features and encoder beside rtfx's whole chain, in bf16."""
+    yield "| seconds of audio per second, bf16, batch 128 | NeMo 3.0.0, features and encoder alone | rtfx, samples to text |"
+    yield "|---|--:|--:|"
+    for model, name in MODELS.items():
+        path = folder.path / f"nemo_encoder_{model}.jsonl"
+        records = [r for r in read_records(path) if r["batch"] == 128] if path.exists() else []
+        if records:
+            yield f"| {name} | {with_interval(records[-1]['rtfx'])} | {speed(folder.case(model, search_of(model), 'bf16'))} |"
+
+
+TABLES = {"speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder}
+
+
+def main():
+    folder = Folder(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h100/chain")
+    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
+    for name, table in TABLES.items():
+        rewrite(pages, f"chain:{name}", lambda: table(folder))
+
+
+if __name__ == "__main__":
+    main()
