@@ -371,8 +371,7 @@ class StreamRunner {
       std::optional<EnergyMeter> meter;
       if (nvml_) meter.emplace([this] { return nvml_->energy(); });
       WallClock clock;
-      const auto served =
-          run_load(load, options_.max_wait_ms / 1000, clock, *server, is_broken);
+      const auto served = run_load(load, options_.max_wait_ms / 1000, clock, *server, is_broken);
       add_stream_figures(run, options_, load_figures(served, from, options_.seconds, period));
       record::Figures& metrics = run.metrics;
       const auto power = meter ? meter->end() : std::nullopt;

@@ -102,8 +102,8 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
 /// Counts requests that began too late, until they are more than a rule allows.
 class LateRequests {
  public:
-  /// Of requests that arrive from `from` on, at most `share` may begin later than `period` seconds
-  /// after their arrival.
+  /// A share of the requests that arrive from `from` on may begin later than `period` seconds after
+  /// their arrival.
   LateRequests(const std::vector<Request>& load, double from, double share, double period);
   /// Counts those of the next batch. Whether there are too many, however the rest of the load goes.
   bool too_many(const ServedBatch& batch);
