@@ -1,6 +1,32 @@
 // Programmatic dependent launch (CUDA C++ Programming Guide; compute capability 9.0 and later): a
 // kernel that needs the one before it is set up while that one still runs, which closes the gap
 // between the two. It works within a recorded graph too. Older devices keep the gap.
+//
+// A dependent kernel may start as soon as every block of the kernel before it has called
+// await_previous() or has ended. So its blocks take only room that no block of the kernel before
+// needs: they come when the last wave of that kernel is resident. They hold their registers and
+// shared memory while they wait, which can delay kernels of other streams.
+//
+// Why a wait for one kernel is a wait for all earlier work of the stream:
+// - Each kernel of a stream is normal or dependent. A normal kernel, copy or memset starts after
+//   the work before it has ended, whether that is a normal or a dependent kernel. The kernels of
+//   libraries (cuBLASLt, cuFFT, LibTorch) are normal, or wait as ours do.
+// - A dependent kernel ends after the work before it has ended, since all its threads wait for
+//   that before they return. If all blocks of a kernel returned without waiting, it could end
+//   before the work that it should have waited for, and so could all that follows.
+// - By induction, whatever ends in a stream ends after all work that was enqueued before. So
+//   await_previous() returns after the end of all earlier work, and a kernel behind a dependent
+//   kernel may rely on this too. This covers reads of earlier results and writes over memory that
+//   earlier kernels read.
+//
+// Capture turns the attribute into a programmatic edge of the graph, only between two kernels. A
+// kernel without the attribute gets a full edge, as do copies, memsets and conditional nodes. The
+// first kernel of a graph, of a conditional body, or behind an event of another stream waits for
+// the full end of what precedes it, or has nothing to wait for: await_previous() then returns at
+// once.
+//
+// Before await_previous(), a kernel may not even read memory that any earlier kernel of the stream
+// writes: several kernels may be waiting in a row. It may prefetch (base/gpu/prefetch.cuh).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +35,9 @@
 
 namespace rtfx {
 
-/// Kernels launched by launch_dependent() must call this first, by every thread. On return, earlier
-/// work of the stream is complete and what it wrote is visible.
+/// Every thread of a kernel launched by launch_dependent() must call this before it reads what
+/// others wrote, before it writes, and before it returns. On return, earlier work of the stream is
+/// complete and what it wrote is visible.
 __device__ inline void await_previous() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -29,15 +56,15 @@ inline bool dependent_launches() {
   return major >= 9 && newest >= 900;
 }
 
-/// Enqueues `kernel`, which begins with await_previous(). Does not wait; throws std::runtime_error.
+/// Enqueues `kernel`, which calls await_previous(). Does not wait; throws std::runtime_error.
 template <class... Parameters, class... Arguments>
-void launch_dependent(void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared,
+void launch_dependent(void (*kernel)(Parameters...), dim3 blocks, int threads, size_t shared,
                       cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared;
   config.stream = stream;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/gpu/check.h"
+#include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/mma.cuh"
 #include "base/gpu/rounding.h"
 #include "models/encoder/fused/kernels.h"
@@ -297,6 +298,7 @@ __device__ void store_context(T* output, int width, int head_width, int own_quer
 template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     attend_kernel(const RelativeAttentionInput in, const RowLayout layout, const LayerRings rings) {
+  await_previous();
   constexpr int kRowStride = kStride<kWidth>;
   extern __shared__ __align__(16) unsigned char memory[];
   T* const keys = reinterpret_cast<T*>(memory);
@@ -398,9 +400,8 @@ void launch(const RelativeAttentionInput& in, const RowLayout& layout, cudaStrea
                                  static_cast<int>(kShared<kWidth>)));
   const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kQueries)),
                   static_cast<unsigned>(in.heads), static_cast<unsigned>(layout.utterances));
-  kernel<<<grid, kThreads, kShared<kWidth>, stream>>>(
-      in, layout, in.rings == nullptr ? LayerRings{} : *in.rings);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(kernel, grid, kThreads, kShared<kWidth>, stream, in, layout,
+                   in.rings == nullptr ? LayerRings{} : *in.rings);
 }
 
 template <class T>

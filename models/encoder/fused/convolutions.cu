@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/gpu/activation.h"
-#include "base/gpu/check.h"
+#include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
@@ -24,6 +24,7 @@ constexpr int kMostThreads = 512;
 
 template <class T>
 __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolutions in) {
+  await_previous();
   extern __shared__ float mel[];  // [kMelFrames, bins]
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int mel_length = in.lengths[utterance];
@@ -117,6 +118,7 @@ constexpr int kThreads = 256;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride in) {
+  await_previous();
   const int utterance = blockIdx.z, frame = blockIdx.x;
   const int in_length = in.lengths[utterance], length = in.lengths[in.utterances + utterance];
   if (frame >= length) return;
@@ -161,24 +163,18 @@ void first_convolutions(Precision precision, const FirstConvolutions& in, cudaSt
                   static_cast<unsigned>(in.utterances));
   const int threads = round_up(in.channels / 2, 32);
   const size_t shared = sizeof(float) * kMelFrames * (in.mel_bins + 4);
-  if (precision == Precision::bf16) {
-    first_kernel<__nv_bfloat16><<<grid, threads, shared, stream>>>(in);
-  } else {
-    first_kernel<__half><<<grid, threads, shared, stream>>>(in);
-  }
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(
+      precision == Precision::bf16 ? first_kernel<__nv_bfloat16> : first_kernel<__half>, grid,
+      threads, shared, stream, in);
 }
 
 void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(in.longest),
                   static_cast<unsigned>(ceil_div(in.halved_bins * in.channels / 8, kThreads)),
                   static_cast<unsigned>(in.utterances));
-  if (precision == Precision::bf16) {
-    stride_kernel<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(in);
-  } else {
-    stride_kernel<__half><<<grid, kThreads, 0, stream>>>(in);
-  }
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(
+      precision == Precision::bf16 ? stride_kernel<__nv_bfloat16> : stride_kernel<__half>, grid,
+      kThreads, 0, stream, in);
 }
 
 // The middle of the convolution module: gated unit, depthwise convolution over time, norm of each
@@ -321,6 +317,7 @@ __device__ void norm_frames(float (&frames)[kFrames][kChannels], const NormWeigh
 template <class T, int kKernel, int kBlock, bool kStreams>
 __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
     convolve_kernel(const TimeConvolution in, const RowLayout layout, const LayerRings rings) {
+  await_previous();
   constexpr int kFrames = kStep<kKernel>;
   const int utterance = blockIdx.y, first = blockIdx.x * in.run;
   const int length = layout.lengths[utterance];
@@ -446,14 +443,13 @@ void launch(TimeConvolution in, const RowLayout& layout, cudaStream_t stream) {
             static_cast<unsigned>(layout.utterances));
   if (in.norm.weight == nullptr) {
     grid.z = static_cast<unsigned>(ceil_div(threads, kPart));
-    convolve_kernel<T, kKernel, kPart, kStreams><<<grid, kPart, 0, stream>>>(in, layout, rings);
-  } else if (!wide) {
-    convolve_kernel<T, kKernel, 256, kStreams><<<grid, threads, 0, stream>>>(in, layout, rings);
+    launch_dependent(convolve_kernel<T, kKernel, kPart, kStreams>, grid, kPart, 0, stream, in,
+                     layout, rings);
   } else {
-    convolve_kernel<T, 0, kMostTimeThreads, kStreams>
-        <<<grid, threads, 0, stream>>>(in, layout, rings);
+    const auto kernel = wide ? convolve_kernel<T, 0, kMostTimeThreads, kStreams>
+                             : convolve_kernel<T, kKernel, 256, kStreams>;
+    launch_dependent(kernel, grid, threads, 0, stream, in, layout, rings);
   }
-  RTFX_CUDA(cudaGetLastError());
 }
 
 }  // namespace

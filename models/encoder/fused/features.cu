@@ -1,4 +1,5 @@
 #include "base/gpu/check.h"
+#include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
@@ -14,6 +15,7 @@ __device__ int frames_of(int64_t samples, int hop, int count) {
 }
 
 __global__ void __launch_bounds__(kThreads) windows_kernel(const FeatureWindows in) {
+  await_previous();
   const int utterance = blockIdx.y, frame = blockIdx.x;
   const int64_t length = in.lengths[utterance];
   if (frame >= frames_of(length, in.hop, in.count)) return;
@@ -31,6 +33,7 @@ __global__ void __launch_bounds__(kThreads) windows_kernel(const FeatureWindows 
 constexpr int kMelThreads = 256, kFrames = 16;
 
 __global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues in) {
+  await_previous();
   extern __shared__ float power[];  // [kFrames, bins]: bins are odd, so rows begin in other banks
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int frames = frames_of(in.lengths[utterance], in.hop, in.count);
@@ -68,6 +71,7 @@ __device__ float block_sum(float value) {
 }
 
 __global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNorm in) {
+  await_previous();
   const int mel = blockIdx.x, utterance = blockIdx.y;
   const int frames = frames_of(in.lengths[utterance], in.hop, in.count);
   float* const values =
@@ -90,8 +94,7 @@ __global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNo
 
 void cut_windows(const FeatureWindows& in, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(in.count), static_cast<unsigned>(in.utterances));
-  windows_kernel<<<grid, kThreads, 0, stream>>>(in);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(windows_kernel, grid, kThreads, 0, stream, in);
 }
 
 void mel_values(const MelValues& in, cudaStream_t stream) {
@@ -100,14 +103,12 @@ void mel_values(const MelValues& in, cudaStream_t stream) {
   const size_t shared = sizeof(float) * kFrames * static_cast<size_t>(in.bins);
   RTFX_CUDA(cudaFuncSetAttribute(mel_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shared)));
-  mel_kernel<<<grid, kMelThreads, shared, stream>>>(in);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(mel_kernel, grid, kMelThreads, shared, stream, in);
 }
 
 void normalise_features(const FeatureNorm& in, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(in.mel_bins), static_cast<unsigned>(in.utterances));
-  norm_features_kernel<<<grid, kThreads, 0, stream>>>(in);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(norm_features_kernel, grid, kThreads, 0, stream, in);
 }
 
 }  // namespace rtfx

@@ -57,6 +57,17 @@ at::Tensor part(const at::Tensor& memory, int64_t width) {
 
 int32_t narrowed(int64_t extent) { return static_cast<int32_t>(extent); }
 
+Upcoming::Constant constant(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr(), static_cast<int64_t>(tensor.nbytes())};
+}
+
+/// Returns the rows of a table for the distances between a batch's frames. `past`: frames that
+/// streams see before theirs.
+Upcoming::Constant positions_of(const at::Tensor& table, int64_t frames, int64_t past) {
+  const int64_t reach = (table.size(0) + 1) / 2;
+  return constant(table.slice(0, std::max<int64_t>(0, reach - frames - past), reach - 1 + frames));
+}
+
 }  // namespace
 
 LayerMemory::LayerMemory(const EncoderConfig& config, const at::Tensor& frames, bool eight_bits)
@@ -78,6 +89,10 @@ FusedLayer::Norm::Norm(const WeightReader& layer, const std::string& name)
 FusedLayer::FeedForward::FeedForward(const WeightReader& reader, bool eight_bits)
     : first(linear_of(reader, "linear1", eight_bits)),
       second(linear_of(reader, "linear2", eight_bits, 0.5)) {}
+
+Upcoming FusedLayer::FeedForward::upcoming() const {
+  return {{constant(first.weight()), constant(second.weight())}};
+}
 
 FusedLayer::FusedLayer(const EncoderConfig& config, const WeightReader& reader, bool eight_bits)
     : config_(config),
@@ -112,17 +127,21 @@ FusedLayer::FusedLayer(const EncoderConfig& config, const WeightReader& reader, 
 }
 
 void FusedLayer::begin(const at::Tensor& frames, LayerMemory& memory) const {
-  norm(frames, norm_feed_forward1_, memory);
+  norm(frames, norm_feed_forward1_, memory, feed_forward1_.upcoming());
 }
 
 void FusedLayer::operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                             const at::Tensor& positions, const LayerRings* rings) const {
   feed_forward(frames, feed_forward1_, memory);
-  norm(frames, norm_attention_, memory);
+  norm(frames, norm_attention_, memory,
+       {{constant(qkv_.weight()),
+         positions_of(ready_positions_, batch.frames, rings == nullptr ? 0 : rings->attended),
+         constant(attention_out_.weight())}});
   attention(frames, memory, batch, positions, rings);
-  norm(frames, norm_convolution_, memory);
+  norm(frames, norm_convolution_, memory,
+       {{constant(pointwise1_.weight()), constant(depthwise_), constant(pointwise2_.weight())}});
   convolution(frames, memory, batch, rings);
-  norm(frames, norm_feed_forward2_, memory);
+  norm(frames, norm_feed_forward2_, memory, feed_forward2_.upcoming());
   feed_forward(frames, feed_forward2_, memory);
 }
 
@@ -130,7 +149,7 @@ void FusedLayer::end(const at::Tensor& frames, LayerMemory& memory, const FusedL
   const ScopedRange range(RangeName::encoder_norm);
   layer_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
               norm_out_.weights(), next.norm_feed_forward1_.weights(), pointers(memory.normed),
-              stream_of(frames));
+              stream_of(frames), next.feed_forward1_.upcoming());
 }
 
 at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) const {
@@ -143,10 +162,11 @@ at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) con
   return padded;
 }
 
-void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const {
+void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory,
+                      const Upcoming& upcoming) const {
   const ScopedRange range(RangeName::encoder_norm);
   layer_norm(precision_, frames.const_data_ptr(), frames.size(0), narrowed(config_.width),
-             norm.weights(), pointers(memory.normed), stream_of(frames));
+             norm.weights(), pointers(memory.normed), stream_of(frames), upcoming);
 }
 
 void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,

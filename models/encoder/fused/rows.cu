@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "base/gpu/activation.h"
-#include "base/gpu/check.h"
+#include "base/gpu/dependent_launch.cuh"
+#include "base/gpu/prefetch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
@@ -39,6 +40,16 @@ struct Row {
     for (int i = 0; i < kVectors; ++i)
       loaded.bytes[i] = has(i) ? *reinterpret_cast<const uint4*>(from + column(i)) : uint4{};
     return loaded;
+  }
+
+  template <class T>
+  __device__ void prefetch_norm(const NormWeights& weights) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!has(i)) continue;
+      prefetch(static_cast<const T*>(weights.weight) + column(i));
+      prefetch(static_cast<const T*>(weights.bias) + column(i));
+    }
   }
 
   template <class T>
@@ -115,10 +126,29 @@ struct Norms {
   int32_t width;
   NormWeights norm, next;  // next: null weights for none
   ProductInput y;
+  Upcoming upcoming;
+  int32_t prefetchers;  // the last blocks, which have no rows
 };
 
 constexpr int kNormBlocks = 6;  // of a multiprocessor, unless rows are very wide
 constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // of an H100
+constexpr int32_t kPrefetchers = 128;
+constexpr int64_t kPrefetchedRows = 512;  // up to so many, blocks prefetch what is upcoming
+
+/// Shares the prefetches among the threads of in.prefetchers blocks. block: which of them.
+__device__ void prefetch_upcoming(const Norms& in, int block) {
+  constexpr int64_t kBytes = 4096;  // of one prefetch
+  const int own = static_cast<int>(threadIdx.x) * in.prefetchers + block;
+  const int all = kThreads * in.prefetchers;
+#pragma unroll
+  for (const Upcoming::Constant& constant : in.upcoming.constants) {
+    const auto* const data = static_cast<const unsigned char*>(constant.data);
+    const int64_t end = constant.bytes / 16 * 16;
+#pragma unroll 1
+    for (int64_t at = own * kBytes; at < end; at += all * kBytes)
+      prefetch(data + at, static_cast<uint32_t>(min(kBytes, end - at)));
+  }
+}
 
 /// A warp takes several rows by turns, and loads one while it computes the one before.
 template <class T, int kVectors, bool kFull>
@@ -131,6 +161,15 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
   values.vectors = in.width / 8;
   typename Row<kVectors, kFull>::Loaded loaded;
   int row = blockIdx.x * (kThreads / 32) + warp;
+  // With few rows, the weights come from memory, which takes longer than a row does.
+  if (row == 0) {
+    values.template prefetch_norm<T>(in.norm);
+    if (in.next.weight != nullptr) values.template prefetch_norm<T>(in.next);
+  }
+  const int block = static_cast<int>(blockIdx.x + in.prefetchers - gridDim.x);
+  if (block >= 0) prefetch_upcoming(in, block);
+  await_previous();
+  if (block >= 0) return;
   const auto row_of_x = [&](int r) {
     return static_cast<T*>(in.x) + static_cast<int64_t>(r) * in.width;
   };
@@ -152,9 +191,11 @@ template <class T, int kVectors, bool kFull>
 __global__ void __launch_bounds__(kThreads)
     padded_norm_kernel(const T* x, int32_t width, NormWeights norm, RowLayout layout, T* padded) {
   const int frame = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, utterance = blockIdx.y;
-  if (frame >= layout.lengths[utterance]) return;
   Row<kVectors, kFull> values;
   values.vectors = width / 8;
+  if (frame == 0 && utterance == 0) values.template prefetch_norm<T>(norm);
+  await_previous();
+  if (frame >= layout.lengths[utterance]) return;
   values.template take<T>(
       values.load(x + static_cast<int64_t>(layout.offsets[utterance] + frame) * width));
   values.template norm<T>(norm);
@@ -178,18 +219,22 @@ void for_width(Precision precision, int32_t width, const Work& work) {
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
 }
 
-void launch_norms(Precision precision, const Norms& in, cudaStream_t stream) {
-  const int64_t blocks = std::min(ceil_div<int64_t>(in.rows, kThreads / 32), kAllNormBlocks);
+void launch_norms(Precision precision, Norms in, cudaStream_t stream) {
+  int64_t blocks = std::min(ceil_div<int64_t>(in.rows, kThreads / 32), kAllNormBlocks);
+  if (in.upcoming.constants[0].data != nullptr && in.rows <= kPrefetchedRows)
+    in.prefetchers = kPrefetchers;
+  blocks += in.prefetchers;
   for_width(precision, in.width, [&]<class T, int kVectors, bool kFull>() {
-    norm_kernel<T, kVectors, kFull><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(in);
+    launch_dependent(norm_kernel<T, kVectors, kFull>, static_cast<unsigned>(blocks), kThreads, 0,
+                     stream, in);
   });
-  RTFX_CUDA(cudaGetLastError());
 }
 
 /// One block a row where rows get a scale, since that is of the whole row.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kThreads)
     scaled_silu_kernel(const T* x, int32_t width, ProductInput y) {
+  await_previous();
   __shared__ float of_warps[kThreads / 32];
   const int64_t row = blockIdx.x;
   float values[kVectors][8], greatest = 0;
@@ -219,6 +264,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(256) silu_kernel(const T* x, int64_t vectors, T* y) {
+  await_previous();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < vectors;
        i += step) {
@@ -235,21 +281,20 @@ void launch_silu(const void* x, int64_t rows, int32_t width, const ProductInput&
   const T* const from = static_cast<const T*>(x);
   if (y.scales == nullptr) {
     const int64_t vectors = rows * width / 8;
-    silu_kernel<T><<<static_cast<unsigned>(ceil_div<int64_t>(vectors, 512)), 256, 0, stream>>>(
-        from, vectors, static_cast<T*>(y.values));
-  } else if (width <= 1 * 8 * kThreads) {
-    scaled_silu_kernel<T, 1><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
-  } else if (width <= 4 * 8 * kThreads) {
-    scaled_silu_kernel<T, 4><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
-  } else {
-    scaled_silu_kernel<T, 8><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
+    launch_dependent(silu_kernel<T>, static_cast<unsigned>(ceil_div<int64_t>(vectors, 512)), 256, 0,
+                     stream, from, vectors, static_cast<T*>(y.values));
+    return;
   }
-  RTFX_CUDA(cudaGetLastError());
+  const auto kernel = width <= 1 * 8 * kThreads   ? scaled_silu_kernel<T, 1>
+                      : width <= 4 * 8 * kThreads ? scaled_silu_kernel<T, 4>
+                                                  : scaled_silu_kernel<T, 8>;
+  launch_dependent(kernel, static_cast<unsigned>(rows), kThreads, 0, stream, from, width, y);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(const T* padded, int32_t frames, int32_t width, RowLayout layout, T* packed) {
+  await_previous();
   const int frame = blockIdx.x, utterance = blockIdx.y;
   if (frame >= layout.lengths[utterance]) return;
   const T* const from = padded + (static_cast<int64_t>(utterance) * frames + frame) * width;
@@ -261,6 +306,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A block a frame. Elements have two bytes, whatever they are.
 __global__ void __launch_bounds__(kThreads)
     keep_keys_kernel(const uint16_t* qkv, int32_t width, LayerRings rings, RowLayout layout) {
+  await_previous();
   const int frame = blockIdx.x, utterance = blockIdx.y, rows = rings.attended + rings.frames;
   if (frame >= layout.lengths[utterance]) return;
   const int64_t row = rings.slots[utterance] * rows + (rings.encoded[utterance] + frame) % rows;
@@ -275,6 +321,7 @@ constexpr int kPlanThreads = 1024;
 
 /// One block; utterances beyond its threads in further turns.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan plan) {
+  await_previous();
   __shared__ int32_t of_warps[kPlanThreads / 32], before;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (threadIdx.x == 0) before = 0;
@@ -313,13 +360,15 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan pla
 }  // namespace
 
 void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
-                const NormWeights& norm, const ProductInput& y, cudaStream_t stream) {
-  launch_norms(precision, {const_cast<void*>(x), rows, width, norm, {}, y}, stream);
+                const NormWeights& norm, const ProductInput& y, cudaStream_t stream,
+                const Upcoming& upcoming) {
+  launch_norms(precision, {const_cast<void*>(x), rows, width, norm, {}, y, upcoming, 0}, stream);
 }
 
 void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
-                 const NormWeights& next, const ProductInput& y, cudaStream_t stream) {
-  launch_norms(precision, {x, rows, width, norm, next, y}, stream);
+                 const NormWeights& next, const ProductInput& y, cudaStream_t stream,
+                 const Upcoming& upcoming) {
+  launch_norms(precision, {x, rows, width, norm, next, y, upcoming, 0}, stream);
 }
 
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
@@ -327,10 +376,9 @@ void layer_norm_padded(Precision precision, const void* x, int32_t width, const 
   for_width(precision, width, [&]<class T, int kVectors, bool kFull>() {
     const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kThreads / 32)),
                     static_cast<unsigned>(layout.utterances));
-    padded_norm_kernel<T, kVectors, kFull><<<grid, kThreads, 0, stream>>>(
-        static_cast<const T*>(x), width, norm, layout, static_cast<T*>(padded));
+    launch_dependent(padded_norm_kernel<T, kVectors, kFull>, grid, kThreads, 0, stream,
+                     static_cast<const T*>(x), width, norm, layout, static_cast<T*>(padded));
   });
-  RTFX_CUDA(cudaGetLastError());
 }
 
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
@@ -342,22 +390,20 @@ void silu(Precision precision, const void* x, int64_t rows, int32_t width, const
 void pack_rows(Precision /*both have two bytes*/, const void* padded, int32_t frames, int32_t width,
                const RowLayout& layout, void* packed, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(layout.longest), static_cast<unsigned>(layout.utterances));
-  pack_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const __half*>(padded), frames, width,
-                                             layout, static_cast<__half*>(packed));
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(pack_kernel<__half>, grid, kThreads, 0, stream,
+                   static_cast<const __half*>(padded), frames, width, layout,
+                   static_cast<__half*>(packed));
 }
 
 void keep_keys(const void* qkv, int32_t width, const LayerRings& rings, const RowLayout& layout,
                cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(layout.longest), static_cast<unsigned>(layout.utterances));
-  keep_keys_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const uint16_t*>(qkv), width, rings,
-                                                  layout);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(keep_keys_kernel, grid, kThreads, 0, stream, static_cast<const uint16_t*>(qkv),
+                   width, rings, layout);
 }
 
 void plan_layout(const LayoutPlan& plan, cudaStream_t stream) {
-  plan_kernel<<<1, kPlanThreads, 0, stream>>>(plan);
-  RTFX_CUDA(cudaGetLastError());
+  launch_dependent(plan_kernel, 1, kPlanThreads, 0, stream, plan);
 }
 
 }  // namespace rtfx

@@ -3,7 +3,15 @@
 //
 // CUTLASS gives whole tiles of the output to blocks, and one block sums a tile over the whole
 // depth. So the bits of a row depend on no other row.
+//
+// The kernels are launched as dependent ones (base/gpu/dependent_launch.cuh). CUTLASS waits in the
+// warp that loads tiles, before its first load. The other warps read and write global memory only
+// after they have multiplied tiles, so they wait through that warp. A block triggers the next
+// kernel when it has multiplied its last tile.
 #pragma once
+
+// CUTLASS leaves the wait and the trigger out unless this is defined.
+#define CUTLASS_ENABLE_GDC_FOR_SM90
 
 #include <cutlass/gemm/device/gemm_universal_adapter.h>
 
@@ -34,6 +42,9 @@ struct FastSilu<cutlass::Array<float, kCount>> {
     return y;
   }
 };
+#ifdef __CUDA_ARCH__
+static_assert(cutlass::arch::IsGdcGloballyEnabled, "a dependent launch needs kernels that wait");
+#endif
 template <>
 struct FastSilu<float> {};  // CUTLASS asks whether it has arguments
 
@@ -117,7 +128,7 @@ class SiluProductKernel {
     check(Gemm::can_implement(arguments), "can_implement");
     Gemm gemm;
     check(gemm.initialize(arguments), "initialize");
-    check(gemm.run(stream), "run");
+    check(gemm.run(stream, /*cuda_adapter=*/nullptr, /*launch_with_pdl=*/true), "run");
   }
 
  private:

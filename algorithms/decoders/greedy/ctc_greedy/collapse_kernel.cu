@@ -191,8 +191,8 @@ void launch_ctc_collapse(const CtcCollapse& collapse, cudaStream_t stream) {
   const int64_t parts =
       collapse.frames == 0 ? 1 : ceil_div(collapse.frames, int64_t{kFramesOfBlock});
   with_type(collapse.precision, [&](auto type) {
-    launch_dependent(collapse_kernel<decltype(type)>, collapse.batch * parts, kThreads, 0, stream,
-                     collapse, static_cast<int32_t>(parts));
+    launch_dependent(collapse_kernel<decltype(type)>, static_cast<unsigned>(collapse.batch * parts),
+                     kThreads, 0, stream, collapse, static_cast<int32_t>(parts));
   });
 }
 

@@ -1,0 +1,15 @@
+// A copy on the GPU that lets the kernel behind it start before it copies.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace rtfx::test {
+
+/// Enqueues a copy of `bytes` between places on the GPU, which begins about 0.2 ms after earlier
+/// work. A dependent kernel behind it (base/gpu/dependent_launch.cuh) may start at once, so that it
+/// meets the old bytes where it does not wait.
+void late_copy(const void* from, void* to, int64_t bytes, cudaStream_t stream);
+
+}  // namespace rtfx::test
