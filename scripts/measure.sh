@@ -123,7 +123,7 @@ step() {
         "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\", \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
         "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" 'dtypes=["bf16", "fp8"]' \
         stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[$((of * 3))]" \
-        stream.max_batch=256 'stream.fewer_rows=[16, 64]'
+        stream.max_batch=256 'stream.fewer_rows=[16, 64]' protocol.energy_seconds=1
       ;;
     nemo_streams) # some 500 recordings are enough, since streams begin half a second of audio apart
       rm -f "$folder/nemo_streams_$of.jsonl"
