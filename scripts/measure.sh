@@ -16,6 +16,7 @@ MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
 # Milliseconds of a step, and the frames of right context that the cache-aware encoder has for it.
 declare -A RIGHT=([80]=0 [160]=1 [320]=3 [560]=6 [1120]=13)
 PERIODS=(1120 560 320 160 80)
+STREAMING=fastconformer-streaming-0.6b
 STEPS=(
   "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
   "${MODELS[@]/#/files:}"    # FLAC files to text
@@ -29,10 +30,14 @@ STEPS=(
   nemo_search transcribe
   searches:rnnt searches:tdt
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
+  "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, with 32 to 1,024 streams in a batch
   nemo nemo_beam nemo_lm wfst torchaudio
 )
 
 python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
+
+# left_context PERIOD: frames of left context, a multiple of the step's frames.
+left_context() { (($1 == 320)) && echo 68 || echo 70; }
 
 # run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
 run() { journal run "$@"; }
@@ -112,13 +117,19 @@ step() {
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;
     c120)
-      local left=70 shape=fastconformer-streaming-0.6b
-      [[ $of != 320 ]] || left=68 # a multiple of the step's frames
+      local shape=$STREAMING left
+      left=$(left_context "$of")
       journal stream "c120_$of" stream_c120 --set 'decoders=["fused_looping"]' batch_sizes=[128] device=cuda \
         "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\", \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
         "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" 'dtypes=["bf16", "fp8"]' \
         stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[$((of * 3))]" \
-        stream.max_batch=256 'stream.fewer_rows=[16, 64]'
+        stream.max_batch=256 'stream.fewer_rows=[16, 64]' protocol.energy_seconds=1
+      ;;
+    nemo_streams) # some 500 recordings are enough, since streams begin half a second of audio apart
+      rm -f "$folder/nemo_streams_$of.jsonl"
+      "$(python_of nemo)" rivals/nemo/stream_steps.py "data/standin-$STREAMING.nemo" --manifest $speech --limit 500 \
+        --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams 32 64 128 256 512 1024 --steps 25 \
+        -o "$folder/nemo_streams_$of.jsonl"
       ;;
     nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
     wfst | torchaudio) RTFX_PYTHON=$(python_of "$kind") run "$kind" "rivals/$kind" ;;

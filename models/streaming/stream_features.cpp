@@ -72,7 +72,9 @@ at::Tensor StreamFeatures::operator()(std::span<const Block> blocks, int64_t row
   const int64_t length = f.n_fft + (frames_ - 1) * f.hop;
   const auto whole = at::TensorOptions(at::kLong).pinned_memory(pinned);
   at::Tensor samples =
-      at::zeros({rows, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+      at::empty({rows, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+  const auto count = std::ssize(blocks);
+  samples.narrow(0, count, rows - count).zero_();
   // The first sample and frame of each row, and those behind its last.
   at::Tensor bounds = at::zeros({4, rows}, whole);
   auto bound = bounds.accessor<int64_t, 2>();

@@ -2,17 +2,24 @@
 """Times NeMo's cache-aware steps over many streams at once, and says how many live streams they allow.
 
     stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--steps 30] [--att-context-size 70 6]
-                    [--dtype bf16] [-o FILE.jsonl]
+                    [--dtype bfloat16] [-o FILE.jsonl]
 
 All streams of one number form one batch. A step computes the features of the next chunk with NeMo's
 preprocessor, conformer_stream_step() with its caches and greedy search (label-looping in CUDA graphs), and the text of
 every stream. The streams play the recordings of MANIFEST in a ring and never end. `capacity` is streams * (seconds of a
 chunk) / (mean seconds of a step). That many live streams are possible if steps follow each other without a pause. A
-stream waits at least for one step.
+stream waits at least for one step. A capacity below the number of streams cannot be reached, since the batch never
+fills. `capacity` is an upper bound for NeMo. No request arrives late, no batch is partly full, and no stream ends.
+The number that `rtfx stream` finds by the rule c120 contains all of this.
+
+`joules_per_hour` is the energy of the GPU for an hour of audio at full load, or null
+where NVML does not count it.
 """
 
 import argparse
+import ctypes
 import json
+import math
 import statistics
 import sys
 import time
@@ -22,7 +29,7 @@ import soundfile
 import torch
 from nemo.utils import logging
 from omegaconf import open_dict
-from restore import restored
+from restore import about, restored
 
 logging.setLevel(logging.ERROR)
 
@@ -69,7 +76,29 @@ class Chunks:
         return torch.stack([self.samples[s : s + self.width] for s in starts.tolist()])
 
 
-def measured(model, samples, streams, options):
+def energy_counter():
+    """Returns a function that reads the joules that the GPU has used so far, or None without NVML's counter."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    handle, millijoules = ctypes.c_void_p(), ctypes.c_ulonglong()
+    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}".encode()
+
+    def read():
+        return nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(millijoules))
+
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle)) or read():
+        return None
+    return lambda: (read(), millijoules.value / 1000)[1]
+
+
+def percentile(times, share):
+    """Returns the nearest rank of the sorted times."""
+    return times[max(0, math.ceil(share * len(times)) - 1)]
+
+
+def measured(model, samples, streams, options, joules):
     config = model.encoder.streaming_cfg
     take = lambda value: value[1] if isinstance(value, list) else value  # noqa: E731
     frames, before = take(config.chunk_size), take(config.pre_encode_cache_size)
@@ -77,9 +106,13 @@ def measured(model, samples, streams, options):
     dtype = next(model.parameters()).dtype
     caches = model.encoder.get_initial_cache_state(batch_size=streams, dtype=dtype)
     hypotheses, times, tokens = None, [], 0
-    for step in range(options.warmup + options.steps):
-        host = chunks()
-        torch.cuda.synchronize()
+    synchronize = torch.cuda.synchronize if options.device != "cpu" else lambda: None
+    hosts = [chunks() for _ in range(options.warmup + options.steps)]  # before, so that the GPU never waits for them
+    start = None
+    for step, host in enumerate(hosts):
+        synchronize()
+        if step == options.warmup and joules:
+            start = joules()
         begin = time.perf_counter()
         audio = host.to(options.device, non_blocking=True)
         length = torch.full((streams,), audio.shape[1], device=options.device)
@@ -98,18 +131,23 @@ def measured(model, samples, streams, options):
         caches, hypotheses = found[2:5], found[5]
         for hypothesis in hypotheses:
             hypothesis.text
-        torch.cuda.synchronize()
+        synchronize()
         if step >= options.warmup:
             times.append(time.perf_counter() - begin)
         tokens = sum(len(hypothesis.y_sequence) for hypothesis in hypotheses)
+    used = None if start is None else joules() - start
     seconds = frames * 0.01
     times.sort()
     mean = statistics.mean(times)
+    figures = {"mean": mean, "p50": statistics.median(times), "p95": percentile(times, 0.95),
+               "p99": percentile(times, 0.99), "max": times[-1]}  # fmt: skip
     return {
         "streams": streams,
         "chunk_seconds": seconds,
-        "step_ms": {"mean": 1e3 * mean, "p50": 1e3 * statistics.median(times), "max": 1e3 * times[-1]},
+        "steps": len(times),
+        "step_ms": {name: 1e3 * value for name, value in figures.items()},
         "capacity": streams * seconds / mean,
+        "joules_per_hour": None if used is None else 3600 * used / (streams * seconds * len(times)),
         "tokens_per_frame": tokens / (streams * (options.warmup + options.steps) * config.valid_out_len),
     }
 
@@ -131,11 +169,15 @@ def main():
     parser.add_argument("-o", "--output")
     options = parser.parse_args()
     model, samples = prepared(options), ring(options.manifest, options.limit)
+    on_gpu = options.device != "cpu"
+    joules = energy_counter() if on_gpu else None
+    setting = {"model": Path(options.model).name, "dtype": options.dtype, "nemo": nemo.__version__,
+               "device": torch.cuda.get_device_name() if on_gpu else "cpu", "graphs": options.graphs,
+               "att_context_size": list(model.encoder.att_context_size)}  # fmt: skip
+    setting |= about(options.model)
     for streams in options.streams:
         with torch.inference_mode():
-            record = measured(model, samples, streams, options)
-        record |= {"model": Path(options.model).name, "dtype": options.dtype, "nemo": nemo.__version__,
-                   "device": torch.cuda.get_device_name(), "graphs": options.graphs}  # fmt: skip
+            record = measured(model, samples, streams, options, joules) | setting
         print(json.dumps(record), flush=True)
         if options.output:
             with open(options.output, "a", encoding="utf-8") as file:

@@ -26,7 +26,7 @@ FIGURES = [
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "skip_blank", "stream_capacity", "stream_latency", "top_kernels",
     "trade_off", "wasted",
 ]  # fmt: skip
-NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "timeline"}
+NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "sustained", "timeline"}
 TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_page", "paper_table", "rival_table", "report"}
 
 

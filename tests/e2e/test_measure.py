@@ -13,7 +13,9 @@ SCRIPT = ROOT / "scripts/measure.sh"
 
 @pytest.fixture
 def measure(tmp_path):
-    """Runs the script with a program that writes down its arguments; returns (result, calls, folder)."""
+    """Runs the script with programs that write down their arguments; returns (result, calls, folder).
+
+    `calls` are those of rtfx and, with `python`, those of the rivals' Python."""
     program, calls = tmp_path / "rtfx", tmp_path / "calls"
     program.write_text(
         "#!/usr/bin/env bash\n"
@@ -23,8 +25,8 @@ def measure(tmp_path):
     program.chmod(0o755)
     folder = tmp_path / "out"
 
-    def run(*steps):
-        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_PYTHON": "/bin/true"}
+    def run(*steps, python="/bin/true"):
+        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_PYTHON": str(python or program)}
         result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
         told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
         return result, [call.splitlines() for call in told], folder
@@ -59,6 +61,24 @@ def test_configurations_and_shapes_of_the_steps_are_there(measure):
         for value in call:
             if value.startswith("models=[{"):
                 assert f'"{json.loads(value.removeprefix("models="))[0]["id"]}"' in stand_ins
+
+
+def test_nemo_streams_have_the_steps_of_ours(measure):
+    """Contexts, checkpoint and speech of `nemo_streams:PERIOD` are those of `c120:PERIOD`."""
+    for period in (80, 160, 320, 560, 1120):
+        result, calls, _ = measure(f"c120:{period}", f"nemo_streams:{period}", python=None)
+        assert result.returncode == 0, result.stderr
+        ours, theirs = calls[-2:]
+        (models,) = [json.loads(a.removeprefix("models="))[0] for a in ours if a.startswith("models=")]
+        (datasets,) = [json.loads(a.removeprefix("datasets="))[0] for a in ours if a.startswith("datasets=")]
+        assert theirs[:2] == ["rivals/nemo/stream_steps.py", models["path"]]
+        assert theirs[theirs.index("--manifest") + 1] == datasets["manifest"]
+        left, right = models["att_context_size"]
+        place = theirs.index("--att-context-size")
+        assert theirs[place + 1 : place + 3] == [str(left), str(right)]
+        assert 80 * (right + 1) == period and left % (right + 1) == 0
+        streams = theirs[theirs.index("--streams") + 1 : theirs.index("--steps")]
+        assert streams == sorted(streams, key=int) and len(streams) > 3
 
 
 def test_an_unknown_step_is_named(measure):

@@ -1,11 +1,13 @@
 """Figures and tables of streams and boosts, from made-up journals."""
 
 import importlib
+import json
 import sys
 
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT
+from forked_script import script
 
 
 def stream_record(streams, total, stable=True, expected=5.0, decoder="ctc_wfst"):
@@ -19,7 +21,7 @@ def stream_record(streams, total, stable=True, expected=5.0, decoder="ctc_wfst")
 def plots(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "plots"))
     yield importlib.import_module
-    for module in ("journal", "options", "style", "sweep", "stream_latency", "stream_capacity", "boost", "cells"):
+    for module in ("journal", "options", "style", "sweep", "stream_latency", "stream_capacity", "sustained", "boost", "cells"):
         sys.modules.pop(module, None)
 
 
@@ -80,10 +82,76 @@ def test_sustained_streams_over_steps_and_latency(plots, tmp_path):
         folder.mkdir()
         runs.append(synthetic.write(folder, [synthetic.provenance(), *records]))
     cases = [case for run in runs for case in plots("journal").read_journal(run).streams]
-    figure = plots("stream_capacity").draw(cases, 8.6)
+    points = plots("sustained").sustained(cases)
+    figure = plots("stream_capacity").draw(points, 8.6)
     step, latency, energy = figure.axes
     assert step.get_lines()[0].get_xydata().tolist() == [[80, 50], [1120, 400]]
     assert [line.get_xydata().tolist() for line in step.get_lines()[1:]] == [[[80, 50]], [[560, 40]], [[1120, 400]]]
     assert latency.get_lines()[0].get_xydata().tolist() == [[88, 50], [1232, 400]]
-    assert energy.get_lines()[0].get_xydata().tolist() == [[22.5, 400]]
-    assert plots("stream_capacity").draw([case for case in cases if not case.last["slo"]], 8.6) is None
+    assert energy.get_lines()[0].get_xydata().tolist() == [[80, 180], [560, 225], [1120, 22.5]]
+    assert plots("sustained").sustained(case for case in cases if not case.last["slo"]) == []
+    assert plots("stream_capacity").draw([], 8.6) is None
+
+
+def nemo_steps(streams, period, mean, joules=30.0):
+    """A record of rivals/nemo/stream_steps.py; times in seconds."""
+    return {"streams": streams, "chunk_seconds": period, "steps": 25, "capacity": streams * period / mean,
+            "step_ms": {"mean": 1000 * mean, "p50": 1000 * mean, "p95": 1100 * mean, "p99": 1100 * mean, "max": 1200 * mean},
+            "joules_per_hour": joules, "tokens_per_frame": 0.2, "model": "m.nemo", "dtype": "bfloat16", "nemo": "3.0.0",
+            "device": "Some GPU", "graphs": True, "att_context_size": [70, 0]}  # fmt: skip
+
+
+def test_nemos_best_batch_stands_beside_ours(plots, tmp_path):
+    """A batch that its own capacity cannot fill does not count, however large the capacity is."""
+    steps = {80: [nemo_steps(32, 0.08, 0.05), nemo_steps(64, 0.08, 0.064, None), nemo_steps(128, 0.08, 0.1)],
+             1120: [nemo_steps(32, 1.12, 0.05), nemo_steps(1024, 1.12, 0.5)]}  # fmt: skip
+    files = []
+    for period, records in steps.items():
+        files.append(tmp_path / f"nemo_{period}.jsonl")
+        files[-1].write_text("".join(json.dumps(record) + "\n" for record in records))
+    run = tmp_path / "run"
+    run.mkdir()
+    synthetic.write(run, [synthetic.provenance(), trial(400, 1120, 100)])
+    points = plots("sustained").sustained_by_nemo(files)
+    assert [(p.step_ms, p.streams, p.final_ms, p.joules_per_hour) for p in points] == [
+        (80, 80, pytest.approx(70.4), None), (1120, 2293, pytest.approx(550), 30.0)]  # fmt: skip
+    assert {p.series for p in points} == {"NeMo 3.0.0, bf16, full batches"}
+    drawn = tmp_path / "both.svg"
+    made = script("plots/stream_capacity.py", run, "--nemo", *files, "-o", drawn)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.splitlines()[:2] == [f"NeMo 3.0.0, bf16, full batches: {n:g} streams at steps of {p} ms"
+                                            for n, p in ((80, 80), (2293, 1120))]  # fmt: skip
+    for words in ("NeMo 3.0.0, bf16, full batches", "quickstart-rnnt"):
+        assert words in drawn.read_text()
+
+
+def test_table_of_sustained_streams(tmp_path):
+    """A row for each size of steps; what nobody has measured is a dash."""
+    wer = {side: synthetic.run()["wer"] | {"wer": value} for side, value in (("streamed", 0.1282), ("whole", 0.1277))}
+    rule = {"late": 0.001, "seconds": 60.0, "confirm_seconds": 120.0}
+    for period, streams in ((80, 1500), (1120, 8000)):
+        records = [trial(streams + 100, period, 2000, slo=False, dtype="bf16"), trial(streams, period, 40, dtype="bf16")]
+        records[1] |= {"quality": wer | {"difference": 0.0005, "low": -0.001, "high": 0.002}}
+        for record in records:
+            record["stream"] |= {"rule": rule}
+        synthetic.write(tmp_path, [synthetic.provenance(), *records])
+        (tmp_path / "journal.jsonl").rename(tmp_path / f"c120_{period}.jsonl")
+    steps = nemo_steps(64, 0.08, 0.064) | {"sha256": "ab"}
+    (tmp_path / "nemo_streams_80.jsonl").write_text(json.dumps(steps) + "\n")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- streams:sustained -->\nold\n<!-- /streams -->\n")
+    made = script("scripts/stream_tables.py", tmp_path, page)
+    assert made.returncode == 0, made.stderr
+    assert page.read_text() == """<!-- streams:sustained -->
+quickstart-rnnt. Some CPU, rtfx 0123456789ab, 2026-01-02.
+The rule was kept in trials of 60 s and in one of 120 s.
+NeMo 3.0.0 on Some GPU: the capacity of full batches in bf16 without a pause, an upper bound.
+NeMo's checkpoint was another one.
+Latency is the 95th percentile from the last audio of an utterance to its last result. Energy is that of the GPU.
+
+| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 | joules an hour, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |
+|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| 80 ms | 1,500 | – | 80 | 18.75x | 40 | – | 6 | – | 30 | 12.82 : 12.77 | – |
+| 1120 ms | 8,000 | – | – | – | 40 | – | 1 | – | – | 12.82 : 12.77 | – |
+<!-- /streams -->
+"""

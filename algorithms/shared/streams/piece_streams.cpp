@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kFirstSlots = 16;
+constexpr int64_t kFirstSlots = 16, kStartSlot = 0;
 
 /// Moves tokens [0, count) of `from` to the end of `to`.
 void move_tokens(Hypothesis& from, size_t count, Hypothesis& to) {
@@ -24,6 +24,14 @@ void move_tokens(Hypothesis& from, size_t count, Hypothesis& to) {
   move(from.tokens, to.tokens);
   move(from.frames, to.frames);
   move(from.durations, to.durations);
+}
+
+/// The values on the device, by a copy that the host does not wait for.
+at::Tensor on_device(std::span<const int64_t> values, at::Device device) {
+  const at::Tensor host =
+      at::empty({std::ssize(values)}, at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
+  std::ranges::copy(values, host.mutable_data_ptr<int64_t>());
+  return host.to(device, /*non_blocking=*/true);
 }
 
 bool lives(const Hypothesis& h) { return h.score != -std::numeric_limits<float>::infinity(); }
@@ -106,32 +114,30 @@ PieceStreams::PieceStreams(PieceSearch search, const StreamLimits& limits)
   const at::Tensor lengths =
       at::zeros({limits_.max_batch}, search_.like.options().dtype(at::kLong));
   search_.search({frames, lengths, std::vector<int64_t>(rows), {}}, /*last=*/false, batch_);
-  for (const at::Tensor& tensor : batch_) start_.push_back(tensor.narrow(0, 0, 1).clone());
+  for (const at::Tensor& tensor : batch_) slots_.push_back(tensor.narrow(0, 0, 1).clone());
 }
 
 void PieceStreams::make_slots(int64_t slots) {
-  const int64_t before = slots_.empty() ? 0 : slots_.front().size(0);
-  RowState made;
-  for (size_t i = 0; i < start_.size(); ++i) {
-    std::vector<int64_t> sizes = start_[i].sizes().vec();
+  for (at::Tensor& tensor : slots_) {
+    std::vector<int64_t> sizes = tensor.sizes().vec();
     sizes.front() = slots;
-    made.push_back(at::empty(sizes, start_[i].options()));
-    if (before > 0) made.back().narrow(0, 0, before).copy_(slots_[i]);
+    at::Tensor made = at::empty(sizes, tensor.options());
+    made.narrow(0, 0, slot_count_).copy_(tensor);
+    tensor = std::move(made);
   }
-  slots_ = std::move(made);
-  for (int64_t slot = slots; slot-- > before;) free_slots_.push_back(slot);
+  for (int64_t slot = slots; slot-- > slot_count_;) free_slots_.push_back(slot);
+  slot_count_ = slots;
 }
 
 int64_t PieceStreams::open() {
   const c10::DeviceGuard guard(search_.like.device());
-  if (free_slots_.empty()) make_slots(slots_.empty() ? kFirstSlots : 2 * slots_.front().size(0));
+  if (free_slots_.empty()) make_slots(std::max(kFirstSlots, 2 * slot_count_));
   Stream stream;
   stream.slot = free_slots_.back();
   free_slots_.pop_back();
   stream.beam.resize(search_.beam);
   for (size_t k = 1; k < stream.beam.size(); ++k)
     stream.beam[k].score = -std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].narrow(0, stream.slot, 1).copy_(start_[i]);
   return streams_.add(std::move(stream));
 }
 
@@ -140,7 +146,7 @@ void PieceStreams::set_bias(int64_t number, std::shared_ptr<const CompiledBias> 
   const c10::DeviceGuard guard(search_.like.device());
   Stream& stream = streams_.at(number);
   stream.bias = std::move(bias);
-  slots_.front().select(0, stream.slot).zero_();
+  if (stream.searched) slots_.front().select(0, stream.slot).zero_();
 }
 
 void PieceStreams::close(int64_t stream) { free_slots_.push_back(streams_.remove(stream).slot); }
@@ -166,21 +172,55 @@ void PieceStreams::push(std::span<const int64_t> streams, const EncodedBatch& pi
   }
   const c10::DeviceGuard guard(search_.like.device());
   const std::vector<Stream*> open = streams_.find_all(streams);
+  const auto waits = [](const Stream* stream) { return stream->waiting.defined(); };
+  if (pieces.longest() <= limits_.max_frames && std::ranges::none_of(open, waits)) {
+    search_pieces(open, pieces);
+    return;
+  }
   for (size_t row = 0; row < open.size(); ++row) {
     const at::Tensor piece =
         frames[static_cast<int64_t>(row)].narrow(0, 0, pieces.lengths_host[row]);
     at::Tensor& waiting = open[row]->waiting;
-    waiting = waiting.defined() && waiting.size(0) > 0 ? at::cat({waiting, piece}) : piece;
+    waiting = waiting.defined() ? at::cat({waiting, piece}) : piece;
   }
-  search(open, /*last=*/false);
+  search_waiting(open, /*last=*/false);
   // Frames that are kept must not alias the caller's memory.
   for (Stream* stream : open) {
     at::Tensor& waiting = stream->waiting;
-    waiting = waiting.size(0) > 0 ? waiting.clone() : search_.like[0].narrow(0, 0, 0);
+    waiting = waiting.size(0) > 0 ? waiting.clone() : at::Tensor();
   }
 }
 
-void PieceStreams::search(const std::vector<Stream*>& streams, bool last) {
+void PieceStreams::search_pieces(const std::vector<Stream*>& streams, const EncodedBatch& pieces) {
+  const auto most = static_cast<size_t>(limits_.max_batch);
+  for (size_t begin = 0; begin < streams.size(); begin += most) {
+    const std::span<Stream* const> rows(streams.data() + begin,
+                                        std::min(most, streams.size() - begin));
+    const std::span lengths(pieces.lengths_host.data() + begin, rows.size());
+    const auto count = static_cast<int64_t>(rows.size());
+    const int64_t width = std::min(pieces.frames.size(1), limits_.max_frames);
+    const at::Tensor frames = pieces.frames.narrow(0, static_cast<int64_t>(begin), count);
+    EncodedBatch batch = new_batch(rows);
+    std::ranges::copy(lengths, batch.lengths_host.begin());
+    const at::Tensor into = batch.frames.narrow(0, 0, count).narrow(1, 0, width);
+    into.copy_(frames.narrow(1, 0, width));
+    // Behind its own frames, a row may hold anything.
+    if (std::ranges::any_of(lengths, [&](int64_t length) { return length < width; })) {
+      const at::Tensor ends = on_device(lengths, frames.device());
+      into.masked_fill_(
+          (at::arange(width, ends.options()).unsqueeze(0) >= ends.unsqueeze(1)).unsqueeze(2), 0);
+    }
+    const std::vector<int64_t> consumed = search_batch(rows, std::move(batch), /*last=*/false);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      if (const int64_t rest = lengths[row] - consumed[row]; rest > 0) {
+        rows[row]->waiting =
+            frames[static_cast<int64_t>(row)].narrow(0, consumed[row], rest).clone();
+      }
+    }
+  }
+}
+
+void PieceStreams::search_waiting(const std::vector<Stream*>& streams, bool last) {
   std::vector<Stream*> left = streams;
   while (!left.empty()) {
     const auto batch = static_cast<size_t>(limits_.max_batch);
@@ -189,13 +229,18 @@ void PieceStreams::search(const std::vector<Stream*>& streams, bool last) {
     for (size_t begin = 0; begin < left.size(); begin += batch) {
       const std::span<Stream* const> rows(left.data() + begin,
                                           std::min(batch, left.size() - begin));
-      std::vector<int64_t> before;
-      for (const Stream* stream : rows) before.push_back(stream->waiting.size(0));
-      search_batch(rows, last);
+      EncodedBatch pieces = assemble(rows);
+      bool all = last;
+      for (size_t row = 0; row < rows.size(); ++row)
+        all &= pieces.lengths_host[row] == rows[row]->waiting.size(0);
+      const std::vector<int64_t> consumed = search_batch(rows, std::move(pieces), all);
       for (size_t row = 0; row < rows.size(); ++row) {
-        if (before[row] <= limits_.max_frames) continue;
+        at::Tensor& waiting = rows[row]->waiting;
+        const int64_t before = waiting.size(0);
+        waiting = waiting.narrow(0, consumed[row], before - consumed[row]);
+        if (before <= limits_.max_frames) continue;
         again.push_back(rows[row]);
-        stuck |= rows[row]->waiting.size(0) == before[row];
+        stuck |= consumed[row] == 0;
       }
     }
     // A hypothesis lags behind another by more frames than a batch has.
@@ -204,28 +249,47 @@ void PieceStreams::search(const std::vector<Stream*>& streams, bool last) {
   }
 }
 
-void PieceStreams::search_batch(std::span<Stream* const> streams, bool last) {
-  const EncodedBatch batch = assemble(streams);
-  std::vector<int64_t> slots;
-  for (size_t row = 0; row < streams.size(); ++row) {
-    last &= batch.lengths_host[row] == streams[row]->waiting.size(0);
-    slots.push_back(streams[row]->slot);
+std::vector<int64_t> PieceStreams::search_batch(std::span<Stream* const> streams,
+                                                EncodedBatch batch, bool last) {
+  const at::Device device = search_.like.device();
+  batch.lengths = on_device(batch.lengths_host, device);
+  std::vector<int64_t> from, to;
+  for (Stream* stream : streams) {
+    from.push_back(stream->searched ? stream->slot : kStartSlot);
+    to.push_back(stream->slot);
+    stream->searched = true;
   }
-  const at::Tensor index = at::tensor(slots, at::kLong).to(batch.lengths.device());
+  const at::Tensor taken = on_device(from, device);
+  const at::Tensor given = from == to ? taken : on_device(to, device);
   const auto count = static_cast<int64_t>(streams.size());
   for (size_t i = 0; i < batch_.size(); ++i)
-    batch_[i].narrow(0, 0, count).copy_(slots_[i].index_select(0, index));
+    batch_[i].narrow(0, 0, count).copy_(slots_[i].index_select(0, taken));
   const std::vector<RowPiece> pieces = search_.search(batch, last, batch_);
   for (size_t i = 0; i < batch_.size(); ++i)
-    slots_[i].index_copy_(0, index, batch_[i].narrow(0, 0, count));
-  for (size_t row = 0; row < streams.size(); ++row) append_piece(*streams[row], pieces[row]);
+    slots_[i].index_copy_(0, given, batch_[i].narrow(0, 0, count));
+  std::vector<int64_t> consumed;
+  for (size_t row = 0; row < streams.size(); ++row) {
+    append_piece(*streams[row], pieces[row]);
+    consumed.push_back(pieces[row].consumed);
+  }
+  return consumed;
 }
 
-EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
+EncodedBatch PieceStreams::new_batch(std::span<Stream* const> streams) const {
   EncodedBatch batch;
   batch.frames = at::zeros({limits_.max_batch, limits_.max_frames, search_.like.size(2)},
                            search_.like.options());
   batch.lengths_host.resize(static_cast<size_t>(limits_.max_batch));
+  for (size_t row = 0; row < streams.size(); ++row) {
+    if (streams[row]->bias == nullptr) continue;
+    batch.biases.resize(static_cast<size_t>(limits_.max_batch));
+    batch.biases[row] = streams[row]->bias;
+  }
+  return batch;
+}
+
+EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
+  EncodedBatch batch = new_batch(streams);
   for (size_t row = 0; row < streams.size(); ++row) {
     const at::Tensor& waiting = streams[row]->waiting;
     const int64_t frames = std::min(waiting.size(0), limits_.max_frames);
@@ -233,11 +297,7 @@ EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
         .narrow(0, 0, frames)
         .copy_(waiting.narrow(0, 0, frames));
     batch.lengths_host[row] = frames;
-    if (streams[row]->bias == nullptr) continue;
-    batch.biases.resize(static_cast<size_t>(limits_.max_batch));
-    batch.biases[row] = streams[row]->bias;
   }
-  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(search_.like.device());
   return batch;
 }
 
@@ -265,8 +325,6 @@ void PieceStreams::append_piece(Stream& stream, const RowPiece& piece) {
   }
   stream.nan |= piece.nan;
   stream.offset += piece.consumed;
-  stream.waiting =
-      stream.waiting.narrow(0, piece.consumed, stream.waiting.size(0) - piece.consumed);
 }
 
 /// Ranks hypotheses in the order and the arithmetic of BeamHypotheses::result().
@@ -304,7 +362,7 @@ Hypothesis PieceStreams::finish(int64_t number) {
   if (search_.at_end) {
     if (!stream.waiting.defined())
       stream.waiting = at::empty({0, search_.like.size(2)}, search_.like.options());
-    search({&stream}, /*last=*/true);
+    search_waiting({&stream}, /*last=*/true);
   }
   const std::vector<const Hypothesis*> order = ranked(stream);
   Hypothesis best = whole(stream, *order.front());

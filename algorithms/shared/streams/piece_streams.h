@@ -67,7 +67,8 @@ PieceSearch beam_in_pieces(std::function<at::Tensor(const at::Tensor& frames)> p
                                search);
 
 /// On the device a call of push() costs what one search of max_batch rows costs, whatever there is
-/// for it; the host drives the loops.
+/// for it; the host drives the loops. Pieces of up to max_frames frames get into the batch by one
+/// copy. Longer ones, and those of streams with frames that come again, cost a copy for each row.
 class PieceStreams : public Streams {
  public:
   /// Runs a search without frames once, for the state at the start.
@@ -84,18 +85,26 @@ class PieceStreams : public Streams {
  private:
   struct Stream {
     int64_t slot = 0;
+    bool searched = false;         // otherwise its state is that of kStartSlot
     int64_t offset = 0;            // frames that were consumed
     Hypothesis stable;             // what all hypotheses begin with
     std::vector<Hypothesis> beam;  // behind that; scores are of the whole
-    at::Tensor waiting;            // [n, X], frames that come again
+    at::Tensor waiting;            // [n, X], frames that come again; undefined without any
     std::shared_ptr<const CompiledBias> bias = nullptr;
     bool nan = false;
   };
 
   void make_slots(int64_t slots);
+  /// Searches pieces of at most max_frames frames, of streams that have nothing waiting.
+  void search_pieces(const std::vector<Stream*>& streams, const EncodedBatch& pieces);
   /// Searches what each stream has waiting, as far as the search goes.
-  void search(const std::vector<Stream*>& streams, bool last);
-  void search_batch(std::span<Stream* const> streams, bool last);
+  void search_waiting(const std::vector<Stream*>& streams, bool last);
+  /// Searches a batch, the first rows of which are these streams, and appends what it finds.
+  /// Returns the frames that each stream has consumed.
+  std::vector<int64_t> search_batch(std::span<Stream* const> streams, EncodedBatch batch,
+                                    bool last);
+  /// A batch with the biases of these streams, whose frames are zeros.
+  EncodedBatch new_batch(std::span<Stream* const> streams) const;
   /// The waiting pieces as the rows of a batch.
   EncodedBatch assemble(std::span<Stream* const> streams) const;
   void append_piece(Stream& stream, const RowPiece& piece);
@@ -104,8 +113,8 @@ class PieceStreams : public Streams {
 
   PieceSearch search_;
   StreamLimits limits_;
-  RowState start_;  // [1, ...] each
-  RowState slots_;  // [slots, ...] each
+  int64_t slot_count_ = 1;
+  RowState slots_;  // [slots, ...] each; kStartSlot has the state at the start, and no stream
   RowState batch_;  // [max_batch, ...] each
   std::vector<int64_t> free_slots_;
   OpenStreams<Stream> streams_;

@@ -91,6 +91,36 @@ TEST(Streams, ADecoderWithoutPhrasesSaysSo) {
   EXPECT_THROW(streams->set_bias(streams->open(), nullptr), UserError);
 }
 
+/// Greedy searches keep no frames of such pieces. More streams than rows share a call.
+TEST(Streams, PiecesThatFitGiveTheResultsOfDecode) {
+  const auto model = test::random_model(test::small_config(), 10);
+  std::mt19937 random(1);
+  at::manual_seed(1);
+  const EncodedBatch batch =
+      test::random_batch(random, 5, 30, model->config.encoder.width, model->device, model->dtype);
+  for (const char* name : {"label_looping", "frame_looping"}) {
+    const auto decoder = make_decoder(name, {}, "");
+    decoder->prepare(model, {});
+    const std::vector<Hypothesis> whole = decoder->decode(batch).to_host();
+    const auto streams = decoder->streams({5, 4});
+    const at::Tensor projected = streams->project(batch.frames);
+    const std::vector<size_t> rows = {0, 1, 2, 3, 4, 4, 3, 2, 1, 0};
+    for (int round = 0; round < 2; ++round) {  // the second one in slots of the first
+      std::vector<int64_t> numbers, begin(rows.size());
+      while (numbers.size() < rows.size()) numbers.push_back(streams->open());
+      for (int64_t step = 0; step < 31; ++step) {
+        std::vector<int64_t> cut;
+        for (size_t i = 0; i < rows.size(); ++i)
+          cut.push_back(std::min(batch.lengths_host[rows[i]] - begin[i], (2 * round + step) % 5));
+        streams->push(numbers, test::pieces_of(projected, rows, begin, cut));
+        for (size_t i = 0; i < rows.size(); ++i) begin[i] += cut[i];
+      }
+      for (size_t i = 0; i < rows.size(); ++i)
+        test::expect_same(streams->finish(numbers[i]), whole[rows[i]], name);
+    }
+  }
+}
+
 /// However many hypotheses lag behind, by however many frames.
 TEST(Streams, BeamsKeepFramesThatSomeHypothesesHaveNotPassed) {
   const auto model = test::random_model(test::small_config(), 4);

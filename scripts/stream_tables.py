@@ -1,0 +1,82 @@
+"""Writes the table of live streams from the journals in reports/h100/streams: stream_tables.py [FOLDER [PAGE...]]
+
+A page holds it between `<!-- streams:sustained -->` and `<!-- /streams -->`. FOLDER holds the files that the steps `c120` and
+`nemo_streams` of `scripts/measure.sh` write, one for each size of steps. Several journals of one size are read together.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "plots"))
+
+from journal import read_journal  # noqa: E402
+from rival_reports import rewrite  # noqa: E402
+from script import markdown  # noqa: E402
+from sustained import sustained, sustained_by_nemo  # noqa: E402
+
+TYPES = ("bf16", "fp8")
+
+
+def number(value, digits=0):
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def count(point):
+    """Returns the streams of a point, with its marks."""
+    return " ".join([number(point and point.streams), *(point.marks if point else [])])
+
+
+def words(point):
+    """Returns the word error rate of the streams and of whole utterances, in percent."""
+    found = point.source.last.get("quality") if point else None
+    return " : ".join(f"{100 * found[side]['wer']:.2f}" for side in ("streamed", "whole")) if found else "–"
+
+
+def about(journals, ours, nemo):
+    """Yields sentences on the machines, the revisions, the rule and NeMo."""
+    held = {(j.provenance["device"]["name"], j.provenance["rtfx"]["revision"][:12], j.provenance["started"][:10]) for j in journals}
+    machines = "; ".join(f"{markdown(device)}, rtfx {revision}, {date}" for device, revision, date in sorted(held))
+    models = sorted({case.model for j in journals for case in j.streams})
+    yield f"{markdown(', '.join(models))}. {machines}."
+    rules = sorted({(r["seconds"], r["confirm_seconds"]) for r in (p.source.last["stream"].get("rule") for p in ours) if r})
+    for seconds, confirmed in rules:
+        yield f"The rule was kept in trials of {seconds:g} s and in one of {confirmed:g} s."
+    others = sorted({f"NeMo {p.source['nemo']} on {p.source['device']}" for p in nemo})
+    if others:
+        yield f"{markdown('; '.join(others))}: the capacity of full batches in bf16 without a pause, an upper bound."
+    checkpoints = {model["sha256"] for j in journals for model in j.provenance["models"]}
+    if any(p.source["sha256"] not in checkpoints for p in nemo):
+        yield "NeMo's checkpoint was another one."
+    yield "Latency is the 95th percentile from the last audio of an utterance to its last result. Energy is that of the GPU."
+
+
+def table(folder):
+    journals = [read_journal(path) for path in sorted(folder.glob("c120_*.jsonl*"))]
+    nemo = sustained_by_nemo(sorted(folder.glob("nemo_streams_*.jsonl*")))
+    if not journals:
+        return
+    ours = sustained(case for journal in journals for case in journal.streams)
+    yield from about(journals, ours, nemo)
+    yield ""
+    yield ("| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 "
+           "| joules an hour, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |")  # fmt: skip
+    yield "|--:|" + "--:|" * 11
+    for step in sorted({point.step_ms for point in ours}):
+        pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
+        theirs = next((p for p in nemo if p.step_ms == step), None)
+        factor = f"{pair[0].streams / theirs.streams:.2f}x" if pair[0] and theirs else "–"
+        latencies = [number(p and p.final_ms) for p in pair]
+        energies = [number(p and p.joules_per_hour) for p in (*pair, theirs)]
+        cells = [*map(count, [*pair, theirs]), factor, *latencies, *energies, *map(words, pair)]
+        yield f"| {step:g} ms | {' | '.join(cells)} |"
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h100/streams"
+    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
+    rewrite(pages, "streams:sustained", lambda: table(folder))
+
+
+if __name__ == "__main__":
+    main()
