@@ -24,7 +24,7 @@ def measure(tmp_path):
     folder = tmp_path / "out"
 
     def run(*steps):
-        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_PYTHON": "/bin/true"}
+        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(program), "RTFX_PYTHON": "/bin/true"}
         result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
         told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
         return result, [call.splitlines() for call in told], folder
