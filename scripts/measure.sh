@@ -31,8 +31,11 @@ STEPS=(
   searches:rnnt searches:tdt
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, with 32 to 1,024 streams in a batch
-  nemo nemo_beam nemo_lm wfst torchaudio
+  nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
+  alignment                  # forced alignment beside torchaudio's
 )
+
+microbench=${RTFX_MICROBENCH:-$(dirname "$rtfx")/benchmarks/rtfx_microbench}
 
 python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 
@@ -132,7 +135,13 @@ step() {
         -o "$folder/nemo_streams_$of.jsonl"
       ;;
     nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
-    wfst | torchaudio) RTFX_PYTHON=$(python_of "$kind") run "$kind" "rivals/$kind" ;;
+    wfst | wfst_cpu | torchaudio) RTFX_PYTHON=$(python_of "${kind%_cpu}") run "$kind" "rivals/$kind" ;;
+    alignment)
+      rm -f "$folder/forced_align.jsonl"
+      "$(python_of torchaudio)" rivals/torchaudio/forced_align.py --seconds 1 -o "$folder/forced_align.jsonl"
+      "$microbench" --benchmark_filter=alignment/cuda --benchmark_min_time=0.2 --benchmark_repetitions=5 \
+        --benchmark_out="$folder/alignment.json"
+      ;;
   esac
 }
 

@@ -1,12 +1,14 @@
-"""Writes the tables of the journals in reports/h200/rivals and reports/h100/searches: rival_reports.py [FOLDER [PAGE...]]
+"""Writes the tables of the journals in reports (FOLDERS): rival_reports.py [FOLDER [PAGE...]]
 
 Each journal of FOLDER that compares with a rival has a table NAME.md beside it. A page holds tables that compare pairs of
 decoders, between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs
 with these decoders. `<!-- searches:JOURNAL -->` holds speeds and ratios of one model, and `<!-- beams -->` speeds of several
-journals. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. Tables of missing journals stay as
-they are.
+journals. `<!-- headline:JOURNAL -->` and `<!-- /headline -->` hold README's small table. `<!-- alignment -->` compares
+forced_align.jsonl with alignment.json. Tables of missing journals stay as they are.
 """
 
+import json
+import math
 import re
 import subprocess
 import sys
@@ -49,12 +51,21 @@ WFST = [
     *((f"beam {n}: `ctc_wfst_cpu` : kaldi-decoder", f"ctc_wfst_cpu{n}", f"kaldi{n}") for n in (17, 10)),
     ("`ctc_lexicon_cpu` : flashlight-text, beam 500", "ctc_lexicon_cpu", "flashlight500"),
 ]  # fmt: skip
+RIVA_LISTS = ("beam 17, lists of 10: `ctc_wfst` : riva's lattices", "ctc_wfst17_nbest10", "riva_nbest17")
+TORCHAUDIO = [
+    ("CTC beam 8: `ctc_beam`, fused kernels : `CUCTCDecoder`", "ctc_beam8", "torchaudio_ctc8"),
+    ("the same, without frames whose blank is above 0.95", "ctc_beam8_skip95", "torchaudio_ctc8_skip95"),
+]
+FOLDERS = ("h200/rivals", "h100/rivals", "h100/searches")
 JOURNALS = {
     "nemo3_greedy": ("Greedy searches beside NeMo's", GREEDY),
     "nemo3_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
     "nemo3_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
     "riva_online": ("CTC over a graph with a word 3-gram beside riva-asrlib-decoder's best path", RIVA),
     "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside kaldi-decoder and flashlight-text", WFST),
+    "wfst": ("CTC over a graph with a word 3-gram on the GPU, beside riva-asrlib-decoder", [*RIVA, RIVA_LISTS]),
+    "wfst_cpu": ("CTC over a graph or a lexicon with a word 3-gram on the CPU, beside kaldi-decoder and flashlight-text", WFST),
+    "torchaudio": ("CTC beam search without a language model, beside torchaudio's", TORCHAUDIO),
 }  # fmt: skip
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The first
 factor compares whole calls, from encoder frames to hypotheses on the host. The factor in round brackets leaves out the making of
@@ -101,10 +112,11 @@ def brief(journal, title, pairs):
     batches = sorted(audio)
     about = journal.provenance
     sets = {s: [str(b) for b in batches if audio[b] == s] for s in audio.values()}
+    spoken = "".join(f", {made}" for made in dict.fromkeys(data["stand_in"] for data in about["datasets"]) if made)
     yield CAPTION.format(
         title=title,
         rounds=about["config"]["protocol"]["measured_rounds"],
-        audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()),
+        audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()) + spoken,
         device=markdown(about["device"]["name"]),
         versions=rival_versions(journal),
         revision=about["rtfx"]["revision"][:12],
@@ -305,6 +317,33 @@ def beams(*journals):
     yield from rows
 
 
+def alignment(folder):
+    """Yields the speed of forced alignment beside torchaudio's, or nothing where it was not measured."""
+    ours, theirs = folder / "alignment.json", folder / "forced_align.jsonl"
+    if not (ours.exists() and theirs.exists()):
+        return
+    made = json.loads(ours.read_text(encoding="utf-8"))
+    rows = [json.loads(line) for line in theirs.read_text(encoding="utf-8").splitlines()]
+    best = {}
+    for one in made["benchmarks"]:
+        found = re.match(r"alignment/cuda/batch(\d+)/", one["name"])
+        if found and one["run_type"] == "iteration":
+            best[int(found[1])] = max(one["rows/s"], best.get(int(found[1]), 0))
+    rows = [(best[row["batch"]], row["rows_per_second"], row) for row in rows if row["batch"] in best]
+    *_, one = rows[0]
+    yield (
+        f"Utterances per second of forced alignment through a CTC head of 1,024 tokens: {one['frames']} frames and "
+        f"{one['tokens']} tokens each, best of five\nrepeats, with the copy of the results to the host. torchaudio takes one "
+        f"utterance at a time.\n{one['device']}, torchaudio {one['torchaudio']}, {made['context']['date'][:10]}."
+    )
+    yield ""
+    yield f"| | {' | '.join('batch {batch}'.format(**row) for *_, row in rows)} |"
+    yield "|---|" + "--:|" * len(rows)
+    yield f"| `rtfx align`'s kernel | {' | '.join(f'{own:,.0f}' for own, *_ in rows)} |"
+    yield f"| `torchaudio.functional.forced_align` | {' | '.join(f'{other:,.0f}' for _, other, _ in rows)} |"
+    yield f"| rtfx : torchaudio | {' | '.join(f'{own / other:.3g}x' for own, other, _ in rows)} |"
+
+
 def full(path):
     """Returns the tables of transducer and CTC decoders that plots/rival_table.py makes."""
     texts = []
@@ -364,7 +403,7 @@ def rewrite(pages, mark, lines):
 
 
 def main():
-    folders = [Path(sys.argv[1])] if len(sys.argv) > 1 else [ROOT / "reports/h200/rivals", ROOT / "reports/h100/searches"]
+    folders = [Path(sys.argv[1])] if len(sys.argv) > 1 else [ROOT / "reports" / folder for folder in FOLDERS]
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / page for page in ("README.md", "reports/notes/rivals.md", "reports/README.md")]
     names = dict.fromkeys([*JOURNALS, *BEAM_JOURNALS, *SEARCH_JOURNALS])
     paths = [plain_or_gzip(folder / f"{name}.jsonl") for folder in folders for name in names]
@@ -384,6 +423,9 @@ def main():
             rewrite(pages, f"searches:{name}", lambda: searches(journals[name]))
     if HEADLINE_JOURNAL in journals:
         rewrite(pages, f"headline:{HEADLINE_JOURNAL}", lambda: headline(journals[HEADLINE_JOURNAL]))
+    for folder in folders:
+        if lines := list(alignment(folder)):
+            rewrite(pages, "alignment", lambda: lines)
     if all(name in journals for name in BEAM_JOURNALS):
         rewrite(pages, "beams", lambda: beams(*(journals[name] for name in BEAM_JOURNALS)))
 

@@ -12,6 +12,7 @@ import json
 import time
 
 import torch
+import torchaudio
 from torchaudio.functional import forced_align
 
 FRAMES, VOCABULARY, TOKENS = 200, 1024, 50
@@ -43,7 +44,8 @@ def main():
                 calls += 1
             best = max(best, batch * calls / (time.perf_counter() - begin))
         name = torch.cuda.get_device_name() if options.device.startswith("cuda") else "cpu"
-        line = json.dumps({"batch": batch, "frames": FRAMES, "tokens": TOKENS, "rows_per_second": best, "device": name})
+        line = json.dumps({"batch": batch, "frames": FRAMES, "tokens": TOKENS, "rows_per_second": best, "device": name,
+                           "torchaudio": torchaudio.__version__})  # fmt: skip
         print(line, flush=True)
         if options.output:
             with open(options.output, "a", encoding="utf-8") as file:

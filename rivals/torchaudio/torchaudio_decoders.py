@@ -1,5 +1,6 @@
 """torchaudio's decoders as decoders of rtfx: CUCTCDecoder (a CTC prefix beam on the GPU) and
-RNNTBeamSearch (one utterance at a time). Neither reports the frames of its tokens, so all are at 0.
+RNNTBeamSearch (one utterance at a time). Neither reports the frames of its tokens. So they are at the first frames, as
+many at each as the model allows.
 """
 
 from importlib.metadata import version
@@ -73,4 +74,5 @@ class RnntBeam:
 
     def results(self, best):
         tokens = [hypothesis[0][1:] if hypothesis else [] for hypothesis in best]  # the first is blank
-        return tokens, [[0] * len(row) for row in tokens], [h[3] if h else 0.0 for h in best]
+        frames = [[i // self.search.step_max_tokens for i in range(len(row))] for row in tokens]
+        return tokens, frames, [h[3] if h else 0.0 for h in best]

@@ -3,13 +3,13 @@ their graphs come from. The searches on the CPU run in processes of their own (w
 """
 
 import math
-import os
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import graphs
 import torch
-from workers import Workers, flashlight_search, kaldi_search
+from workers import Workers, cpus, flashlight_search, kaldi_search
 
 SCALE = 1 / 0.55  # the scale of ln p beside the graph's costs, as in bench.py
 
@@ -59,11 +59,23 @@ class OnCpu:
 
     def start(self, model, make, settings, processes):
         self.model = model
-        self.workers = Workers(make, settings, processes)
+        pinning = (pin, unpin) if model.device.type == "cuda" else ()
+        self.workers = Workers(make, settings, processes, *pinning)
 
     def decode(self, frames, lengths):
         log_probs = self.model.log_probs(frames) * self.scale
-        return self.workers(log_probs.cpu().numpy(), lengths.tolist())
+        shared = self.workers.room(log_probs.shape)
+        torch.from_numpy(shared).copy_(log_probs)
+        return self.workers.search(shared, lengths.tolist())
+
+
+def pin(address, size):
+    """Locks memory, so that the GPU copies to it without a stop on the way, as for rtfx's searches on the CPU."""
+    torch.cuda.check_error(torch.cuda.cudart().cudaHostRegister(address, size, 0))
+
+
+def unpin(address):
+    torch.cuda.cudart().cudaHostUnregister(address)  # an error means that the driver is gone: the process ends
 
 
 class Kaldi(OnCpu):
@@ -82,12 +94,13 @@ class Kaldi(OnCpu):
 class Flashlight(OnCpu):
     """flashlight-text: LexiconDecoder with KenLM. `lexicon` has lines of a word and its pieces.
 
-    It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10 gives the same balance."""
+    It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10 gives the same balance. `threshold` is in scaled
+    units, like the beam of rtfx's searches."""
 
     def __init__(self, model, lexicon, lm, beam=500, tokens=32, threshold=17.0, scale=SCALE, processes=None):
         self.versions = {"flashlight-text": version("flashlight-text")}
         settings = {"lexicon": lexicon, "lm": lm, "pieces": model.pieces, "beam": beam, "tokens": tokens,
-                    "threshold": threshold, "weight": math.log(10) / scale}  # fmt: skip
+                    "threshold": threshold / scale, "weight": math.log(10) / scale}  # fmt: skip
         self.start(model, flashlight_search, settings, processes)
 
     def results(self, found):
@@ -99,21 +112,23 @@ class Flashlight(OnCpu):
 class Riva:
     """riva-asrlib-decoder, on the GPU.
 
-    The mode nbest returns the best path of its lattice, determinised on CPU threads. The mode online returns its best
-    path as it is, and online_end one that is made to end in a final state (README.md). `graph` is an OpenFst file with
-    words.txt and lexicon.txt beside it."""
+    The mode nbest returns the `nbest` best paths of its lattice, determinised on CPU threads. The mode online returns its
+    best path as it is, and online_end one that is made to end in a final state (README.md). `graph` is an OpenFst file
+    with words.txt and lexicon.txt beside it."""
 
     alive = []  # kept for good, since riva's destructors can hang
 
-    def __init__(self, model, graph, mode="nbest", beam=17.0, max_active=10000, scale=SCALE, threads=None):
+    def __init__(self, model, graph, mode="nbest", beam=17.0, nbest=1, max_active=10000, scale=SCALE, threads=None):
         from riva.asrlib.decoder import python_decoder as riva
 
         if mode not in ("nbest", "online_end", "online"):
             raise ValueError(f"mode: {mode!r}; allowed: nbest, online_end, online")
+        if nbest > 1 and mode != "nbest":
+            raise ValueError(f"nbest: {nbest}, but the mode {mode} returns one path; use the mode nbest")
         if model.device.type != "cuda":
             raise RuntimeError("riva-asrlib-decoder needs a GPU")
         self.versions = {"riva-asrlib-decoder": version("riva-asrlib-decoder")}
-        self.model, self.mode, self.scale = model, mode, scale
+        self.model, self.mode, self.nbest, self.scale = model, mode, nbest, scale
         config = riva.BatchedMappedDecoderCudaConfig()
         config.n_input_per_chunk = 50
         own = config.online_opts
@@ -126,11 +141,11 @@ class Riva:
         own.num_channels = 2 * own.max_batch_size
         own.frame_shift_seconds = model.config["frame_seconds"]
         own.num_decoder_copy_threads = 2
-        own.num_post_processing_worker_threads = threads or max(1, min(16, os.cpu_count()) - 2)
+        own.num_post_processing_worker_threads = threads or max(1, min(16, cpus()) - 2)
         own.use_final_probs = True
         post = own.lattice_postprocessor_opts
         post.acoustic_scale = post.lm_scale = 1.0
-        post.word_ins_penalty, post.nbest = 0.0, 1
+        post.word_ins_penalty, post.nbest = 0.0, nbest
         self.words = Words(model, graph)
         columns = model.vocabulary + 1
         if mode == "online_end":
@@ -169,11 +184,21 @@ class Riva:
         return longer.contiguous()
 
     def results(self, found):
-        """Returns the results; `ilabels` are columns + 1, one for each frame."""
-        entries = [(item[0] if len(item) else None) if self.mode == "nbest" else item for item in found]
-        rows = []
-        for entry, length in zip(entries, self.lengths):
-            labels = [label - 1 for label in getattr(entry, "ilabels", []) if label > 0][:length]
-            score = getattr(entry, "score", 0.0)  # -inf in riva's online modes
-            rows.append((labels, getattr(entry, "words", []), score if math.isfinite(score) else 0.0))
-        return self.words.results(rows)
+        """Returns the results, or lists of them where `nbest` is above 1."""
+        lists = found if self.mode == "nbest" else [[path] for path in found]
+        lists = [list(paths) or [None] for paths in lists]  # a search without an end has no path
+        rows = [self.row(path, length) for paths, length in zip(lists, self.lengths) for path in paths]
+        made = self.words.results(rows)
+        return tuple(divided(values, map(len, lists)) for values in made) if self.nbest > 1 else made
+
+    def row(self, path, length):
+        """Returns (labels, words, score). `ilabels` are columns + 1, one for each frame."""
+        labels = [label - 1 for label in getattr(path, "ilabels", []) if label > 0][:length]
+        score = getattr(path, "score", 0.0)  # -inf in riva's online modes
+        return labels, getattr(path, "words", []), score if math.isfinite(score) else 0.0
+
+
+def divided(values, counts):
+    """Returns lists of so many consecutive values each."""
+    values = iter(values)
+    return [list(islice(values, count)) for count in counts]

@@ -4,6 +4,7 @@ The Python bindings of these packages do not let two threads search at once. The
 would delay each start by seconds.
 """
 
+import math
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -13,43 +14,53 @@ from pathlib import Path
 import numpy as np
 
 
+def cpus():
+    """Returns how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 class Workers:
     """A pool of processes. Each calls make(**settings), which returns search(lp) -> (labels of the frames, words,
-    score)."""
+    score). pin(address, size) and unpin(address) are called with shared memory as it comes and goes."""
 
-    def __init__(self, make, settings, processes):
-        self.block = None
+    def __init__(self, make, settings, processes, pin=None, unpin=None):
+        self.block, self.pin, self.unpin = None, pin, unpin
         before = os.environ.get("OMP_NUM_THREADS")
         os.environ["OMP_NUM_THREADS"] = "1"
         try:
             # The workers are not forked, since this process has threads and maybe a GPU.
-            processes = processes or os.cpu_count()
+            processes = processes or cpus()
             self.pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
                                             start_worker, (make, settings))  # fmt: skip
             list(self.pool.map(is_ready, range(4 * processes)))
         finally:
             os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
 
-    def __call__(self, log_probs, lengths):
-        """Searches log_probs [B, T, C] float32 with lengths [B], both on the host."""
-        self.room(log_probs.nbytes)
-        shared = np.ndarray(log_probs.shape, np.float32, self.block.buf)
-        shared[:] = log_probs
+    def room(self, shape):
+        """Returns shared memory for log-probabilities of this shape, [B, T, C] float32. The next call overwrites it."""
+        size = 4 * math.prod(shape)
+        if self.block is None or self.block.size < size:
+            self.close()
+            self.block = SharedMemory(create=True, size=size)
+            self.address = np.ndarray(1, np.uint8, self.block.buf).ctypes.data
+            if self.pin:
+                self.pin(self.address, self.block.size)
+        return np.ndarray(shape, np.float32, self.block.buf)
+
+    def search(self, log_probs, lengths):
+        """Searches the log-probabilities that are in room(), with lengths [B] on the host."""
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         tasks = [(self.block.name, log_probs.shape, row, lengths[row]) for row in order]
         found = dict(zip(order, self.pool.map(search_row, tasks)))
         return [found[row] for row in range(len(lengths))]
 
-    def room(self, size):
-        if self.block is None or self.block.size < size:
-            self.close()
-            self.block = SharedMemory(create=True, size=size)
-
     def close(self):
         if self.block is not None:
-            self.block.close()
-            self.block.unlink()
-            self.block = None
+            block, self.block = self.block, None
+            block.unlink()  # first, since the rest may fail where the process ends
+            if self.unpin:
+                self.unpin(self.address)
+            block.close()
 
     def __del__(self):
         if hasattr(self, "pool"):
@@ -62,6 +73,7 @@ state = {}  # of a worker
 
 
 def start_worker(make, settings):
+    os.nice(19)  # the process that hands out rows then need not wait for a CPU
     try:
         state["search"] = make(**settings)
     except Exception as error:

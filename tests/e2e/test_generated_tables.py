@@ -1,7 +1,10 @@
 """The tables that scripts write into pages are those of the committed journals."""
 
+import importlib
+import json
 import shutil
 
+import pytest
 from conftest import ROOT
 from forked_script import script
 
@@ -13,8 +16,9 @@ scripts/stream_tables.py, and scripts/readme_table.py reports/baselines/ci.jsonl
 def test_tables_between_marks_are_current(program, tmp_path):
     journals = tmp_path / "journals"
     journals.mkdir()
-    for folder in ("h200/rivals", "h100/searches"):
-        for path in (ROOT / "reports" / folder).glob("*.jsonl.gz"):
+    folders = [ROOT / "reports" / folder for folder in ("h200/rivals", "h100/rivals", "h100/searches")]
+    for folder in folders:
+        for path in [*folder.glob("*.jsonl*"), *folder.glob("alignment.json")]:
             shutil.copy(path, journals)
     copies = [tmp_path / page.replace("/", "_") for page in PAGES]
     for page, copy in zip(PAGES, copies, strict=True):
@@ -28,4 +32,34 @@ def test_tables_between_marks_are_current(program, tmp_path):
     for page, copy in zip(PAGES, copies, strict=True):
         assert copy.read_text() == (ROOT / page).read_text(), f"{page}: {REMEDY}"
     for made in journals.glob("*.md"):
-        assert made.read_text() == (ROOT / "reports/h200/rivals" / made.name).read_text(), f"{made.name}: {REMEDY}"
+        (kept,) = [folder / made.name for folder in folders if (folder / made.name).exists()]
+        assert made.read_text() == kept.read_text(), f"{made.name}: {REMEDY}"
+
+
+def test_alignment_is_compared_at_the_batch_sizes_of_both(program, tmp_path):
+    """Each side has the best of its repeats; means over repeats and runs on a CPU do not count."""
+    runs = [("cuda/batch1", "iteration", 900), ("cuda/batch1", "iteration", 1000), ("cuda/batch1", "aggregate", 5000),
+            ("cpu/batch1", "iteration", 9000), ("cuda/batch32", "iteration", 20000)]  # fmt: skip
+    made = [{"name": f"alignment/{name}/real_time", "run_type": kind, "rows/s": rate} for name, kind, rate in runs]
+    (tmp_path / "alignment.json").write_text(json.dumps({"context": {"date": "2026-01-02T03:04"}, "benchmarks": made}))
+    line = {"frames": 200, "tokens": 50, "device": "A GPU", "torchaudio": "2.11.0"}
+    lines = [line | {"batch": batch, "rows_per_second": rate} for batch, rate in ((1, 500), (8, 500), (32, 400))]
+    (tmp_path / "forced_align.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- alignment -->\nold\n<!-- /alignment -->\n")
+    made = script("scripts/rival_reports.py", tmp_path, page, RTFX_BIN=str(program))
+    assert made.returncode == 0, made.stderr
+    text = page.read_text()
+    assert "| rtfx : torchaudio | 2x | 50x |" in text and "old" not in text
+    assert "| | batch 1 | batch 32 |" in text and "A GPU, torchaudio 2.11.0, 2026-01-02." in text
+
+
+@pytest.mark.parametrize("name", ["wfst", "wfst_cpu", "torchaudio"])
+def test_compared_pairs_are_decoders_of_the_configuration(monkeypatch, name):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    reports = importlib.import_module("rival_reports")
+    decoders = json.loads((ROOT / f"configs/rivals/{name}.json").read_text())["decoders"]
+    baselines = {one["id"]: one.get("baseline") for one in decoders if isinstance(one, dict)}
+    _, pairs = reports.JOURNALS[name]
+    for _, ours, theirs in pairs:
+        assert ours in baselines and baselines[theirs] == ours

@@ -26,7 +26,8 @@ def measure(tmp_path):
     folder = tmp_path / "out"
 
     def run(*steps, python="/bin/true"):
-        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_PYTHON": str(python or program)}
+        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(program)}
+        environment["RTFX_PYTHON"] = str(python or program)
         result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
         told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
         return result, [call.splitlines() for call in told], folder

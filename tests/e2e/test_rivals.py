@@ -1,5 +1,6 @@
 """Other people's decoders (rivals/), where their environments were made: rivals/environment.sh NAME."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
@@ -176,20 +178,41 @@ assert list(" ".encode()) == [32]
     assert result.returncode == 0, result.stderr[-2000:]
 
 
-def test_words_lie_along_the_labels(monkeypatch):
+@pytest.fixture
+def wfst_decoders(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(ROOT / "rivals/wfst")
-    from wfst_decoders import token_frames
+    yield importlib.import_module("wfst_decoders")
+    for name in ("wfst_decoders", "workers", "graphs"):
+        sys.modules.pop(name, None)
 
-    blank = 9
+
+def test_words_lie_along_the_labels(wfst_decoders):
+    blank, token_frames = 9, wfst_decoders.token_frames
     assert token_frames([1, 2], [9, 1, 1, 9, 2], blank) == [1, 4]
     assert token_frames([1, 1, 2], [1, 9, 1, 2], blank) == [0, 2, 3]
     assert token_frames([1, 1, 2], [9, 1, 1, 2], blank) == [1, 2, 3]  # without a blank between its likes
     assert token_frames([1, 2], [1, 9, 1, 2], blank) == [0, 0]  # not these labels
     assert token_frames([1, 1], [9, 1], blank) == [0, 0]
     assert token_frames([], [9, 9], blank) == []
-    for name in ("wfst_decoders", "workers", "graphs"):
-        sys.modules.pop(name, None)
+
+
+def test_rivas_lists_keep_the_paths_of_each_row(wfst_decoders, tmp_path):
+    """Without riva: paths as it returns them. A row whose search found no end has an empty result."""
+    (tmp_path / "words.txt").write_text("<eps> 0\na 1\nb 2\n")
+    (tmp_path / "lexicon.txt").write_text("a A\nb B A\n")
+    decoder = object.__new__(wfst_decoders.Riva)
+    decoder.mode, decoder.nbest, decoder.lengths = "nbest", 2, [4, 3]
+    model = SimpleNamespace(pieces=["A", "B"], blank=2)
+    decoder.words = wfst_decoders.Words(model, tmp_path / "compact.fst")
+    paths = [SimpleNamespace(ilabels=[3, 1, 3, 3], words=[1], score=-1.5),
+             SimpleNamespace(ilabels=[2, 2, 1, 3, 0], words=[2], score=-2.0)]  # fmt: skip
+    tokens, frames, scores = decoder.results([paths, []])
+    assert tokens == [[[0], [1, 0]], [[]]]
+    assert frames == [[[1], [0, 2]], [[]]]
+    assert scores == [[-1.5, -2.0], [0.0]]
+    decoder.nbest = 1
+    assert decoder.results([paths[:1], []]) == ([[0], []], [[1], []], [-1.5, 0.0])
 
 
 def test_kaldi_decoder_finds_what_ours_does(rtfx, tmp_path):
