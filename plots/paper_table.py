@@ -335,11 +335,12 @@ def sections(table, journal):
 
 def stamps(table, journal):
     """Yields warnings that stand above all figures."""
+    own = {d["id"]: d.get("limit") for d in table.get("datasets", [])}  # the table's sets may have a limit
     limits = [
         d["limit"]
         for about in parts(journal)
         for d in about["config"].get("datasets", [])
-        if d.get("limit")
+        if d.get("limit") and d["limit"] != own.get(d["id"])
     ]
     if limits:
         yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."

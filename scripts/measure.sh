@@ -3,6 +3,8 @@
 # .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
+# A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
+# TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
 # `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py` the speech: data/test_other, and with
 # `--format wav` data/test_other_wav. Steps beside a rival need its environment: RTFX_PYTHON names its Python
 # (rivals/README.md), by default that of rivals/NAME/.venv.
@@ -31,6 +33,8 @@ STEPS=(
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   nemo nemo_beam nemo_lm wfst torchaudio
 )
+mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
+STEPS+=(tables) # joins the journals of tables, and renders them into FOLDER/tables/tables.md
 
 python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 
@@ -102,6 +106,21 @@ step() {
         { time "$rtfx" transcribe --model "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --device cuda --dtype bf16 \
           --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
       done | tee "$folder/transcribe.txt"
+      ;;
+    table)
+      local table=${of%%:*} model=${of#*:} command=run settings options
+      [[ $table != wfst_table4 ]] || command=stream
+      read -ra options <<<"${TABLE_OPTIONS:-}"
+      mapfile -t settings < <(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
+      mkdir -p "$folder/tables/$table"
+      journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
+      ;;
+    tables)
+      local parts
+      for parts in "$folder"/tables/*/; do
+        cat "$parts"*.jsonl.gz >"${parts%/}.jsonl.gz"
+      done
+      "$rtfx" reproduce --all --from "$folder/tables"
       ;;
     prompt) run prompt prompt ;;
     searches)

@@ -354,6 +354,9 @@ def test_marks_of_synthetic_and_quick_runs(tmp_path):
     assert result.returncode == 0, result.stderr
     head, body = (tmp_path / "table.md").read_text().split("| what differs")
     assert "only the first 7 utterances" in head and "with random weights was timed" in head
+    table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "d", "limit": 7}]}  # such a table asks for no more
+    assert render(tmp_path, table).returncode == 0
+    assert "QUICK" not in (tmp_path / "table.md").read_text()
     row = next(line for line in body.splitlines() if "| windowed |" in line)
     assert "| 31.00 | 2.0 | – | of the stand-in" in row
     assert "random encoder + stand-in decoder" in row
