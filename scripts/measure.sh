@@ -41,15 +41,17 @@ python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 # run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
 run() { journal run "$@"; }
 
-# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`.
+# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`, also where a case failed.
 journal() {
-  local command=$1 name=$2 config=$3 work
+  local command=$1 name=$2 config=$3 work status=0
   shift 3
   work=$(mktemp -d)
-  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@"
+  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@" || status=$?
+  [[ -e $work/run/journal.jsonl ]] || return "$status"
   gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
   mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
   rm -rf "$work"
+  return "$status"
 }
 
 # full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.

@@ -3,8 +3,9 @@
 They are lines KEY=VALUE for `rtfx run configs/tables/TABLE.json --set`. MODEL is one of the table's models, so that
 each GPU can measure another one. `--steps` prints all pairs TABLE:MODEL whose checkpoint has a stand-in or is there.
 
-A set that is absent is replaced by spoken or recorded speech (SETS), and left out where nothing can take its place. Slow
-batch sizes get a sample of the set (SAMPLES), which tables mark as REDUCED; `--whole` takes all of it.
+A set that is absent is replaced by spoken or recorded speech (SETS), and left out where nothing can take its place. The
+language model of an absent set is replaced by LM. Slow batch sizes get a sample of the set (SAMPLES), which tables mark as
+REDUCED; `--whole` takes all of it.
 """
 
 import argparse
@@ -27,6 +28,7 @@ SETS = {
     "europarl": (SHARED / "audio/mini_libri/manifest.jsonl", "two readers of mini LibriSpeech"),
     "slurp": (SHARED / "audio/an4/manifest.jsonl", "the test set of AN4"),
 }
+LM = "data/token_6gram.arpa.gz"
 # {TABLE or TABLE:MODEL: {batch size: utterances of the largest set}}; other batch sizes take all utterances.
 SAMPLES = {
     "label_looping_table1": {1: 32, 4: 128, 16: 512, 32: 1024},
@@ -109,8 +111,17 @@ def by_batch(dataset, batches, samples):
         yield entry | ({"batch_sizes": sizes[file]} if len(files) > 1 else {})
 
 
-def settings(name, model, whole, rounds):
+def with_lm(decoder):
+    """Returns the decoder with the token language model that is there."""
+    lm = decoder.get("options", {}).get("lm")
+    if not isinstance(lm, dict) or (ROOT / lm["path"]).exists():
+        return decoder
+    return decoder | {"options": decoder["options"] | {"lm": lm | {"path": LM}}}
+
+
+def settings(name, model, whole=False, rounds=None, batches=None):
     config = table(name)
+    batches = batches or config["batch_sizes"]
     models = [m for m in config["models"] if m["id"] == model]
     if not models:
         raise SystemExit(f"table_settings: error: {name}: no model '{model}'; --steps lists them")
@@ -118,13 +129,13 @@ def settings(name, model, whole, rounds):
     datasets = []
     for dataset in config["datasets"]:
         if found := stand_in(dataset):
-            datasets += by_batch(found, config["batch_sizes"], samples)
+            datasets += by_batch(found, batches, samples)
         else:
             print(f"{name}: nothing takes the place of the set {dataset['id']}, which is left out", file=sys.stderr)
     # One model is left, so that no decoder needs to say which.
-    decoders = [{key: value for key, value in decoder.items() if key != "models"}
+    decoders = [{key: value for key, value in with_lm(decoder).items() if key != "models"}
                 for decoder in config["decoders"] if model in decoder.get("models", [model])]  # fmt: skip
-    for key, value in ("models", models), ("datasets", datasets), ("decoders", decoders), ("tune", None):
+    for key, value in {"models": models, "datasets": datasets, "decoders": decoders, "batch_sizes": batches, "tune": None}.items():
         yield f"{key}={json.dumps(value)}"
     if rounds:
         yield f"protocol.warmup_rounds={rounds[0]}"
@@ -138,13 +149,14 @@ def main():
     parser.add_argument("table", nargs="?")
     parser.add_argument("model", nargs="?")
     parser.add_argument("--whole", action="store_true", help="no samples")
+    parser.add_argument("--batches", nargs="+", type=int, metavar="SIZE", help="in place of the table's batch sizes")
     parser.add_argument("--rounds", nargs=2, type=int, metavar=("WARM_UPS", "MEASURED"), help="in place of the table's")
     parser.add_argument("--steps", action="store_true", help="print all pairs TABLE:MODEL")
     arguments = parser.parse_args()
     if arguments.steps:
         print("\n".join(steps()))
     elif arguments.model:
-        print("\n".join(settings(arguments.table, arguments.model, arguments.whole, arguments.rounds)))
+        print("\n".join(settings(arguments.table, arguments.model, arguments.whole, arguments.rounds, arguments.batches)))
     else:
         parser.error("give TABLE and MODEL, or --steps")
 

@@ -21,6 +21,7 @@ def measure(tmp_path):
         "#!/usr/bin/env bash\n"
         f'printf "%s\\n" "$@" >>{calls}; echo -- >>{calls}\n'
         'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" && echo "{}" >"$2/journal.jsonl"; shift; done\n'
+        'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
     folder = tmp_path / "out"
@@ -72,7 +73,7 @@ def test_a_model_of_a_table_takes_its_decoders_and_sets(measure):
     assert {d["id"] for d in decoders} >= {"greedy", "alsd_pp_cg", "alsd_pp_cg_lm_spgi_24k"}
     assert not any(d["id"].endswith(("_1k", "_tdt")) or d["id"] == "alsd" for d in decoders)
     (lm,) = [d["options"]["lm"]["path"] for d in decoders if d["id"] == "alsd_pp_cg_lm_slurp_24k"]
-    assert lm == "data/lm/slurp_6gram.arpa.gz"
+    assert lm in ("data/lm/slurp_6gram.arpa.gz", "data/token_6gram.arpa.gz")  # the latter where the former is absent
     sets = {d["id"]: d for d in json.loads(beam["datasets"])}
     assert sets.keys() == {"spgi", "europarl", "slurp"} and sets["slurp"]["stand_in"] == "the test set of AN4"
     assert [d["id"] for d in json.loads(ctc["decoders"])] == ["ctc_greedy"] and ctc["baseline"] == '"ctc_greedy"'
@@ -100,6 +101,13 @@ def test_journals_of_several_processes_are_joined(measure):
     assert result.returncode == 0, result.stderr
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n{}\n"
     assert calls[-1] == ["reproduce", "--all", "--from", str(folder / "tables")]
+
+
+def test_the_journal_of_a_step_with_a_failed_case_is_kept(measure, monkeypatch):
+    monkeypatch.setenv("FAILS", "1")
+    result, calls, folder = measure("prompt", "searches:tdt")
+    assert result.returncode == 1 and len(calls) == 1
+    assert (folder / "prompt.jsonl.gz").is_file() and not (folder / ".done-prompt").exists()
 
 
 def test_an_unknown_step_is_named(measure):
