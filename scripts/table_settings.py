@@ -119,7 +119,7 @@ def with_lm(decoder):
     return decoder | {"options": decoder["options"] | {"lm": lm | {"path": LM}}}
 
 
-def settings(name, model, whole=False, rounds=None, batches=None):
+def settings(name, model, whole=False, rounds=None, batches=None, streams=None):
     config = table(name)
     batches = batches or config["batch_sizes"]
     models = [m for m in config["models"] if m["id"] == model]
@@ -137,6 +137,8 @@ def settings(name, model, whole=False, rounds=None, batches=None):
                 for decoder in config["decoders"] if model in decoder.get("models", [model])]  # fmt: skip
     for key, value in {"models": models, "datasets": datasets, "decoders": decoders, "batch_sizes": batches, "tune": None}.items():
         yield f"{key}={json.dumps(value)}"
+    if streams:
+        yield f"stream.streams={json.dumps(streams)}"
     if rounds:
         yield f"protocol.warmup_rounds={rounds[0]}"
         yield f"protocol.measured_rounds={rounds[1]}"
@@ -151,12 +153,14 @@ def main():
     parser.add_argument("--whole", action="store_true", help="no samples")
     parser.add_argument("--batches", nargs="+", type=int, metavar="SIZE", help="in place of the table's batch sizes")
     parser.add_argument("--rounds", nargs=2, type=int, metavar=("WARM_UPS", "MEASURED"), help="in place of the table's")
+    parser.add_argument("--streams", nargs="+", type=int, metavar="COUNT", help="in place of the table's numbers of streams")
     parser.add_argument("--steps", action="store_true", help="print all pairs TABLE:MODEL")
     arguments = parser.parse_args()
     if arguments.steps:
         print("\n".join(steps()))
     elif arguments.model:
-        print("\n".join(settings(arguments.table, arguments.model, arguments.whole, arguments.rounds, arguments.batches)))
+        options = {key: getattr(arguments, key) for key in ("whole", "rounds", "batches", "streams")}
+        print("\n".join(settings(arguments.table, arguments.model, **options)))
     else:
         parser.error("give TABLE and MODEL, or --steps")
 

@@ -94,10 +94,18 @@ def test_slow_batches_take_a_sample_of_all_lengths(tmp_path, monkeypatch):
     assert list(table_settings.by_batch(whole, [200], {})) == [whole]
 
 
+def test_options_of_a_table_are_passed(measure, monkeypatch):
+    monkeypatch.setenv("TABLE_OPTIONS", "--rounds 0 2 --streams 256 --batches 16 64")
+    result, (call,), _ = measure("table:wfst_table4:conformer-ctc-large")
+    assert result.returncode == 0, result.stderr
+    assert call[:2] == ["stream", "configs/tables/wfst_table4.json"] and {
+        "protocol.warmup_rounds=0", "protocol.measured_rounds=2", "stream.streams=[256]", "batch_sizes=[16, 64]"} <= set(call)  # fmt: skip
+
+
 def test_journals_of_several_processes_are_joined(measure):
     for model in ("parakeet-rnnt-1.1b", "parakeet-rnnt-0.6b"):
         measure(f"table:speed_of_light_table1:{model}")
-    result, calls, folder = measure("tables")
+        result, calls, folder = measure("tables")  # each time
     assert result.returncode == 0, result.stderr
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n{}\n"
     assert calls[-1] == ["reproduce", "--all", "--from", str(folder / "tables")]
