@@ -193,8 +193,13 @@ def stand_in_sentences(cases):
 
 
 def panels(cases):
-    """Groups the cases by the title of their panel: the model, and dataset and dtype where they vary."""
-    several_datasets = len({case.dataset for case in cases}) > 1
+    """Groups the cases by the title of their panel: the model, and dataset and dtype where they vary.
+
+    Sets that have no batch size in common, such as smaller ones for small batches, share a panel."""
+    batches = {}
+    for case in cases:
+        batches.setdefault(case.dataset, set()).add(case.batch)
+    several_datasets = sum(map(len, batches.values())) > len(set().union(*batches.values()))
     several_dtypes = len({case.dtype for case in cases}) > 1
     groups = {}
     for case in cases:

@@ -90,7 +90,7 @@ def page(tables, folder):
             for text in paper_table.stamps(table, journal):
                 yield from (f"**{script.markdown(text)}**", "")
             yield f"Journal: {script.markdown(journal.path.name)}, {journal.provenance['started']}."
-        if found[name]:
+        if found[name] and journal is not None:
             yield from ("", row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
             yield from (row(texts) for texts, _ in found[name])
         if journal is not None:

@@ -21,7 +21,7 @@ from cells import (
     our_value,
     same_settings,
 )
-from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, journal_name, read_journal
+from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, journal_name, percent, read_journal
 from script import OneLineParser, file_of, run_script
 
 # The key "protocol" of "paper" in configs/tables/*.json tells the published protocol:
@@ -32,6 +32,8 @@ from script import OneLineParser, file_of, run_script
 # Its key "figures" lists scripts of plots/ that are drawn beside the table. An entry is the script's name, or
 #   {"name": of the file, "script": ..., "case": part of the names of the cases that are shown,
 #    "from": "profile" where the script reads what `rtfx profile` writes into the run's folder}
+#
+# Its key "counts" lists keys of COUNTS: figures that explain an effect, or why there is none.
 
 
 def full_batch(case):
@@ -49,14 +51,25 @@ def batch_remark(case):
     return f"one batch of {held}" if held and held < case.last["batch"]["size"] else ""
 
 
+def parts(journal):
+    """Returns the provenances whose rounds count, oldest first.
+
+    There are several where processes measured a model each, or where a run was resumed."""
+    used = {run["provenance_id"] for case in journal.cases for run in case.rounds or [case.last]}
+    found = [about for about in journal.provenances if about.get("provenance_id") in used]
+    return found or [journal.provenance]
+
+
 def _short_of(found, wanted):
     return f"{found} of {wanted}" if found < wanted else None
 
 
+def _warm_ups(journal):
+    return min(about["config"].get("protocol", {}).get("warmup_rounds", 0) for about in parts(journal))
+
+
 def _rounds(protocol, journal):
-    config = journal.provenance["config"].get("protocol", {})
-    warm = _short_of(config.get("warmup_rounds", 0), protocol.get("warmup_rounds", 0))
-    if warm:
+    if warm := _short_of(_warm_ups(journal), protocol.get("warmup_rounds", 0)):
         yield f"{warm} warm-up rounds"
     measured = [len(case.rounds) for case in journal.cases if case.rounds]
     few = _short_of(min(measured, default=0), protocol.get("measured_rounds", 0))
@@ -65,13 +78,18 @@ def _rounds(protocol, journal):
 
 
 def _sets(protocol, journal):
-    sizes = {case.dataset: case.last["dataset"]["utterances"] for case in journal.cases}
     wanted = protocol.get("utterances", {})
-    if len(wanted) == len(sizes) == 1:  # whatever the set is called
-        wanted = dict(zip(sizes, wanted.values()))
-    for name, published in wanted.items():
-        if name in sizes and sizes[name] < published:
-            yield f"{name}: {sizes[name]} of {published} utterances"
+    if not wanted:
+        return
+    sizes = {case.dataset: case.last["dataset"]["utterances"] for case in journal.cases}
+    for name, size in sizes.items():
+        published = wanted.get(name, min(wanted.values()))  # a set of another name stands for any of them
+        if size < published:
+            batches = dict.fromkeys(case.batch for case in journal.cases if case.dataset == name)
+            where = f" at batch {', '.join(batches)}" if len(sizes) > len(wanted) else ""
+            yield f"{name}{where}: {size} of {published} utterances"
+    if len(wanted) > 1:
+        yield from (f"without {name}" for name in wanted if name not in sizes)
 
 
 def _batches(journal):
@@ -82,11 +100,12 @@ def _batches(journal):
 
 
 def _streams(protocol, journal):
-    config = journal.provenance["config"].get("stream") or {}
-    left_out = [n for n in protocol.get("streams", []) if n not in config.get("streams", [])]
+    configs = [about["config"].get("stream") or {} for about in parts(journal)]
+    had = {n for config in configs for n in config.get("streams", [])}
+    left_out = [n for n in protocol.get("streams", []) if n not in had]
     if left_out:
         yield f"without {', '.join(map(str, left_out))} streams"
-    seconds = _short_of(config.get("seconds", 0), protocol.get("seconds", 0))
+    seconds = _short_of(min(config.get("seconds", 0) for config in configs), protocol.get("seconds", 0))
     if seconds:
         yield f"{seconds} s of streams"
 
@@ -139,28 +158,80 @@ def our_normaliser(journal):
     return "no result"
 
 
+def _each(journal, text):
+    """Joins what `text` says of each part, without repetitions."""
+    return "; ".join(dict.fromkeys(text(about) for about in parts(journal)))
+
+
+def _gpu(about):
+    device = about["device"]
+    return device["name"] if device["type"] == "cuda" else f"none: {device['name']} (CPU)"
+
+
+def _software(about):
+    build = about["rtfx"]
+    revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
+    cuda = f", CUDA {about['cuda_runtime']}" if about.get("cuda_runtime") else ""
+    return f"rtfx {build['version']} ({revision}), LibTorch {about['libtorch']}{cuda}"
+
+
 def our_setting(journal):
-    about = journal.provenance
-    config, device, build = about["config"], about["device"], about["rtfx"]
     stand_ins = {case.dataset: case.stand_in_data for case in journal.cases}
+    models = {m["id"]: m for about in parts(journal) for m in about["models"]}
+    datasets = {d["id"]: d for about in parts(journal) for d in about["datasets"]}
     sets = [
         f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s"
         + (f"; stand-in: {stand_ins[d['id']]})" if stand_ins.get(d["id"]) else ")")
-        for d in about["datasets"]
+        for d in datasets.values()
     ]
-    revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
-    cuda = f", CUDA {about['cuda_runtime']}" if about.get("cuda_runtime") else ""
-    protocol = config["protocol"]
     rounds = {len(case.rounds) for case in journal.cases if case.rounds} or {0}
     return {
-        "GPU": device["name"] if device["type"] == "cuda" else f"none: {device['name']} (CPU)",
+        "GPU": _each(journal, _gpu),
         "data": "; ".join(sets),
-        "weights": our_weights(about["models"]),
-        "precision": ", ".join(config["dtypes"]),
+        "weights": our_weights(models.values()),
+        "precision": _each(journal, lambda about: ", ".join(about["config"]["dtypes"])),
         "text normaliser": our_normaliser(journal),
-        "software": f"rtfx {build['version']} ({revision}), LibTorch {about['libtorch']}{cuda}",
-        "rounds": f"{protocol['warmup_rounds']} warm-ups, {max(rounds)} measured",
+        "software": _each(journal, _software),
+        "rounds": f"{_warm_ups(journal)} warm-ups, {max(rounds)} measured",
     }
+
+
+def _per_second(name):
+    """Returns a counter of the last round for each second of audio; None where the case does not count it."""
+
+    def figure(case):
+        count = (case.last.get("counters") or {}).get(name)
+        return None if count is None else count / case.last["dataset"]["audio_seconds"]
+
+    return figure
+
+
+# {key of "counts": (head of its column, figure of a case)}
+COUNTS = {
+    "joint_calls": ("joint calls per s", _per_second("joint_calls")),
+    "pred_calls": ("prediction calls per s", _per_second("pred_calls")),
+    "host_reads": ("host reads per s", _per_second("host_reads")),
+    "kept_tokens": ("states kept per s", _per_second("kept_tokens")),
+    "substitutions": ("substitutions, %", lambda case: percent(case, "substitutions")),
+    "insertions": ("insertions, %", lambda case: percent(case, "insertions")),
+    "deletions": ("deletions, %", lambda case: percent(case, "deletions")),
+}
+
+
+def counts(table, journal):
+    """Returns the heads and the rows of what the runs counted; no rows where the table asks for nothing."""
+    names = table["paper"].get("counts", [])
+    heads = ["model", "dataset", "decoder", "batch", *(COUNTS[name][0] for name in names)]
+    rows = []
+    for case in journal.cases:
+        figures = [COUNTS[name][1](case) for name in names] if case.rounds else []
+        if any(figure is not None for figure in figures):
+            rows.append([case.model, case.dataset, case.decoder, case.batch, *(text_of(f, 2) for f in figures)])
+    return heads, rows
+
+
+COUNTS_TITLE = "Counts that explain the figures"
+COUNTS_NOTE = "Counters are those of the last round, for each second of audio. Searches in a CUDA graph count no calls."
 
 
 def remark_of(case, *first):
@@ -264,8 +335,12 @@ def sections(table, journal):
 
 def stamps(table, journal):
     """Yields warnings that stand above all figures."""
+    own = {d["id"]: d.get("limit") for d in table.get("datasets", [])}  # the table's sets may have a limit
     limits = [
-        d["limit"] for d in journal.provenance["config"].get("datasets", []) if d.get("limit")
+        d["limit"]
+        for about in parts(journal)
+        for d in about["config"].get("datasets", [])
+        if d.get("limit") and d["limit"] != own.get(d["id"])
     ]
     if limits:
         yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."
@@ -318,6 +393,11 @@ def markdown(table, journal):
         yield from ("", f"## {section.title}", "", f"{section.note}.", "")
         yield from (row(HEADS), "|---|---|---|--:|--:|--:|--:|---|")
         yield from map(row, section.rows)
+    heads, rows = counts(table, journal)
+    if rows:
+        yield from ("", f"## {COUNTS_TITLE}", "", COUNTS_NOTE, "", row(heads))
+        yield f"|---|---|---|{'--:|' * (len(heads) - 3)}"
+        yield from map(row, rows)
 
 
 def terminal(table, journal):
@@ -340,6 +420,10 @@ def terminal(table, journal):
     for section in sections(table, journal):
         yield from ("", section.title, *wrapped(f"{section.note}."), "")
         yield from script.terminal_table(HEADS, section.rows, right=(3, 4, 5, 6))
+    heads, rows = counts(table, journal)
+    if rows:
+        yield from ("", COUNTS_TITLE, *wrapped(COUNTS_NOTE), "")
+        yield from script.terminal_table(heads, rows, right=range(3, len(heads)))
 
 
 def latex(table, journal):
@@ -360,6 +444,12 @@ def latex(table, journal):
         yield from ("", rf"\par\medskip\noindent\textbf{{{script.latex(section.title)}}}\par")
         yield from (r"\begin{tabular}{lllrrrrl}", r"\hline", row(HEADS), r"\hline")
         yield from map(row, section.rows)
+        yield from (r"\hline", r"\end{tabular}")
+    heads, rows = counts(table, journal)
+    if rows:
+        yield from ("", rf"\par\medskip\noindent\textbf{{{script.latex(COUNTS_TITLE)}}}\par")
+        yield from (rf"\begin{{tabular}}{{lll{'r' * (len(heads) - 3)}}}", r"\hline", row(heads), r"\hline")
+        yield from map(row, rows)
         yield from (r"\hline", r"\end{tabular}")
 
 

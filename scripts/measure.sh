@@ -3,6 +3,8 @@
 # .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
+# A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
+# TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
 # `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py` the speech: data/test_other, and with
 # `--format wav` data/test_other_wav. Steps beside a rival need its environment: RTFX_PYTHON names its Python
 # (rivals/README.md), by default that of rivals/NAME/.venv.
@@ -34,6 +36,8 @@ STEPS=(
   nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
   alignment                  # forced alignment beside torchaudio's
 )
+mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
+STEPS+=(tables) # joins the journals of tables, and renders them into FOLDER/tables/tables.md
 
 microbench=${RTFX_MICROBENCH:-$(dirname "$rtfx")/benchmarks/rtfx_microbench}
 
@@ -45,15 +49,17 @@ left_context() { (($1 == 320)) && echo 68 || echo 70; }
 # run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
 run() { journal run "$@"; }
 
-# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`.
+# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`, also where a case failed.
 journal() {
-  local command=$1 name=$2 config=$3 work
+  local command=$1 name=$2 config=$3 work status=0
   shift 3
   work=$(mktemp -d)
-  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@"
+  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@" || status=$?
+  [[ -e $work/run/journal.jsonl ]] || return "$status"
   gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
   mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
   rm -rf "$work"
+  return "$status"
 }
 
 # full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.
@@ -115,6 +121,24 @@ step() {
           --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
       done | tee "$folder/transcribe.txt"
       ;;
+    table)
+      local table=${of%%:*} model=${of#*:} command=run settings options
+      [[ $table != wfst_table4 ]] || command=stream
+      read -ra options <<<"${TABLE_OPTIONS:-}"
+      mapfile -t settings < <(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
+      mkdir -p "$folder/tables/$table"
+      journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
+      ;;
+    tables)
+      local parts
+      for parts in "$folder"/tables/*/; do
+        cat "$parts"*.jsonl.gz >"${parts%/}.jsonl.gz"
+      done
+      # Table 1 has the words of the cases whose speed is in table 2.
+      [[ -e $folder/tables/wfst_table1 || ! -e $folder/tables/wfst_table2.jsonl.gz ]] ||
+        cp "$folder/tables/wfst_table2.jsonl.gz" "$folder/tables/wfst_table1.jsonl.gz"
+      "$rtfx" reproduce --all --from "$folder/tables"
+      ;;
     prompt) run prompt prompt ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
@@ -157,7 +181,7 @@ done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"
 for name in "$@"; do
-  if [[ -e $folder/.done-$name ]]; then
+  if [[ -e $folder/.done-$name && $name != tables ]]; then
     echo "$name: measured before"
     continue
   fi

@@ -133,6 +133,14 @@ def test_what_needs_a_gpu_on_a_cpu(rtfx, config):
     assert rtfx("validate", path, "--device", "auto").returncode == 0  # another machine may have one
 
 
+def test_loops_that_a_cpu_runs_too(rtfx, config):
+    """The forms of step_replay are no CUDA graphs on a CPU, and TorchScript needs none."""
+    steps = [{"id": loop, "name": "step_replay", "options": {"loop": loop}} for loop in ("replay", "coalesced")]
+    script = {"name": "label_looping", "options": {"loop": "script"}}
+    result = rtfx("validate", config(decoders=["frame_looping", script, *steps]), "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("changes, pointer", [
     ({"models": [f"{MODELS}/quickstart-rnnt.nemo\0.nemo"]}, "/models/0"),
     ({"datasets": [{"id": "two", "manifest": f"{ROOT}/tests/data/two.jsonl\0"}]}, "/datasets/0/manifest"),

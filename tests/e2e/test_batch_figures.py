@@ -6,7 +6,7 @@ import pytest
 import rtfx_by_batch
 import synthetic_journal as synthetic
 from forked_script import script
-from journal import read_journal
+from journal import panels, read_journal
 from test_report import page_of
 
 
@@ -20,6 +20,22 @@ def test_rtfx_by_batch(tmp_path):
     assert list(rates) == pytest.approx([60 * size**0.6 for size in sizes], rel=0.01)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["frame_looping", "label_looping", "window", "min_duration"]
+
+
+def test_smaller_sets_of_small_batches_share_the_line(tmp_path):
+    """A set of batch 1 alone joins the line of the other batches; a set of the same batch has a panel of its own."""
+
+    def panels_of(*batches):
+        records = [synthetic.run(batch=batch) for batch in (4, 16)]
+        for batch in batches:
+            small = synthetic.run(batch=batch)
+            small["dataset"] = small["dataset"] | {"id": "small"}
+            records.append(small | {"result_key": f"small {batch}", "case": small["case"].replace("/quickstart/", "/small/")})
+        cases = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *records])).cases
+        return {title: sorted(int(case.batch) for case in group) for title, group in panels(cases).items()}
+
+    assert panels_of(1) == {"quickstart-rnnt": [1, 4, 16]}
+    assert panels_of(1, 4) == {"quickstart-rnnt, quickstart": [4, 16], "quickstart-rnnt, small": [1, 4]}
 
 
 def batched(*seconds, batch=2, **fields):

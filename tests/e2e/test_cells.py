@@ -9,7 +9,7 @@ import synthetic_journal as synthetic
 from conftest import ROOT
 from forked_script import script
 from journal import Journal, read_journal
-from paper_table import reductions
+from paper_table import COUNTS, reductions
 
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
 # The synthetic journal: 120 s of audio, 1.713 s outside decoding.
@@ -284,6 +284,52 @@ def test_fewer_streams_and_seconds_are_stamped():
     assert less == ["without 16 streams", "5 of 60 s of streams"]
 
 
+def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
+    """Two processes have measured a model each, the second one without warm-up and by another revision."""
+
+    def part(number, warm_ups):
+        about = synthetic.provenance(models=[{"id": f"model-{number}", "kind": "rnnt", "parameters": 6_300_000}])
+        config = about["config"] | {"dtypes": ["bf16"], "protocol": {"warmup_rounds": warm_ups}}
+        return about | {"provenance_id": f"p{number}", "config": config, "rtfx": about["rtfx"] | {"revision": f"{number}" * 12}}
+
+    records = []
+    for number, warm_ups in ((1, 2), (2, 0), (3, 1)):
+        records.append(part(number, warm_ups))
+        if number < 3:  # nothing was measured in the third
+            records.append(synthetic.run(model=f"model-{number}") | {"provenance_id": f"p{number}"})
+    synthetic.write(tmp_path, records)
+    table = table_of(cell("rtfx.total"))
+    table["paper"]["protocol"] = {"warmup_rounds": 2}
+    assert render(tmp_path, table).returncode == 0
+    text = (tmp_path / "table.md").read_text()
+    assert "0 of 2 warm-up rounds" in text and "| rounds | 0 warm-ups, 1 measured |" in text
+    assert "model-1 (rnnt, 6.3 M parameters); model-2 (rnnt" in text and "model-3" not in text
+    assert "(111111111111)" in text and "(222222222222)" in text
+
+
+def test_smaller_sets_of_some_batches_and_sets_left_out_are_stamped(tmp_path):
+    text = reduced(tmp_path, {"utterances": {"one": 2939, "two": 2620}})
+    assert "quickstart: 24 of 2620 utterances; without one; without two" in text
+    sample = synthetic.run(batch=4)
+    sample["dataset"] = sample["dataset"] | {"id": "sample"}
+    sample["case"] = sample["case"].replace("/quickstart/", "/sample/")
+    text = reduced(tmp_path, {"utterances": {"quickstart": 24}}, sample | {"result_key": "of the sample"})
+    assert "REDUCED" not in text
+    text = reduced(tmp_path, {"utterances": {"quickstart": 30}}, sample | {"result_key": "of the sample"})
+    assert "quickstart at batch 16: 24 of 30 utterances; sample at batch 4: 24 of 30 utterances" in text
+
+
+def test_counts_explain_the_figures(tmp_path):
+    journal_of(tmp_path)
+    table = table_of(cell("rtfx.total"))
+    table["paper"]["counts"] = ["joint_calls", "host_reads", "deletions"]
+    assert render(tmp_path, table, "--latex").returncode == 0
+    text = (tmp_path / "table.md").read_text().split("## Counts that explain the figures")[1]
+    assert "| model | dataset | decoder | batch | joint calls per s | host reads per s | deletions, % |" in text
+    assert f"| label_looping | 16 | {812 / 120:.2f} | – | {1100 / 290:.2f} |" in text
+    assert f"& {812 / 120:.2f} &" in (tmp_path / "table.tex").read_text()
+
+
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_a_table_states_its_protocol_and_asks_for_all_of_it(path):
     table = json.loads(path.read_text())
@@ -297,6 +343,7 @@ def test_a_table_states_its_protocol_and_asks_for_all_of_it(path):
     for key in protocol.keys() & stream:
         assert table["stream"][key] == protocol[key]
     assert set(protocol.get("utterances", {})) <= {d["id"] for d in table["datasets"]}
+    assert set(table["paper"].get("counts", [])) <= COUNTS.keys()
 
 
 def test_marks_of_synthetic_and_quick_runs(tmp_path):
@@ -307,6 +354,9 @@ def test_marks_of_synthetic_and_quick_runs(tmp_path):
     assert result.returncode == 0, result.stderr
     head, body = (tmp_path / "table.md").read_text().split("| what differs")
     assert "only the first 7 utterances" in head and "with random weights was timed" in head
+    table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "d", "limit": 7}]}  # such a table asks for no more
+    assert render(tmp_path, table).returncode == 0
+    assert "QUICK" not in (tmp_path / "table.md").read_text()
     row = next(line for line in body.splitlines() if "| windowed |" in line)
     assert "| 31.00 | 2.0 | – | of the stand-in" in row
     assert "random encoder + stand-in decoder" in row

@@ -4,8 +4,10 @@ import gzip
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
+import table_settings
 from conftest import ROOT
 
 SCRIPT = ROOT / "scripts/measure.sh"
@@ -21,6 +23,7 @@ def measure(tmp_path):
         "#!/usr/bin/env bash\n"
         f'printf "%s\\n" "$@" >>{calls}; echo -- >>{calls}\n'
         'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" && echo "{}" >"$2/journal.jsonl"; shift; done\n'
+        'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
     folder = tmp_path / "out"
@@ -61,7 +64,61 @@ def test_configurations_and_shapes_of_the_steps_are_there(measure):
             assert (ROOT / call[1]).exists(), call[1]
         for value in call:
             if value.startswith("models=[{"):
-                assert f'"{json.loads(value.removeprefix("models="))[0]["id"]}"' in stand_ins
+                (model,) = json.loads(value.removeprefix("models="))
+                assert f'"{Path(model["path"]).stem.removeprefix("standin-")}"' in stand_ins
+
+
+def test_a_model_of_a_table_takes_its_decoders_and_sets(measure):
+    result, calls, folder = measure("table:beam_table1:fastconformer-rnnt-24k", "table:speed_of_light_table1:parakeet-ctc-1.1b")
+    assert result.returncode == 0, result.stderr
+    beam, ctc = (dict(argument.split("=", 1) for argument in call if "=" in argument) for call in calls)
+    decoders = json.loads(beam["decoders"])
+    assert {d["id"] for d in decoders} >= {"greedy", "alsd_pp_cg", "alsd_pp_cg_lm_spgi_24k"}
+    assert not any(d["id"].endswith(("_1k", "_tdt")) or d["id"] == "alsd" for d in decoders)
+    (lm,) = [d["options"]["lm"]["path"] for d in decoders if d["id"] == "alsd_pp_cg_lm_slurp_24k"]
+    assert lm in ("data/lm/slurp_6gram.arpa.gz", "data/token_6gram.arpa.gz")  # the latter where the former is absent
+    sets = {d["id"]: d for d in json.loads(beam["datasets"])}
+    assert sets.keys() == {"spgi", "europarl", "slurp"} and sets["slurp"]["stand_in"] == "the test set of AN4"
+    assert [d["id"] for d in json.loads(ctc["decoders"])] == ["ctc_greedy"] and ctc["baseline"] == '"ctc_greedy"'
+    assert (folder / "tables/beam_table1/fastconformer-rnnt-24k.jsonl.gz").is_file()
+
+
+def test_slow_batches_take_a_sample_of_all_lengths(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_settings, "ROOT", tmp_path)
+    lines = [{"audio_filepath": f"{i}.flac", "duration": (7 * i) % 100 + 1} for i in range(100)]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    whole = {"id": "set", "manifest": "all.jsonl"}
+    found = list(table_settings.by_batch(whole, [1, 4, 16, 32], {1: 4, 4: 20, 16: 1000}))
+    assert [(d["id"], d["manifest"], d["batch_sizes"]) for d in found] == [
+        ("set_4", "all_4.jsonl", [1]), ("set_20", "all_20.jsonl", [4]), ("set", "all.jsonl", [16, 32])]  # fmt: skip
+    chosen = [json.loads(line) for line in (tmp_path / "all_4.jsonl").read_text().splitlines()]
+    assert sorted(line["duration"] for line in chosen) == [13, 38, 63, 88]
+    assert chosen == [line for line in lines if line in chosen]  # in the order of the manifest
+    assert list(table_settings.by_batch(whole, [200], {})) == [whole]
+
+
+def test_options_of_a_table_are_passed(measure, monkeypatch):
+    monkeypatch.setenv("TABLE_OPTIONS", "--rounds 0 2 --streams 256 --batches 16 64")
+    result, (call,), _ = measure("table:wfst_table4:conformer-ctc-large")
+    assert result.returncode == 0, result.stderr
+    assert call[:2] == ["stream", "configs/tables/wfst_table4.json"] and {
+        "protocol.warmup_rounds=0", "protocol.measured_rounds=2", "stream.streams=[256]", "batch_sizes=[16, 64]"} <= set(call)  # fmt: skip
+
+
+def test_journals_of_several_processes_are_joined(measure):
+    for model in ("parakeet-rnnt-1.1b", "parakeet-rnnt-0.6b"):
+        measure(f"table:speed_of_light_table1:{model}")
+        result, calls, folder = measure("tables")  # each time
+    assert result.returncode == 0, result.stderr
+    assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n{}\n"
+    assert calls[-1] == ["reproduce", "--all", "--from", str(folder / "tables")]
+
+
+def test_the_journal_of_a_step_with_a_failed_case_is_kept(measure, monkeypatch):
+    monkeypatch.setenv("FAILS", "1")
+    result, calls, folder = measure("prompt", "searches:tdt")
+    assert result.returncode == 1 and len(calls) == 1
+    assert (folder / "prompt.jsonl.gz").is_file() and not (folder / ".done-prompt").exists()
 
 
 def test_nemo_streams_have_the_steps_of_ours(measure):
