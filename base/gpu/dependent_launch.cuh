@@ -11,8 +11,8 @@
 // - Each kernel of a stream is normal or dependent. A normal kernel, copy or memset starts after
 //   the work before it has ended, whether that is a normal or a dependent kernel. The kernels of
 //   libraries (cuBLASLt, cuFFT, LibTorch) are normal, or wait as ours do.
-// - A dependent kernel ends after the work before it has ended, since all its threads wait for
-//   that before they return. If all blocks of a kernel returned without waiting, it could end
+// - A dependent kernel ends after the work before it has ended, since threads of its blocks wait
+//   for that before they return. If all blocks of a kernel returned without waiting, it could end
 //   before the work that it should have waited for, and so could all that follows.
 // - By induction, whatever ends in a stream ends after all work that was enqueued before. So
 //   await_previous() returns after the end of all earlier work, and a kernel behind a dependent
