@@ -13,10 +13,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -170,8 +170,8 @@ class SpeechStreams {
   double wordless_seconds_;
   int64_t block_;  // samples of an encoder frame
   int64_t chunk_;  // frames of a step
-  std::map<int64_t, Stream> streams_;
-  std::map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
+  std::unordered_map<int64_t, Stream> streams_;
+  std::unordered_map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
   double encoder_seconds_ = 0, search_seconds_ = 0, detector_seconds_ = 0;
 };
 
