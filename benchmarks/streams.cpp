@@ -1,5 +1,6 @@
-// Pieces of 1, 7 and 14 frames of 1, 16 and 64 streams, pushed at once through label_looping:
-// frames/s of all streams, and tokens that a frame has.
+// Pieces of 1, 7 and 14 frames of 1, 16 and 64 streams, pushed at once through label_looping, and
+// on a GPU of 256 and 1024 streams through fused_looping: frames/s of all streams, and tokens that
+// a frame has.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -11,8 +12,9 @@
 namespace rtfx::microbench {
 namespace {
 
-void push(benchmark::State& state, const Place& place, int64_t count, int64_t frames) {
-  const auto decoder = make_decoder("label_looping", {{"max_symbols", 1}}, "streams");
+void push(benchmark::State& state, const Place& place, const char* name, int64_t count,
+          int64_t frames) {
+  const auto decoder = make_decoder(name, {{"max_symbols", 1}}, "streams");
   decoder->prepare(transducer(place), {});
   const auto streams = decoder->streams({count, frames});
   // Pieces of utterances of some length, from the first to the last, over and over.
@@ -43,8 +45,19 @@ void add_streams() {
     for (const int64_t count : {1, 16, 64}) {
       for (const int64_t frames : {1, 7, 14}) {
         add(fmt::format("streams/push/{}/{}streams/{}frames", place.name, count, frames),
-            [&place, count, frames](benchmark::State& s) { push(s, place, count, frames); });
+            [&place, count, frames](benchmark::State& s) {
+              push(s, place, "label_looping", count, frames);
+            });
       }
+    }
+  }
+  if (gpu() == nullptr) return;
+  for (const int64_t count : {256, 1024}) {
+    for (const int64_t frames : {1, 14}) {
+      add(fmt::format("streams/push_fused/{}/{}streams/{}frames", gpu()->name, count, frames),
+          [count, frames](benchmark::State& s) {
+            push(s, *gpu(), "fused_looping", count, frames);
+          });
     }
   }
 }

@@ -32,7 +32,7 @@ STEPS=(
   nemo_search transcribe
   searches:rnnt searches:tdt
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
-  "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, with 32 to 1,024 streams in a batch
+  "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
   nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
   alignment                  # forced alignment beside torchaudio's
 )
@@ -153,10 +153,12 @@ step() {
         stream.max_batch=256 'stream.fewer_rows=[16, 64]' protocol.energy_seconds=1
       ;;
     nemo_streams) # some 500 recordings are enough, since streams begin half a second of audio apart
+      local streams=(32 64 128 256 512 1024)
+      ((of < 560)) || streams=(256 512 1024) # where a batch of these fills
       rm -f "$folder/nemo_streams_$of.jsonl"
       "$(python_of nemo)" rivals/nemo/stream_steps.py "data/standin-$STREAMING.nemo" --manifest $speech --limit 500 \
-        --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams 32 64 128 256 512 1024 --steps 25 \
-        -o "$folder/nemo_streams_$of.jsonl"
+        --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams "${streams[@]}" \
+        --closer 2 --steps 25 -o "$folder/nemo_streams_$of.jsonl"
       ;;
     nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
     wfst | wfst_cpu | torchaudio) RTFX_PYTHON=$(python_of "${kind%_cpu}") run "$kind" "rivals/$kind" ;;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times NeMo's cache-aware steps over many streams at once, and says how many live streams they allow.
 
-    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--steps 30] [--att-context-size 70 6]
-                    [--dtype bfloat16] [-o FILE.jsonl]
+    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--closer 2] [--steps 30]
+                    [--att-context-size 70 6] [--dtype bfloat16] [-o FILE.jsonl]
 
 All streams of one number form one batch. A step computes the features of the next chunk with NeMo's
 preprocessor, conformer_stream_step() with its caches and greedy search (label-looping in CUDA graphs), and the text of
@@ -160,6 +160,7 @@ def main():
     parser.add_argument("--manifest", required=True)
     parser.add_argument("--limit", type=int, help="recordings")
     parser.add_argument("--streams", type=int, nargs="+", default=[64, 256, 1024])
+    parser.add_argument("--closer", type=int, default=0, help="how often the best capacity so far is tried as the next number of streams")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--device", default="cuda")
@@ -175,13 +176,19 @@ def main():
                "device": torch.cuda.get_device_name() if on_gpu else "cpu", "graphs": options.graphs,
                "att_context_size": list(model.encoder.att_context_size)}  # fmt: skip
     setting |= about(options.model)
-    for streams in options.streams:
+    best, numbers, closer = 0, list(options.streams), options.closer
+    while numbers:
+        streams = numbers.pop(0)
         with torch.inference_mode():
             record = measured(model, samples, streams, options, joules) | setting
         print(json.dumps(record), flush=True)
         if options.output:
             with open(options.output, "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
+        if record["capacity"] >= streams:
+            best = max(best, int(record["capacity"]))
+        if not numbers and closer > 0 and best < max(options.streams) and best not in (0, streams):
+            numbers, closer = [best], closer - 1
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "models/streaming/encoder_streams.h"
+#include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
-#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {
@@ -49,8 +49,8 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
   if (model_->device.is_cuda()) options.recorder = record_step;
   encoder_ = make_encoder_streams(model_, options);
   chunk_ = std::max<int64_t>(1, encoder_->chunk_samples() / block_);
-  const int64_t rows = encoder.rows > 0 ? encoder.rows : encoder.streams;
-  search_ = open_search(decoder, {rows, std::max<int64_t>(1, encoder_->most_frames())});
+  rows_ = encoder.rows > 0 ? encoder.rows : encoder.streams;
+  search_ = open_search(decoder, {rows_, std::max<int64_t>(1, encoder_->most_frames())});
 }
 
 int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
@@ -111,10 +111,13 @@ PartialResult SpeechStreams::partial(int64_t stream) {
 
 std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   const auto begin = Clock::now();
-  EncodedPieces pieces = encoder_->step();
+  // The host prepares the search while the device encodes.
+  const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
+  RegionTimes times;
+  EncodedPieces pieces;
+  clock.measure(Region::encoder, static_cast<size_t>(rows_), times,
+                [&] { pieces = encoder_->step(); });
   if (pieces.empty()) return {};
-  synchronize(model_->device);
-  const auto encoded = Clock::now();
   std::vector<int64_t> searches;
   for (const int64_t stream : pieces.streams)
     searches.push_back(streams_.at(numbers_.at(stream)).search);
@@ -139,8 +142,11 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
     numbers_.erase(encoder);
     streams_.erase(update.stream);
   }
-  encoder_seconds_ += std::chrono::duration<double>(encoded - begin).count();
-  search_seconds_ += seconds_since(encoded);
+  times.settle();
+  const auto& seconds = model_->device.is_cuda() ? times.device : times.host;
+  const double encoder = seconds[static_cast<size_t>(Region::encoder)];
+  encoder_seconds_ += encoder;
+  search_seconds_ += seconds_since(begin) - encoder;
   return updates;
 }
 

@@ -13,10 +13,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -86,7 +86,8 @@ class SpeechStreams {
   PartialResult partial(int64_t stream);
 
   const EncoderStreams& encoder() const { return *encoder_; }
-  /// Seconds that steps have taken so far: features and encoder, and the search.
+  /// Seconds that steps have taken so far: features and encoder until the device had computed them,
+  /// and the search behind that.
   double encoder_seconds() const { return encoder_seconds_; }
   double search_seconds() const { return search_seconds_; }
   /// Seconds that the voice activity detector has taken in push().
@@ -168,10 +169,11 @@ class SpeechStreams {
   std::unique_ptr<Streams> search_;
   UtteranceEnds ends_;
   double wordless_seconds_;
+  int64_t rows_;   // of a step, at the most
   int64_t block_;  // samples of an encoder frame
   int64_t chunk_;  // frames of a step
-  std::map<int64_t, Stream> streams_;
-  std::map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
+  std::unordered_map<int64_t, Stream> streams_;
+  std::unordered_map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
   double encoder_seconds_ = 0, search_seconds_ = 0, detector_seconds_ = 0;
 };
 
