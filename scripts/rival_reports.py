@@ -98,7 +98,7 @@ def cell(ours, theirs, batch):
 
 
 def rival_versions(journal):
-    versions = {f"{name} {version}" for case in journal.cases if is_rival(case)
+    versions = {f"{name} {version}" for case in journal.cases if is_rival(case) and case.rounds
                 for name, version in case.last["decoder"]["options"]["versions"].items()
                 if name not in ("python", "torch", "graph_mode")}  # fmt: skip
     return ", ".join(sorted(versions))
