@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from journal import read_journal  # noqa: E402
+from journal import read_journal, stand_in_sentences  # noqa: E402
 from rival_reports import rewrite  # noqa: E402
 from script import markdown  # noqa: E402
 from sustained import sustained, sustained_by_nemo  # noqa: E402
@@ -39,6 +39,7 @@ def about(journals, ours, nemo):
     machines = "; ".join(f"{markdown(device)}, rtfx {revision}, {date}" for device, revision, date in sorted(held))
     models = sorted({case.model for j in journals for case in j.streams})
     yield f"{markdown(', '.join(models))}. {machines}."
+    yield from map(markdown, stand_in_sentences([point.source for point in ours]))
     rules = sorted({(r["seconds"], r["confirm_seconds"]) for r in (p.source.last["stream"].get("rule") for p in ours) if r})
     for seconds, confirmed in rules:
         yield f"The rule was kept in trials of {seconds:g} s and in one of {confirmed:g} s."
