@@ -21,6 +21,7 @@ SPOKEN = Path("data/test_other")
 # {set: (manifest, what it is where no stand_in.txt beside the manifest says so)}
 SETS = {
     "test_other": (SPOKEN / "manifest.jsonl", None),
+    "test_clean": (SPOKEN / "dev.jsonl", None),  # other readers than those of test.jsonl
     "hub5_00": (SPOKEN / "manifest.jsonl", None),
     "internal": (SPOKEN / "manifest.jsonl", None),
     "spgi": (SPOKEN / "test.jsonl", None),

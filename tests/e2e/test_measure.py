@@ -105,6 +105,24 @@ def test_options_of_a_table_are_passed(measure, monkeypatch):
         "protocol.warmup_rounds=0", "protocol.measured_rounds=2", "stream.streams=[256]", "batch_sizes=[16, 64]"} <= set(call)  # fmt: skip
 
 
+def test_no_cell_of_a_table_is_lost_by_its_settings(tmp_path, monkeypatch):
+    """Each published figure finds its decoder and its set, also where slow batches take a sample."""
+    spoken = tmp_path / "spoken.jsonl"
+    spoken.write_text("".join(json.dumps({"audio_filepath": "a.flac", "duration": i % 30 + 1}) + "\n" for i in range(2939)))
+    monkeypatch.setattr(table_settings, "SETS", {name: (spoken, None) for name in table_settings.SETS})
+    for step in table_settings.steps():
+        name, model = step.split(":")
+        config = json.loads((ROOT / f"configs/tables/{name}.json").read_text())
+        chosen = dict(line.split("=", 1) for line in table_settings.settings(name, model))
+        decoders = {d["id"] for d in json.loads(chosen["decoders"])}
+        cases = {(d["id"], batch) for d in json.loads(chosen["datasets"]) for batch in d.get("batch_sizes", config["batch_sizes"])}
+        for cell in config["cells"]:
+            if cell["model"] != model or not cell.get("decoder"):
+                continue
+            assert cell["decoder"] in decoders and ("over_model" in cell or cell.get("over", cell["decoder"]) in decoders), (step, cell)
+            assert "dataset" not in cell or "stream" in config or (cell["dataset"], cell["batch"]) in cases, (step, cell)
+
+
 def test_journals_of_several_processes_are_joined(measure):
     for model in ("parakeet-rnnt-1.1b", "parakeet-rnnt-0.6b"):
         measure(f"table:speed_of_light_table1:{model}")
