@@ -150,7 +150,7 @@ TEST_P(SiluProducts, EqualThoseInFloat32) {
       const auto in_float32 = [&](const at::Tensor& values) {
         return values.defined() ? values.to(GetParam()).to(kGpu).to(at::kFloat) : values;
       };
-      for (const int64_t rows : {0, 1, 14, 63, 64, 65, 129, 300, kFewSiluRows + 77}) {
+      for (const int64_t rows : {0, 1, 14, 63, 64, 65, 128, 129, 300, 768, 845}) {
         const at::Tensor x = on_gpu({rows, shape.in});
         const at::Tensor sums = at::linear(x.to(at::kFloat), in_float32(weight), in_float32(added));
         const at::Tensor expected = at::silu(sums);
@@ -184,9 +184,9 @@ TEST_P(SiluProducts, BitsOfARowDependOnNoOtherRow) {
   for (const Shape& shape : kSiluShapes) {
     const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
     if (!map.fuses_silu()) GTEST_SKIP() << "cuBLASLt chooses by the number of rows";
-    const int64_t most = kFewSiluRows + 700;  // so many that another kernel multiplies them
+    const int64_t most = std::end(kSiluRows)[-1] + 700;  // by the kernel for most rows
     const at::Tensor x = on_gpu({most, shape.in}), all = product(map, x);
-    for (const int64_t rows : {1, 2, 14, 127, 129, 500, kFewSiluRows, kFewSiluRows + 1})
+    for (const int64_t rows : {1, 2, 14, 64, 65, 128, 129, 500, 768, 769})
       EXPECT_TRUE(product(map, x.narrow(0, 0, rows)).equal(all.narrow(0, 0, rows)))
           << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
     // Other places, beside rows such as those without a stream may hold.

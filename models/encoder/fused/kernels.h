@@ -123,8 +123,8 @@ struct SiluProduct {
   void* y;                // [rows, out], not x
   int32_t rows, in, out;  // at least 1 row; `in` and `out` are multiples of 8
 };
-/// Up to so many rows, silu_product() takes smaller tiles. rtfx_bench_feed_forward compares them.
-constexpr int32_t kFewSiluRows = 1500;
+/// Up to so many rows, silu_product() takes smaller tiles: the smallest first.
+constexpr int32_t kSiluRows[] = {64, 128, 768};
 /// One kernel without workspace. The current device has compute capability 9.0, and the matrices
 /// begin at multiples of 16 bytes.
 void silu_product(Precision precision, const SiluProduct& in, cudaStream_t stream);

@@ -3,23 +3,26 @@
 namespace rtfx {
 namespace {
 
-using cute::_1, cute::_128, cute::_192, cute::_2, cute::_64;
+using cute::Shape, cute::_1, cute::_128, cute::_192, cute::_2, cute::_32, cute::_64;
 
-/// Tiles of 64 rows, the fewest of wgmma, compute the fewest rows that do not exist. Two blocks of
-/// a multiprocessor hide each other's start and end.
-template <class Element>
-using FewRows = SiluProductKernel<Element, cute::Shape<_64, _128, _64>, cute::Shape<_2, _1, _1>,
-                                  Warpgroups::one, /*kBlocks=*/2>;
-/// The fastest of the tiles that were measured for 5,000 rows and more.
-template <class Element>
-using ManyRows = SiluProductKernel<Element, cute::Shape<_128, _192, _64>, cute::Shape<_2, _1, _1>,
-                                   Warpgroups::ping_pong>;
-
-/// Chooses the kernel by the number of rows. Both give equal bits.
+/// The fastest tiles that rtfx_bench_feed_forward measured on an H200, by the number of rows. Tiles
+/// of 64 rows, the fewest of wgmma, compute the fewest rows that do not exist. Narrow tiles give
+/// more blocks, which read the weights. All kernels give equal bits.
 template <class Element>
 void launch(const SiluProduct& in, cudaStream_t stream) {
-  if (in.rows <= kFewSiluRows) return FewRows<Element>::launch(in, stream);
-  ManyRows<Element>::launch(in, stream);
+  constexpr auto kOne = Warpgroups::one;
+  if (in.rows <= kSiluRows[0]) {
+    SiluProductKernel<Element, Shape<_64, _32, _128>, Shape<_1, _1, _1>, kOne>::launch(in, stream);
+  } else if (in.rows <= kSiluRows[1]) {
+    SiluProductKernel<Element, Shape<_64, _64, _128>, Shape<_2, _1, _1>, kOne>::launch(in, stream);
+  } else if (in.rows <= kSiluRows[2]) {
+    // Two blocks of a multiprocessor hide each other's start and end.
+    SiluProductKernel<Element, Shape<_64, _128, _64>, Shape<_2, _1, _1>, kOne,
+                      /*kBlocks=*/2>::launch(in, stream);
+  } else {
+    SiluProductKernel<Element, Shape<_128, _192, _64>, Shape<_2, _1, _1>,
+                      Warpgroups::ping_pong>::launch(in, stream);
+  }
 }
 
 }  // namespace
