@@ -100,7 +100,7 @@ step() {
       ;;
     nemo_encoder)
       rm -f "$folder/nemo_encoder_$of.jsonl"
-      "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[$of]}.nemo" --manifest $speech \
+      "$(python_of nemo)" rivals/nemo/encoder.py "data/standin-${SHAPES[$of]}.nemo" --manifest $speech --batch 128 \
         -o "$folder/nemo_encoder_$of.jsonl"
       ;;
     nemo_transcribe)
