@@ -22,17 +22,14 @@ nemo3_greedy, nemo3_beam, nemo3_lm, wfst_rivals = (
 searches, searches_tdt = (Source(f"h100/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
 nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
 boosting_rivals = Source("cpu/boosting_rivals.jsonl.gz")
-streams, streams_560, fused, fused_560 = (
-    Source(f"h200/live/{name}.jsonl.gz")
-    for name in ("streams_beside_nemo", "streams_beside_nemo_560", "streams_fused", "streams_fused_560")
-)
-nemo_steps = Source("h200/live/nemo_steps_beside.jsonl.gz")
-chain = {model: Source(f"h100/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
-files, batches = ({m: Source(f"h100/chain/{kind}_{m}.jsonl.gz") for m in chain} for kind in ("files", "batches"))
-fp32 = {m: Source(f"h100/chain/fp32_{m}.jsonl.gz") for m in chain if m != "rnnt_0.6b"} | {"rnnt_0.6b": chain["rnnt_0.6b"]}
-files_wav, latency = (Source(f"h100/chain/{name}.jsonl.gz") for name in ("files_wav", "latency"))
-nemo_encoder, nemo_search, same_words = (
-    Source(f"h100/chain/{name}.jsonl") for name in ("nemo_encoder_rnnt_0.6b", "nemo_search", "same_words")
+c120 = {key: Source(f"h200/streams/c120_{key[0]}_{key[1]}.jsonl.gz") for key in ((1120, "bf16"), (1120, "fp8"), (80, "bf16"))}
+nemo_streams = Source("h200/streams/nemo_streams_1120.jsonl")
+chain = {model: Source(f"h200/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
+files, files_h100 = ({m: Source(f"{gpu}/chain/files_{m}.jsonl.gz") for m in chain} for gpu in ("h200", "h100"))
+batches = [Source(f"h200/chain/batches_{m}.jsonl.gz") for m in ("rnnt_0.6b", "tdt_0.6b")]
+latency = Source("h100/chain/latency.jsonl.gz")
+nemo_search, same_words = (
+    Source(f"h100/chain/{name}.jsonl") for name in ("nemo_search", "same_words")
 )
 nemo_transcribe = {m: Source(f"h100/chain/nemo_transcribe_{m}.jsonl") for m in chain}
 lm_greedy, vocabulary = (Source(f"h100/searches/{name}.jsonl.gz") for name in ("greedy", "vocabulary"))
@@ -271,37 +268,28 @@ reports.stated("limit", "the figure ends at 100 %")
 
 
 # Section "What does a live stream cost?"
-def stream(source, count):
-    """Returns streams, seconds of a step, the median and the 99th percentile in milliseconds, and seconds of a run."""
-    settings = source.records(kind="provenance")[0]["config"]["stream"]
-    (record,) = source.records(kind="stream", batch=count)
-    metrics = record["metrics"]
-    p50, p99 = metrics["stream.total_ms.p50"], metrics["stream.total_ms.p99"]
-    return count, settings["chunk_ms"] / 1000, p50, p99, settings["seconds"], record["stable"]
+def trial(period, dtype, **wanted):
+    """Returns the last trial of a search by c120 that has these values."""
+    return c120[period, dtype].records(kind="stream", **wanted)[-1]
 
 
-for source, count in ((streams, 2000), (streams, 4000), (fused, 4000), (fused, 8000), (streams_560, 2000), (fused_560, 2000),
-                      (streams_560, 4000), (fused_560, 4000)):  # fmt: skip
-    *numbers, stable = stream(source, count)
-    revision = source.records(kind="provenance")[0]["rtfx"]["revision"][:8]
-    assert stable
-    reports.figure(f"| {count:,} | {numbers[1]:g} | {{}} | {{}} | {{}} | {revision} |", *numbers[2:])
-for source, count in ((fused, 12000), (fused_560, 8000)):
-    _, step, _, _, seconds, stable = stream(source, count)
-    assert not stable
-    reports.figure(f"| {count:,} | {step:g} | OVERLOADED | OVERLOADED | {{}} |", seconds)
-reports.figure(
-    "With steps of 1.12 s and random weights, one GPU answered 4,000 streams of a 0.6B model within {} and {} ms at the 99th "
-    "percentile, in two runs. It answered 8,000 streams within {} ms in one run. In one run of {} s with 12,000 streams, the wait "
-    "grew by {} s in each second. With steps of 0.56 s, it was overloaded by 8,000 streams.",
-    stream(streams, 4000)[3], stream(fused, 4000)[3], stream(fused, 8000)[3], stream(fused, 12000)[4],
-    fused.records(kind="stream", batch=12000)[0]["metrics"]["stream.queue_slope"],
-)  # fmt: skip
-nemo_capacity = max(r["capacity"] for r in nemo_steps.records(chunk_seconds=1.12))
-reports.figure("NeMo's steps of 1.12 s allow about {} streams", round(nemo_capacity, -2))
-reports.figure("NeMo's figure is {} streams, from 256 at once and steps of 1.12 s", nemo_capacity)
-reports.figure("At 0.56 s its model returned {} to {} tokens in a frame",
-               *span(r["tokens_per_frame"] for r in nemo_steps.records(chunk_seconds=0.56)))  # fmt: skip
+def confirmed(period):
+    """Returns the trial of 120 s that kept the rule in bf16."""
+    return trial(period, "bf16", confirms=True, slo=True)
+
+
+nemo_capacity = max(r["capacity"] for r in nemo_streams.records(chunk_seconds=1.12))
+reports.figure("sustains {} live streams with steps of 1,120 ms, and {} with steps of 80 ms",
+               confirmed(1120)["batch"]["size"], confirmed(80)["batch"]["size"])  # fmt: skip
+reports.figure("NeMo's steps of 1,120 ms allow at most {} streams in bf16, if each batch of 256", int(nemo_capacity))
+reports.figure("kept the rule with {} streams, and one of 120 s broke it with {}", *(
+    trial(1120, "fp8", batch=count, confirms=confirms, slo=kept)["batch"]["size"]
+    for count, confirms, kept in ((13232, False, True), (12029, True, False))
+))  # fmt: skip
+reports.figure("{} of {} utterances differ from the whole ones", *(confirmed(80)["streamed"][key] for key in ("different", "utterances")))
+reports.stated("setting", "A trial of 60 s", "and one of 120 s", "steps of 1,120 ms", "steps of 80 ms", "the search at 1,120 ms", "no future at 80 ms",
+               "grew by a factor of 1.1", "Steps of 80 ms hold up to 1,024 rows, and those of 1,120 ms up to 512",
+               "NeMo's batches had 256 and 512 streams")  # fmt: skip
 
 # Section "What limits throughput?"
 NAMES = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
@@ -309,15 +297,17 @@ DECODERS = {m: "ctc_greedy" if m == "ctc_0.6b" else "fused_looping" for m in NAM
 TYPES = ("bf16", "fp8")
 
 
-def busy_encoder(sources):
-    """Yields the share of a pass in which the encoder is busy, in percent."""
-    for model, dtype in product(NAMES, TYPES):
-        yield 100 * sources[model].mean("busy.encoder", decoder=DECODERS[model], dtype=dtype, batch=128)
+def busy(stage, sources, dtypes=TYPES):
+    """Yields the share of a pass in which a stage is busy, in percent."""
+    for model, dtype in product(sources, dtypes):
+        yield 100 * sources[model].mean(f"busy.{stage}", decoder=DECODERS[model], dtype=dtype, batch=128)
 
 
-reports.figure("the encoder is busy for {} to {} % of a pass from samples, and for {} to {} % from FLAC files",
-               *span(busy_encoder(chain)), *span(busy_encoder(files)))  # fmt: skip
-all_runs = [r for s in (*chain.values(), *files.values(), *batches.values()) for r in s.records(kind="run") if r["dtype"] != "fp32"]
+small = {model: files[model] for model in NAMES if model.endswith("0.6b")}
+reports.figure("the encoder is busy for {} to {} % of a pass from samples", *span(busy("encoder", chain)))
+reports.figure("are busy for {} to {} % of a pass of the 0.6B models, and the encoder for {} to {} %",
+               *span(busy("load", small, ["fp8"])), *span(busy("encoder", small, ["fp8"])))  # fmt: skip
+all_runs = [r for s in (*chain.values(), *files.values(), *batches) for r in s.records(kind="run")]
 assert all(r["isolated"]["grade"] == "bitwise" and r["exactness"]["replay"]["beyond"] == 0 for r in all_runs)
 reports.figure("All {} utterances have the same bits in both", all_runs[0]["dataset"]["utterances"])
 
@@ -326,39 +316,19 @@ def checkpoint(source):
     return source.records(kind="provenance")[0]["models"][0]["sha256"]
 
 
-assert all(checkpoint(files[m]) == nemo_transcribe[m].records()[0]["sha256"] for m in NAMES)
+assert all(checkpoint(files_h100[m]) == nemo_transcribe[m].records()[0]["sha256"] for m in NAMES)
 reports.stated("data", "with 1,024 tokens. `scripts/stand_ins.sh`")
 hours = all_runs[0]["dataset"]["audio_seconds"] / 3600
 reports.figure("The speech is {} hours of", hours)
 reports.figure("The results have {} to {} tokens a second, and the references {}",
                *span(r["metrics"]["tokens.per_second"] for r in all_runs), all_runs[0]["metrics"]["tokens.reference_per_second"])  # fmt: skip
-reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "three rounds of 10 s; `rnnt_0.6b`",
-               "one model and rounds of 10 s", "batches of 32 and 512 and three rounds of 5 s")  # fmt: skip
-head = {"batch": 128}
-reports.figure("RNN-T has {} % less than its CTC head in bf16, and {} % less in fp8", *(
-    100 * (1 - chain["rnnt_0.6b"].mean(TOTAL, decoder="fused_looping", dtype=t, **head)
-           / chain["rnnt_0.6b"].mean(TOTAL, decoder="ctc_greedy", dtype=t, **head)) for t in TYPES
-))  # fmt: skip
+reports.stated("setting", "the 16 processor threads", "three rounds of at least 10 s", "three rounds of at least 5 s", "of at least 3 s",
+               "each with 16 processor threads of its own", "files of the 0.6B models were read", "in the row of 1.1B")  # fmt: skip
+reports.stated("limit", "power limit of 700 W")
 changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
                100 * max(abs(c["estimate"]) for c in changes), 100 * max(c["high"] for c in changes))  # fmt: skip
 
-def first_share(source, model, dtype, batch=128):
-    """Returns the speed of the first pass as a share of the steady speed, in percent."""
-    at = {"decoder": DECODERS[model], "dtype": dtype, "batch": batch}
-    (first,) = [r["metrics"]["rtfx.first_pass"] for r in source[model].records(kind="run", round=0, **at)]
-    return 100 * first / source[model].mean(TOTAL, **at)
-
-
-reports.figure("At batch 32, the first pass in bf16 has {} to {} %.", *span(first_share(batches, m, "bf16", 32) for m in NAMES))
-
-
-def passes(source, batch=128):
-    """Returns the speeds of the passes of NeMo's encoder."""
-    return source.records(batch=batch)[0]["rtfx"]
-
-
-reports.figure("NeMo 3.0.0's features and encoder alone had {} ± {} at batch 128", *mean_and_half(passes(nemo_encoder)))
 reports.stated("limit", "H100 80GB HBM3")
 for model, name in NAMES.items():
     record, theirs, ours = transcribe(model)
@@ -367,7 +337,7 @@ for model, name in NAMES.items():
     marks = [noisy if stdev(times) > 0.05 * fmean(times) else "" for times in (theirs, ours)]
     reports.figure(f"| {name} | {{}} | {{}} ± {{}}{marks[0]} | {{}} | {{}} ± {{}}{marks[1]} | {{}}x [{{}}, {{}}] | {{}} : {{}} |",
                    *cells, *ratio(ours, theirs), *(100 * record["wer"][side] for side in ("whole", "nemo")))  # fmt: skip
-reports.figure("on {} CPU cores.", files["rnnt_0.6b"].records(kind="provenance")[0]["cpu"]["cores"])
+reports.figure("on {} CPU cores.", files_h100["rnnt_0.6b"].records(kind="provenance")[0]["cpu"]["cores"])
 reports.stated("setting", "NeMo's 8 workers", "32, 64 and 128 utterances", "in one of its three calls")
 equal_texts = [(r["equal"]["texts"], r["utterances"]) for (r,) in (nemo_transcribe[m].records() for m in NAMES)]
 reports.figure("both sides have the same text for {} to {} of {} utterances", *span(texts for texts, _ in equal_texts), equal_texts[0][1])
@@ -389,9 +359,9 @@ reports.figure("from {} to {} s with 8 workers and from {} to {} s without",
 reports.figure("{} of {} utterances have equal tokens and frames", agree["equal"]["tokens_and_frames"], agree["utterances"])
 
 
-def lengths(decoder, key):
+def lengths(decoder, key, source=latency):
     """Returns a value for each length of audio, the mean of the rounds."""
-    rounds = latency.rounds(lambda r: [length[key] for length in r["lengths"]], decoder=decoder)
+    rounds = source.rounds(lambda r: [length[key] for length in r["lengths"]], decoder=decoder)
     return [fmean(values) for values in zip(*rounds, strict=True)]
 
 
@@ -777,10 +747,10 @@ for name, model in (("RNN-T", "rnnt-1024"), ("TDT", "tdt-1024")):
     speed.figure(f"| {name}, widened quickstart model |" + " {} [{}, {}] |" * 3,
                  *(n for b in SEARCHED for n in decoded((vocabulary_before, vocabulary), model, b)))  # fmt: skip
 speed.stated("setting", "for batch 1, 32 and 128", "batch 128 holds the 120 utterances", "and with 1,024 tokens, changed too", "rows of 1,024 values",
-             "| change | 5,300 rows, before | after | 10,600 rows, before | after |", "convolution of 31 frames", "for 5,300 rows", "With 128 rows",
-             "128 x 192 tiles", "decoding time with 8,192 tokens / 1,024 tokens")  # fmt: skip
+             "| change | 5,300 rows, before | after | 10,600 rows, before | after |", "convolution of 31 frames", "for 5,300 rows",
+             "decoding time with 8,192 tokens / 1,024 tokens")  # fmt: skip
 speed.stated("limit", "The goal for 8,192 tokens was 1.4. Predicted were 1.15 to 1.3 for large batches, and 0.90 to 0.95")
-kernels = {name: (ROOT / f"reports/h100/kernels/{name}.txt").read_text() for name in ("encoder_rows", "feed_forward")}
+kernels = {path.stem: path.read_text() for path in (ROOT / "reports").glob("h?00/kernels/*.txt")}
 
 
 def of_kernel(name):
@@ -789,18 +759,40 @@ def of_kernel(name):
     return tuple(float(re.search(rf"{key}_us=([\d.]+)", line)[1]) for key in ("before", "now"))
 
 
-def of_product(rows):
+def of_product(tiles, rows):
     """Returns the microseconds of a product and SiLU by two kernels, and by one."""
-    line = re.search(rf"(?m)^ping_pong_128x192x64_cluster_2x1/{rows}rows/\S+median\s+(.*)$", kernels["feed_forward"])[1].split()
+    line = re.search(rf"(?m)^\w+_{tiles}_cluster_\w+/{rows}rows/\S+median\s+(.*)$", kernels["feed_forward"])[1].split()
     return float(line[5]), float(line[9])
 
 
 for label, name in (("along a run of frames", "convolve/kernel:9/rows:{}/run:0"), ("with a layer norm", "convolve_norm/kernel:9/rows:{}/run:0"),
                     ("one norm", "norm/rows:{}"), ("two norms", "norms/rows:{}")):  # fmt: skip
     speed.figure(f"{label} | {{}} | {{}} | {{}} | {{}} |", *(n for rows in (5300, 10600) for n in of_kernel(name.format(rows))))
-speed.figure("128 x 192 tiles | {} | {} | {} | {} |", *of_product(5300), *of_product(10600))
+for tiles, every in (("64x32x128", (16, 64)), ("64x64x128", (128,)), ("64x128x64", (256, 512)), ("128x192x64", (1250, 5300))):
+    for rows in every:
+        speed.figure(f"| {rows:,} | {{}} | {{}} | {' x '.join(tiles.split('x')[:2])} |", *of_product(tiles, rows))
+speed.figure("tiles of 128 x 160 took {} µs", of_product("128x160x64", 1250)[1])
 speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
 speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
-speed.figure("takes {} µs instead of {}", *reversed(of_product(128)))
+latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", ""))}
+for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
+    for when, source in latency_h200.items():
+        speed.figure(f"| {label}, {when} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))
+speed.stated("setting", "The first product of a feed-forward module, 1,024 to 4,096 values", "With 16 and 256 rows", "For 1,250 rows, tiles of 128 x 160",
+             "CTC became slower at 15 and 35 s", "limited to 64 rows (5 s)")  # fmt: skip
+speed.stated("limit", "The goals for 5 s were 1.3 ms (CTC) and 1.6 ms (RNN-T), those for 35 s 2.5 and 4.0 ms")
+
+
+def scatter(source):
+    """Returns the most by which the medians of a length differ between rounds."""
+    return max(
+        max(values) - min(values)
+        for decoder in ("fused_looping", "ctc_greedy")
+        for values in zip(*source.rounds(lambda r: [length["p50_ms"] for length in r["lengths"]], decoder=decoder), strict=True)
+    )
+
+
+speed.figure("Rounds of the later build scatter by up to {} ms, those of the earlier one by up to {} ms",
+             scatter(latency_h200["after"]), scatter(latency_h200["before"]))  # fmt: skip
 
 PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading, speed]

@@ -1,7 +1,7 @@
-"""Writes the tables of throughput from the journals in reports/h100/chain: chain_tables.py [FOLDER [PAGE...]]
+"""Writes the tables of throughput from the journals in reports/GPU/chain: chain_tables.py [FOLDER [PAGE...]]
 
-A page holds them between `<!-- chain:NAME -->` and `<!-- /chain -->`; TABLES has the names. `scripts/measure.sh` measures
-the journals. A value whose journal is missing is shown as a dash.
+A page holds them between `<!-- chain:NAME GPU -->` and `<!-- /chain -->`; TABLES has the names. GPU is a folder of FOLDER, by
+default reports. `scripts/measure.sh` measures the journals. A value whose journal is missing is shown as a dash.
 """
 
 import sys
@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "plots"))
 from intervals import half_interval, paired_ratio  # noqa: E402
 from journal import plain_or_gzip, read_journal, read_records  # noqa: E402
 from rival_reports import rewrite  # noqa: E402
+from script import markdown  # noqa: E402
 
 MODELS = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
 TYPES = ("bf16", "fp8")
@@ -105,7 +106,8 @@ def batches(folder):
     for model, name in MODELS.items():
         cells = [speed(folder.case(model if batch == 128 else f"batches_{model}", search_of(model), dtype, batch))
                  for dtype, batch in pairs]  # fmt: skip
-        yield f"| {name} | {' | '.join(cells)} |"
+        if any(cell != "–" for (_, batch), cell in zip(pairs, cells, strict=True) if batch != 128):
+            yield f"| {name} | {' | '.join(cells)} |"
 
 
 def first_pass(folder):
@@ -149,14 +151,26 @@ def encoder(folder):
             yield f"| {name} | {with_interval(records[-1]['rtfx'])} | {speed(folder.case(model, search_of(model), 'bf16'))} |"
 
 
-TABLES = {"speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder}
+def about(folder):
+    """Yields a sentence for each revision: the GPU, the day and the journals."""
+    held = {}
+    for path in sorted(folder.path.glob("*.jsonl.gz")):
+        about = read_journal(path).provenance
+        key = about["device"]["name"], about["rtfx"]["revision"][:12], about["started"][:10]
+        held.setdefault(key, []).append(f"`{path.name.removesuffix('.jsonl.gz')}`")
+    for (device, revision, day), names in held.items():
+        yield f"{markdown(device)}, rtfx {revision}, {day}: {', '.join(names)}."
+
+
+TABLES = {"about": about, "speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder}
 
 
 def main():
-    folder = Folder(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h100/chain")
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
+    folders = {path.parent.name: Folder(path) for path in root.glob("*/chain")}
     for name, table in TABLES.items():
-        rewrite(pages, f"chain:{name}", lambda: table(folder))
+        rewrite(pages, f"chain:{name} ({'|'.join(folders)})", lambda gpu: table(folders[gpu]))
 
 
 if __name__ == "__main__":

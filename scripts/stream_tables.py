@@ -1,4 +1,4 @@
-"""Writes the table of live streams from the journals in reports/h100/streams: stream_tables.py [FOLDER [PAGE...]]
+"""Writes the table of live streams from the journals in reports/h200/streams: stream_tables.py [FOLDER [PAGE...]]
 
 A page holds it between `<!-- streams:sustained -->` and `<!-- /streams -->`. FOLDER holds the files that the steps `c120` and
 `nemo_streams` of `scripts/measure.sh` write, one for each size of steps. Several journals of one size are read together.
@@ -74,7 +74,7 @@ def table(folder):
 
 
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h100/streams"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/streams"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
     rewrite(pages, "streams:sustained", lambda: table(folder))
 

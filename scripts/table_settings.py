@@ -88,10 +88,11 @@ def stand_in(dataset):
     """Returns the data set with the manifest that is there, or None."""
     if (ROOT / dataset["manifest"]).exists():
         return dataset
-    found = SETS.get("test_other" if dataset["id"].startswith("long_") else dataset["id"])
-    if not found:
+    name = "test_other" if dataset["id"].startswith("long_") else dataset["id"]
+    try:
+        manifest, text = SETS[name]
+    except KeyError:
         return None
-    manifest, text = found
     return dataset | {"manifest": str(manifest)} | ({"stand_in": text} if text else {})
 
 

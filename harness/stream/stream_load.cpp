@@ -131,16 +131,8 @@ bool LateRequests::too_many(const ServedBatch& batch) {
 
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
                     const std::function<bool(int64_t)>& confirm) {
-  std::set<int64_t> kept = {0};
-  int64_t broken = 0;  // the least; 0: none so far
-  for (;;) {
-    const int64_t most = *kept.rbegin();
-    if (broken > 0 && broken - most <= std::max<int64_t>(1, most / 20)) {
-      if (most == 0 || !confirm || confirm(most)) return most;
-      kept.erase(most);
-      broken = most;
-      continue;
-    }
+  int64_t most = 0, broken = 0;  // broken: the least; 0: none so far
+  while (broken == 0 || broken - most > std::max<int64_t>(1, most / 20)) {
     int64_t next = most + (broken - most) / 2;
     if (broken == 0 && most == 0) {
       next = first;
@@ -148,12 +140,11 @@ int64_t most_within(int64_t first, double growth, const std::function<bool(int64
       next =
           std::max(most + 1, static_cast<int64_t>(std::ceil(growth * static_cast<double>(most))));
     }
-    if (within(next)) {
-      kept.insert(next);
-    } else {
-      broken = next;
-    }
+    (within(next) ? most : broken) = next;
   }
+  while (most > 0 && confirm && !confirm(most))
+    most = static_cast<int64_t>(0.9 * static_cast<double>(most));
+  return most;
 }
 
 Percentiles percentiles(const std::vector<double>& values) {

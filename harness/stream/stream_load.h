@@ -114,9 +114,9 @@ class LateRequests {
 };
 
 /// The largest number, up to 5 %, for which `within` holds, and `confirm` where it is given; or 0.
-/// From `first` on it grows by the factor `growth`, and then halves what is between. Where the
-/// number that is found is not confirmed, the search goes on below it. Each function is asked about
-/// a number once at most.
+/// From `first` on it grows by the factor `growth`, and then halves what is between. A number that
+/// is not confirmed is lowered by 10 % at a time. Each function is asked about a number once at
+/// most.
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
                     const std::function<bool(int64_t)>& confirm = nullptr);
 

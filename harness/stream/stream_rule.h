@@ -1,7 +1,7 @@
 // `stream.rule`: the most streams that a server sustains, by trials in processes of their own. The
 // defaults of the rule (StreamRule of harness/config/config.h) are those of the project
 // fastconformer-trt (docs/09-live-streaming.md, October 2026), which calls the number C120. It
-// lowers a number that is not confirmed by 10 % at a time, and compares words with NeMo's streams.
+// compares words with NeMo's streams, and this search with whole utterances.
 #pragma once
 
 #include <cstdint>

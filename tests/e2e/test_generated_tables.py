@@ -24,8 +24,8 @@ def test_tables_between_marks_are_current(program, tmp_path):
     for page, copy in zip(PAGES, copies, strict=True):
         shutil.copy(ROOT / page, copy)
     ci = ROOT / "reports/baselines/ci.jsonl.gz"
-    runs = {"rival_reports": [journals, *copies], "chain_tables": [ROOT / "reports/h100/chain", *copies],
-            "stream_tables": [ROOT / "reports/h100/streams", *copies], "readme_table": [ci, copies[0]]}  # fmt: skip
+    runs = {"rival_reports": [journals, *copies], "chain_tables": [ROOT / "reports", *copies],
+            "stream_tables": [ROOT / "reports/h200/streams", *copies], "readme_table": [ci, copies[0]]}  # fmt: skip
     for name, arguments in runs.items():
         made = script(f"scripts/{name}.py", *arguments, RTFX_BIN=str(program))
         assert made.returncode == 0, made.stderr

@@ -71,7 +71,10 @@ class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
     const Deviation plain = deviation(of.plain(features), exact);
     const Deviation fused = deviation(of.fused(features), exact);
     EXPECT_TRUE(std::isfinite(fused.largest)) << what;
-    EXPECT_LE(fused.mean, 1.1 * plain.mean) << what;
+    // The mean of few deviations scatters: three standard deviations of the ratio.
+    const auto count = static_cast<double>(valid_frames(exact).numel());
+    const double slack = count > 0 ? 3 / std::sqrt(count) : 0;
+    EXPECT_LE(fused.mean, (1.1 + slack) * plain.mean) << what;
     EXPECT_LE(fused.largest, 1.5 * plain.largest) << what;
   }
 
