@@ -57,17 +57,6 @@ at::Tensor part(const at::Tensor& memory, int64_t width) {
 
 int32_t narrowed(int64_t extent) { return static_cast<int32_t>(extent); }
 
-Upcoming::Constant constant(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr(), static_cast<int64_t>(tensor.nbytes())};
-}
-
-/// Returns the rows of a table for the distances between a batch's frames. `past`: frames that
-/// streams see before theirs.
-Upcoming::Constant positions_of(const at::Tensor& table, int64_t frames, int64_t past) {
-  const int64_t reach = (table.size(0) + 1) / 2;
-  return constant(table.slice(0, std::max<int64_t>(0, reach - frames - past), reach - 1 + frames));
-}
-
 }  // namespace
 
 LayerMemory::LayerMemory(const EncoderConfig& config, const at::Tensor& frames, bool eight_bits)
@@ -89,10 +78,6 @@ FusedLayer::Norm::Norm(const WeightReader& layer, const std::string& name)
 FusedLayer::FeedForward::FeedForward(const WeightReader& reader, bool eight_bits)
     : first(linear_of(reader, "linear1", eight_bits)),
       second(linear_of(reader, "linear2", eight_bits, 0.5)) {}
-
-Upcoming FusedLayer::FeedForward::upcoming() const {
-  return {{constant(first.weight()), constant(second.weight())}};
-}
 
 FusedLayer::FusedLayer(const EncoderConfig& config, const WeightReader& reader, bool eight_bits)
     : config_(config),
@@ -127,21 +112,17 @@ FusedLayer::FusedLayer(const EncoderConfig& config, const WeightReader& reader, 
 }
 
 void FusedLayer::begin(const at::Tensor& frames, LayerMemory& memory) const {
-  norm(frames, norm_feed_forward1_, memory, feed_forward1_.upcoming());
+  norm(frames, norm_feed_forward1_, memory);
 }
 
 void FusedLayer::operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                             const at::Tensor& positions, const LayerRings* rings) const {
   feed_forward(frames, feed_forward1_, memory);
-  norm(frames, norm_attention_, memory,
-       {{constant(qkv_.weight()),
-         positions_of(ready_positions_, batch.frames, rings == nullptr ? 0 : rings->attended),
-         constant(attention_out_.weight())}});
+  norm(frames, norm_attention_, memory);
   attention(frames, memory, batch, positions, rings);
-  norm(frames, norm_convolution_, memory,
-       {{constant(pointwise1_.weight()), constant(depthwise_), constant(pointwise2_.weight())}});
+  norm(frames, norm_convolution_, memory);
   convolution(frames, memory, batch, rings);
-  norm(frames, norm_feed_forward2_, memory, feed_forward2_.upcoming());
+  norm(frames, norm_feed_forward2_, memory);
   feed_forward(frames, feed_forward2_, memory);
 }
 
@@ -149,7 +130,7 @@ void FusedLayer::end(const at::Tensor& frames, LayerMemory& memory, const FusedL
   const ScopedRange range(RangeName::encoder_norm);
   layer_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
               norm_out_.weights(), next.norm_feed_forward1_.weights(), pointers(memory.normed),
-              stream_of(frames), next.feed_forward1_.upcoming());
+              stream_of(frames));
 }
 
 at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) const {
@@ -162,11 +143,10 @@ at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) con
   return padded;
 }
 
-void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory,
-                      const Upcoming& upcoming) const {
+void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const {
   const ScopedRange range(RangeName::encoder_norm);
   layer_norm(precision_, frames.const_data_ptr(), frames.size(0), narrowed(config_.width),
-             norm.weights(), pointers(memory.normed), stream_of(frames), upcoming);
+             norm.weights(), pointers(memory.normed), stream_of(frames));
 }
 
 void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,

@@ -49,12 +49,10 @@ class FusedLayer {
   };
   struct FeedForward {
     FeedForward(const WeightReader& reader, bool eight_bits);
-    Upcoming upcoming() const;
     Linear first, second;  // the second times a half
   };
 
-  void norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory,
-            const Upcoming& upcoming) const;
+  void norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const;
   void feed_forward(const at::Tensor& frames, const FeedForward& map, LayerMemory& memory) const;
   void attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                  const at::Tensor& positions, const LayerRings* rings) const;

@@ -35,17 +35,6 @@ struct NormWeights {
   const void* bias;
 };
 
-/// Constants that the kernels behind a norm read, in the order of their use. With few rows, the
-/// norm leaves most of the GPU idle, and blocks without rows prefetch these into the L2 cache. They
-/// begin at multiples of 16 bytes.
-struct Upcoming {
-  struct Constant {
-    const void* data = nullptr;
-    int64_t bytes = 0;
-  };
-  Constant constants[3];
-};
-
 /// Lengths of each level of sub-sampling and where the rows of each utterance begin. Of parts of
 /// longer utterances also where these begin in them, at each level.
 struct LayoutPlan {
@@ -98,12 +87,10 @@ void pack_rows(Precision precision, const void* padded, int32_t frames, int32_t 
 
 /// y = norm(x), of each row.
 void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
-                const NormWeights& norm, const ProductInput& y, cudaStream_t stream,
-                const Upcoming& upcoming = {});
+                const NormWeights& norm, const ProductInput& y, cudaStream_t stream);
 /// x = norm(x) and y = next(x): from one layer to the next.
 void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
-                 const NormWeights& next, const ProductInput& y, cudaStream_t stream,
-                 const Upcoming& upcoming = {});
+                 const NormWeights& next, const ProductInput& y, cudaStream_t stream);
 /// norm(x) into a padded batch [utterances, layout.longest, width]. Rows beyond a length stay as
 /// they were.
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,

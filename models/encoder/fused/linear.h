@@ -36,8 +36,6 @@ class Linear {
   void scale_afterwards(const LinearInput& x, const at::Tensor& y, Result result) const;
 
   int64_t width() const { return weight_.size(0); }
-  /// [out, in], as the product reads it.
-  const at::Tensor& weight() const { return weight_; }
   bool eight_bits() const { return scales_.defined(); }
   /// Whether SiLU is part of the product: on GPUs of compute capability 9.0, in 16 bits.
   bool fuses_silu() const { return fuses_silu_; }

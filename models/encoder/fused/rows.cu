@@ -126,29 +126,10 @@ struct Norms {
   int32_t width;
   NormWeights norm, next;  // next: null weights for none
   ProductInput y;
-  Upcoming upcoming;
-  int32_t prefetchers;  // the last blocks, which have no rows
 };
 
 constexpr int kNormBlocks = 6;  // of a multiprocessor, unless rows are very wide
 constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // of an H100
-constexpr int32_t kPrefetchers = 128;
-constexpr int64_t kPrefetchedRows = 512;  // up to so many, blocks prefetch what is upcoming
-
-/// Shares the prefetches among the threads of in.prefetchers blocks. block: which of them.
-__device__ void prefetch_upcoming(const Norms& in, int block) {
-  constexpr int64_t kBytes = 4096;  // of one prefetch
-  const int own = static_cast<int>(threadIdx.x) * in.prefetchers + block;
-  const int all = kThreads * in.prefetchers;
-#pragma unroll
-  for (const Upcoming::Constant& constant : in.upcoming.constants) {
-    const auto* const data = static_cast<const unsigned char*>(constant.data);
-    const int64_t end = constant.bytes / 16 * 16;
-#pragma unroll 1
-    for (int64_t at = own * kBytes; at < end; at += all * kBytes)
-      prefetch(data + at, static_cast<uint32_t>(min(kBytes, end - at)));
-  }
-}
 
 /// A warp takes several rows by turns, and loads one while it computes the one before.
 template <class T, int kVectors, bool kFull>
@@ -166,10 +147,7 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
     values.template prefetch_norm<T>(in.norm);
     if (in.next.weight != nullptr) values.template prefetch_norm<T>(in.next);
   }
-  const int block = static_cast<int>(blockIdx.x + in.prefetchers - gridDim.x);
-  if (block >= 0) prefetch_upcoming(in, block);
   await_previous();
-  if (block >= 0) return;
   const auto row_of_x = [&](int r) {
     return static_cast<T*>(in.x) + static_cast<int64_t>(r) * in.width;
   };
@@ -219,11 +197,8 @@ void for_width(Precision precision, int32_t width, const Work& work) {
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
 }
 
-void launch_norms(Precision precision, Norms in, cudaStream_t stream) {
-  int64_t blocks = std::min(ceil_div<int64_t>(in.rows, kThreads / 32), kAllNormBlocks);
-  if (in.upcoming.constants[0].data != nullptr && in.rows <= kPrefetchedRows)
-    in.prefetchers = kPrefetchers;
-  blocks += in.prefetchers;
+void launch_norms(Precision precision, const Norms& in, cudaStream_t stream) {
+  const int64_t blocks = std::min(ceil_div<int64_t>(in.rows, kThreads / 32), kAllNormBlocks);
   for_width(precision, in.width, [&]<class T, int kVectors, bool kFull>() {
     launch_dependent(norm_kernel<T, kVectors, kFull>, static_cast<unsigned>(blocks), kThreads, 0,
                      stream, in);
@@ -360,15 +335,13 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan pla
 }  // namespace
 
 void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
-                const NormWeights& norm, const ProductInput& y, cudaStream_t stream,
-                const Upcoming& upcoming) {
-  launch_norms(precision, {const_cast<void*>(x), rows, width, norm, {}, y, upcoming, 0}, stream);
+                const NormWeights& norm, const ProductInput& y, cudaStream_t stream) {
+  launch_norms(precision, {const_cast<void*>(x), rows, width, norm, {}, y}, stream);
 }
 
 void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
-                 const NormWeights& next, const ProductInput& y, cudaStream_t stream,
-                 const Upcoming& upcoming) {
-  launch_norms(precision, {x, rows, width, norm, next, y, upcoming, 0}, stream);
+                 const NormWeights& next, const ProductInput& y, cudaStream_t stream) {
+  launch_norms(precision, {x, rows, width, norm, next, y}, stream);
 }
 
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
