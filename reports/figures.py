@@ -323,7 +323,7 @@ reports.figure("The speech is {} hours of", hours)
 reports.figure("The results have {} to {} tokens a second, and the references {}",
                *span(r["metrics"]["tokens.per_second"] for r in all_runs), all_runs[0]["metrics"]["tokens.reference_per_second"])  # fmt: skip
 reports.stated("setting", "the 16 processor threads", "three rounds of at least 10 s", "three rounds of at least 5 s", "of at least 3 s",
-               "each with 16 processor threads of its own", "files of the 0.6B models were read", "in the row of 1.1B")  # fmt: skip
+               "each with 16 processor threads of its own", "of a 0.6B model, the others read none", "in the row of 1.1B")  # fmt: skip
 reports.stated("limit", "power limit of 700 W")
 changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
@@ -779,7 +779,7 @@ for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_
     for when, source in latency_h200.items():
         speed.figure(f"| {label}, {when} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))
 speed.stated("setting", "The first product of a feed-forward module, 1,024 to 4,096 values", "With 16 and 256 rows", "For 1,250 rows, tiles of 128 x 160",
-             "CTC became slower at 15 and 35 s", "limited to 64 rows (5 s)")  # fmt: skip
+             "There is no gain at 1 and 5 s, and utterances of 15 and 35 s")  # fmt: skip
 speed.stated("limit", "The goals for 5 s were 1.3 ms (CTC) and 1.6 ms (RNN-T), those for 35 s 2.5 and 4.0 ms")
 
 
