@@ -61,7 +61,7 @@ def table(folder):
     yield from about(journals, ours, nemo)
     yield ""
     yield ("| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 "
-           "| joules an hour, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |")  # fmt: skip
+           "| joules per hour of audio, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |")  # fmt: skip
     yield "|--:|" + "--:|" * 11
     for step in sorted({point.step_ms for point in ours}):
         pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
