@@ -95,18 +95,28 @@ def chains():
             yield "its CTC head, samples to text", model, model, "ctc_greedy"
 
 
+def in_fp32(folder, journal, model, decoder):
+    """Returns the case in fp32 of the journal's checkpoint, or None."""
+    if own := folder.case(journal, decoder, "fp32"):
+        return own
+    other = f"fp32_{model}"
+    case = folder.case(other, decoder, "fp32")
+    return case if case and folder.checkpoint(other) == folder.checkpoint(journal) else None
+
+
 def speeds(folder):
-    yield "| seconds of audio per second, batch 128 | bf16 | fp8 | WER %, bf16 | fp8 | fp32 | joules per hour of audio, bf16 | fp8 | suspect rounds |"
-    yield "|---|" + "--:|" * 7 + "---|"
+    heads = ["seconds of audio per second, batch 128", "bf16", "fp8", "WER %, bf16", "fp8", "fp32",
+             "joules per hour of audio, bf16", "fp8", "suspect rounds"]  # fmt: skip
+    rows = []
     for label, journal, model, decoder in chains():
         cases = [folder.case(journal, decoder, dtype) for dtype in TYPES]
-        if not any(cases):
-            continue
-        exact = folder.case(f"fp32_{model}", decoder, "fp32")
-        if exact and folder.checkpoint(f"fp32_{model}") != folder.checkpoint(journal):
-            exact = None
-        cells = [*map(speed, cases), *map(wer, cases), wer(exact), *map(energy, cases), suspect(*cases)]
-        yield f"| {label} | {' | '.join(cells)} |"
+        if any(cases):
+            exact = in_fp32(folder, journal, model, decoder)
+            rows.append([label, *map(speed, cases), *map(wer, cases), wer(exact), *map(energy, cases), suspect(*cases)])
+    kept = [i for i in range(len(heads)) if any(row[i] != "–" for row in rows)]
+    yield f"| {' | '.join(heads[i] for i in kept)} |"
+    yield f"|---|{'--:|' * (len(kept) - 2)}---|"
+    yield from (f"| {' | '.join(row[i] for i in kept)} |" for row in rows)
 
 
 def batches(folder):
