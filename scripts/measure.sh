@@ -18,6 +18,8 @@ MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
 # Milliseconds of a step, and the frames of right context that the cache-aware encoder has for it.
 declare -A RIGHT=([80]=0 [160]=1 [320]=3 [560]=6 [1120]=13)
 PERIODS=(1120 560 320 160 80)
+# Streams that a search begins with: somewhat fewer than an H100 or H200 was found or reckoned to sustain.
+declare -A FIRST_STREAMS=([80]=2500 [160]=3500 [320]=5000 [560]=6500 [1120]=7500)
 STREAMING=fastconformer-streaming-0.6b
 STEPS=(
   "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
@@ -149,8 +151,8 @@ step() {
       journal stream "c120_$of" stream_c120 --set 'decoders=["fused_looping"]' batch_sizes=[128] device=cuda \
         "models=[{\"id\": \"$shape\", \"path\": \"data/standin-$shape.nemo\", \"att_context_size\": [$left, ${RIGHT[$of]}]}]" \
         "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" 'dtypes=["bf16", "fp8"]' \
-        stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[$((of * 3))]" \
-        stream.max_batch=256 'stream.fewer_rows=[16, 64]' protocol.energy_seconds=1
+        stream.rule=c120 stream.buffer=null stream.period_ms="$of" "stream.streams=[${FIRST_STREAMS[$of]}]" \
+        stream.max_batch=$((of < 560 ? 1024 : 512)) 'stream.fewer_rows=[16, 64, 256]' protocol.energy_seconds=1
       ;;
     nemo_streams) # some 500 recordings are enough, since streams begin half a second of audio apart
       local streams=(32 64 128 256 512 1024)
