@@ -149,7 +149,7 @@ NeMo 3.0.0 on Some GPU: the capacity of full batches in bf16 without a pause, an
 NeMo's checkpoint was another one.
 Latency is the 95th percentile from the last audio of an utterance to its last result. Energy is that of the GPU.
 
-| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 | joules an hour, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |
+| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 | joules per hour of audio, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |
 |--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 | 80 ms | 1,500 | – | 80 | 18.75x | 40 | – | 6 | – | 30 | 12.82 : 12.77 | – |
 | 1120 ms | 8,000 | – | – | – | 40 | – | 1 | – | – | 12.82 : 12.77 | – |
