@@ -26,7 +26,7 @@
 // once.
 //
 // Before await_previous(), a kernel may not even read memory that any earlier kernel of the stream
-// writes: several kernels may be waiting in a row. It may prefetch (base/gpu/prefetch.cuh).
+// writes: several kernels may be waiting in a row.
 #pragma once
 
 #include <cuda_runtime.h>

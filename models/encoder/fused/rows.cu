@@ -5,7 +5,6 @@
 
 #include "base/gpu/activation.h"
 #include "base/gpu/dependent_launch.cuh"
-#include "base/gpu/prefetch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
@@ -40,16 +39,6 @@ struct Row {
     for (int i = 0; i < kVectors; ++i)
       loaded.bytes[i] = has(i) ? *reinterpret_cast<const uint4*>(from + column(i)) : uint4{};
     return loaded;
-  }
-
-  template <class T>
-  __device__ void prefetch_norm(const NormWeights& weights) const {
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      if (!has(i)) continue;
-      prefetch(static_cast<const T*>(weights.weight) + column(i));
-      prefetch(static_cast<const T*>(weights.bias) + column(i));
-    }
   }
 
   template <class T>
@@ -135,6 +124,7 @@ constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // of an H100
 template <class T, int kVectors, bool kFull>
 __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
     norm_kernel(const Norms in) {
+  await_previous();
   // The shuffle tells the compiler that all lanes have the same number.
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   const int step = gridDim.x * (kThreads / 32), rows = static_cast<int>(in.rows);
@@ -142,12 +132,6 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
   values.vectors = in.width / 8;
   typename Row<kVectors, kFull>::Loaded loaded;
   int row = blockIdx.x * (kThreads / 32) + warp;
-  // With few rows, the weights come from memory, which takes longer than a row does.
-  if (row == 0) {
-    values.template prefetch_norm<T>(in.norm);
-    if (in.next.weight != nullptr) values.template prefetch_norm<T>(in.next);
-  }
-  await_previous();
   const auto row_of_x = [&](int r) {
     return static_cast<T*>(in.x) + static_cast<int64_t>(r) * in.width;
   };
@@ -168,11 +152,10 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
 template <class T, int kVectors, bool kFull>
 __global__ void __launch_bounds__(kThreads)
     padded_norm_kernel(const T* x, int32_t width, NormWeights norm, RowLayout layout, T* padded) {
+  await_previous();
   const int frame = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, utterance = blockIdx.y;
   Row<kVectors, kFull> values;
   values.vectors = width / 8;
-  if (frame == 0 && utterance == 0) values.template prefetch_norm<T>(norm);
-  await_previous();
   if (frame >= layout.lengths[utterance]) return;
   values.template take<T>(
       values.load(x + static_cast<int64_t>(layout.offsets[utterance] + frame) * width));
