@@ -132,6 +132,7 @@ bool LateRequests::too_many(const ServedBatch& batch) {
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
                     const std::function<bool(int64_t)>& confirm) {
   int64_t most = 0, broken = 0;  // broken: the least; 0: none so far
+  double fall = growth;
   while (broken == 0 || broken - most > std::max<int64_t>(1, most / 20)) {
     int64_t next = most + (broken - most) / 2;
     if (broken == 0 && most == 0) {
@@ -139,6 +140,9 @@ int64_t most_within(int64_t first, double growth, const std::function<bool(int64
     } else if (broken == 0) {
       next =
           std::max(most + 1, static_cast<int64_t>(std::ceil(growth * static_cast<double>(most))));
+    } else if (most == 0) {
+      next = std::max(int64_t{1}, static_cast<int64_t>(static_cast<double>(broken) / fall));
+      fall *= fall;
     }
     (within(next) ? most : broken) = next;
   }

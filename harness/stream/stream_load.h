@@ -114,7 +114,8 @@ class LateRequests {
 };
 
 /// The largest number, up to 5 %, for which `within` holds, and `confirm` where it is given; or 0.
-/// From `first` on it grows by the factor `growth`, and then halves what is between. A number that
+/// From `first` on it grows by the factor `growth`, and then halves what is between. If `first`
+/// does not hold, it is divided by `growth`, then by the square of that, and so on. A number that
 /// is not confirmed is lowered by 10 % at a time. Each function is asked about a number once at
 /// most.
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,

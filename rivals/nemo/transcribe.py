@@ -25,10 +25,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from nemo.collections.asr.metrics.wer import word_error_rate
-from nemo.utils import logging
 
 import rtfx
+import rtfx.models  # loads the library before NeMo loads its own
+
+from nemo.collections.asr.metrics.wer import word_error_rate  # isort: skip
+from nemo.utils import logging
+
 import rtfx.nemo
 from restore import about, restored
 

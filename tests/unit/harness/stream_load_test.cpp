@@ -197,6 +197,16 @@ TEST(StreamLoad, TheMostStreamsWithinALimit) {
   }
 }
 
+TEST(StreamLoad, AFirstNumberThatIsTooLargeFallsByTheGrowth) {
+  std::vector<int64_t> asked;
+  const int64_t most = most_within(1000, 1.25, [&](int64_t n) {
+    asked.push_back(n);
+    return n <= 600;
+  });
+  EXPECT_EQ(asked, (std::vector<int64_t>{1000, 800, 512, 656, 584, 620, 602}));
+  EXPECT_EQ(most, 584);
+}
+
 TEST(StreamLoad, ANumberThatIsNotConfirmedIsSearchedBelow) {
   for (const int64_t limit : {1, 5, 64, 1000}) {
     for (const int64_t lasting : {int64_t{0}, limit / 2, 9 * limit / 10, limit}) {
