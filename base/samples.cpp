@@ -14,13 +14,20 @@ namespace {
 /// larger samples are damage, and the squares of the largest overflow in the features.
 constexpr float kLargestSample = 1e12F;
 
+bool is_bad(float value) { return !(std::abs(value) <= kLargestSample); }
+
 }  // namespace
+
+bool is_sound(std::span<const float> samples) {
+  // All of them, without a branch for each: there is hardly ever one.
+  int bad = 0;
+  for (const float value : samples) bad |= static_cast<int>(is_bad(value));
+  return bad == 0;
+}
 
 void require_sound(std::span<const float> samples, std::string_view where, std::string_view remedy,
                    size_t first) {
-  // All of them, without a branch for each: there is hardly ever one.
-  const auto is_bad = [](float value) { return !(std::abs(value) <= kLargestSample); };
-  if (std::ranges::count_if(samples, is_bad) == 0) return;
+  if (is_sound(samples)) return;
   const auto bad = std::ranges::find_if(samples, is_bad);
   throw UserError(where,
                   fmt::format("sample {} is {}", first + static_cast<size_t>(bad - samples.begin()),

@@ -159,12 +159,10 @@ int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers, const float
     const at::DeviceGuard guard = on_device_of(*streams->model);
     if (!streams->speech) throw UserError("streams", "are of encoder frames", "push frames");
     const auto count = static_cast<size_t>(rows);
-    const auto each = [&](const auto& take) {
-      for (size_t i = 0; i < count; ++i)
-        take(numbers[i], std::span(samples[i], static_cast<size_t>(counts[i])));
-    };
-    each([&](int64_t stream, auto piece) { streams->speech->check(stream, piece); });
-    each([&](int64_t stream, auto piece) { streams->speech->push(stream, piece); });
+    std::vector<NewSamples> all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back({numbers[i], {samples[i], static_cast<size_t>(counts[i])}});
+    streams->speech->push(all);
     work(*streams, -1);
     view_partials(*streams, {numbers, count}, partials);
     return 0;

@@ -9,12 +9,12 @@
 
 #include "algorithms/blank_penalty.h"
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/parallel.h"
 #include "algorithms/result_check.h"
 #include "base/nvtx.h"
 #include "datasets/dataset.h"
 #include "harness/config/plan.h"
 #include "harness/machine/device_memory.h"
+#include "models/parallel.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"

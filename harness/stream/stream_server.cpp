@@ -145,15 +145,21 @@ std::vector<int64_t> SpeechServer::take_borders(int64_t number) {
 }
 
 Work SpeechServer::work(const std::vector<Request>& requests) {
+  std::vector<NewSamples> pieces;
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     const auto& [audio, prompt] = audio_[stream.utterance];
     if (stream.number < 0) stream.number = speech_.open(prompt);
     const size_t end = std::min(audio.size(), stream.given + samples_);
-    speech_.push(stream.number, audio.subspan(stream.given, end - stream.given));
+    pieces.push_back({stream.number, audio.subspan(stream.given, end - stream.given)});
     stream.given = end;
     if (shown_ != nullptr) watched_[stream.number].given = end;
-    const bool ends = end == audio.size();
+  }
+  speech_.push(pieces);
+  for (const Request& request : requests) {
+    Stream& stream = streams_[static_cast<size_t>(request.stream)];
+    const std::span<const float> audio = audio_[stream.utterance].samples;
+    const bool ends = stream.given == audio.size();
     outstanding_.push_back({request, stream.number, stream.utterance, ends, stream.whole});
     if (!ends) continue;
     speech_.finish(stream.number);

@@ -11,6 +11,7 @@
 #include "base/samples.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/config.h"
+#include "models/parallel.h"
 #include "models/streaming/cached_encoder.h"
 #include "models/streaming/stream_features.h"
 
@@ -74,16 +75,36 @@ const EncoderStreams::Stream& EncoderStreams::find(int64_t stream) const {
   return found->second;
 }
 
-void EncoderStreams::check(int64_t stream, std::span<const float> samples) {
-  if (find(stream).audio.finished())
-    throw UserError(name_of(stream), "samples behind its end", "open a new stream for them");
-  require_sound(samples, name_of(stream),
-                "give samples between -1 and 1; none of these were taken");
-}
-
-void EncoderStreams::push(int64_t stream, std::span<const float> samples) {
-  check(stream, samples);
-  find(stream).audio.push(samples);
+void EncoderStreams::push(std::span<const NewSamples> all) {
+  std::vector<StreamAudio*> into;
+  int64_t most = 1;
+  for (const NewSamples& one : all) {
+    into.push_back(&find(one.stream).audio);
+    if (into.back()->finished())
+      throw UserError(name_of(one.stream), "samples behind its end", "open a new stream for them");
+    most = std::max(most, std::ssize(one.samples));
+  }
+  const auto each = [&](const std::function<void(size_t)>& work) {
+    const auto some = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) work(static_cast<size_t>(i));
+    };
+    parallel_ranges(std::ssize(all), some, 1 + StreamAudio::kSamplesOfAThread / most);
+  };
+  std::vector<char> sound(all.size());
+  each([&](size_t i) { sound[i] = is_sound(all[i].samples); });
+  const auto bad = std::ranges::find(sound, 0);
+  if (bad != sound.end()) {
+    const NewSamples& one = all[static_cast<size_t>(bad - sound.begin())];
+    require_sound(one.samples, name_of(one.stream),
+                  "give samples between -1 and 1; none of these were taken");
+  }
+  std::vector<StreamAudio*> sorted = into;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) == sorted.end()) {
+    each([&](size_t i) { into[i]->push(all[i].samples); });
+  } else {  // several pieces of a stream, in their order
+    for (size_t i = 0; i < all.size(); ++i) into[i]->push(all[i].samples);
+  }
 }
 
 void EncoderStreams::finish(int64_t stream) { find(stream).audio.finish(); }

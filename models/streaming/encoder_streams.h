@@ -43,6 +43,12 @@ struct StreamOptions {
   StepRecorder recorder = nullptr;
 };
 
+/// Further samples of an open stream at the model's rate, in [-1, 1].
+struct NewSamples {
+  int64_t stream;
+  std::span<const float> samples;
+};
+
 /// The next frames of some streams, one row for each.
 struct EncodedPieces {
   std::vector<int64_t> streams;  // in ascending order from the stream behind the last step's last
@@ -69,10 +75,13 @@ class EncoderStreams {
   /// conditioned on, for models with prompts; without, PromptConfig::standard. Throws UserError
   /// where all are open, and for a model without a standard prompt. Does not wait for the device.
   int64_t open(std::optional<int64_t> prompt = std::nullopt);
-  /// Throws what push() would, and keeps nothing.
-  void check(int64_t stream, std::span<const float> samples);
-  /// Further samples at the model's rate, in [-1, 1]. Kept on the host; nothing is computed.
-  void push(int64_t stream, std::span<const float> samples);
+  /// Further samples of each of these streams, or of none where one is refused. Kept on the host;
+  /// nothing is computed. Threads of LibTorch's pool share the copying.
+  void push(std::span<const NewSamples> all);
+  void push(int64_t stream, std::span<const float> samples) {
+    const NewSamples one{stream, samples};
+    push(std::span(&one, 1));
+  }
   /// No more samples will come. Its last frames come out of step().
   void finish(int64_t stream);
   /// Forgets the stream, at its end or in the middle.

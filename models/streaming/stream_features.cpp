@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 
@@ -78,17 +79,19 @@ at::Tensor StreamFeatures::operator()(std::span<const Block> blocks, int64_t row
   // The first sample and frame of each row, and those behind its last.
   at::Tensor bounds = at::zeros({4, rows}, whole);
   auto bound = bounds.accessor<int64_t, 2>();
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const Block& block = blocks[i];
-    const auto row = static_cast<int64_t>(i);
-    const int64_t first = first_sample(block.first);
-    block.audio->copy(
-        first, {samples.data_ptr<float>() + row * (1 + length), static_cast<size_t>(1 + length)});
-    bound[0][row] = std::max<int64_t>(0, -(first + 1));
-    bound[1][row] = block.audio->received() - (first + 1);
-    bound[2][row] = std::max<int64_t>(0, -block.first);
-    bound[3][row] = block.end - block.first;
-  }
+  float* const into = samples.data_ptr<float>();
+  const auto fill = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const Block& block = blocks[static_cast<size_t>(row)];
+      const int64_t first = first_sample(block.first);
+      block.audio->copy(first, {into + row * (1 + length), static_cast<size_t>(1 + length)});
+      bound[0][row] = std::max<int64_t>(0, -(first + 1));
+      bound[1][row] = block.audio->received() - (first + 1);
+      bound[2][row] = std::max<int64_t>(0, -block.first);
+      bound[3][row] = block.end - block.first;
+    }
+  };
+  parallel_ranges(count, fill, 1 + StreamAudio::kSamplesOfAThread / length);
   samples = samples.to(model_->device, /*non_blocking=*/true);
   bounds = bounds.to(model_->device, /*non_blocking=*/true);
   const at::Tensor values = model_->features->part(samples, between(bounds[0], bounds[1], length));

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "algorithms/gpu/parallel.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 

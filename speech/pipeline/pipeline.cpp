@@ -10,9 +10,9 @@
 
 #include "algorithms/foreign_code.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/parallel.h"
 #include "base/error.h"
 #include "models/checkpoint/tensor_data.h"
+#include "models/parallel.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {

@@ -79,18 +79,18 @@ int64_t SpeechStreams::encoder_number(int64_t stream) const {
   return found->second.encoder;
 }
 
-void SpeechStreams::check(int64_t stream, std::span<const float> samples) {
-  encoder_->check(encoder_number(stream), samples);
-}
-
-void SpeechStreams::push(int64_t stream, std::span<const float> samples) {
-  encoder_->push(encoder_number(stream), samples);
-  Stream& open = streams_.at(stream);
-  if (wordless_seconds_ > 0) open.heard.audio.push(samples);
-  if (!open.voice) return;
-  const auto begin = Clock::now();
-  open.voice->push(samples);
-  detector_seconds_ += seconds_since(begin);
+void SpeechStreams::push(std::span<const NewSamples> all) {
+  std::vector<NewSamples> encoders;
+  for (const auto& [stream, samples] : all) encoders.push_back({encoder_number(stream), samples});
+  encoder_->push(encoders);
+  for (const auto& [stream, samples] : all) {
+    Stream& open = streams_.at(stream);
+    if (wordless_seconds_ > 0) open.heard.audio.push(samples);
+    if (!open.voice) continue;
+    const auto begin = Clock::now();
+    open.voice->push(samples);
+    detector_seconds_ += seconds_since(begin);
+  }
 }
 
 void SpeechStreams::finish(int64_t stream) {

@@ -68,8 +68,11 @@ class SpeechStreams {
   /// See Streams: of the utterance that an open stream is in.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
-  void check(int64_t stream, std::span<const float> samples);
-  void push(int64_t stream, std::span<const float> samples);
+  void push(std::span<const NewSamples> all);
+  void push(int64_t stream, std::span<const float> samples) {
+    const NewSamples one{stream, samples};
+    push(std::span(&one, 1));
+  }
   void finish(int64_t stream);
   /// Whether step() has something to do for the stream.
   bool ready(int64_t stream) const { return encoder_->waiting(encoder_number(stream)); }

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/parallel.h"
 #include "algorithms/shared/alignment/ctc_viterbi.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 namespace {

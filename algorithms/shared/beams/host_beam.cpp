@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/gpu/parallel.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 

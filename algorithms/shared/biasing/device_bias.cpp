@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "algorithms/gpu/parallel.h"
 #include "base/error.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/gpu/parallel.h"
 #include "algorithms/gpu/shared_memory.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
@@ -25,6 +24,7 @@
 #include "algorithms/shared/fused_beam/network_phases.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "models/acoustic_model.h"
+#include "models/parallel.h"
 
 namespace rtfx::fused_beam {
 

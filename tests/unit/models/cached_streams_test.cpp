@@ -233,6 +233,34 @@ TEST(CachedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {
   EXPECT_TRUE(fresh.equal(test::stream(*streams, {audio}, 1, 1000, 3)[0].frames));
 }
 
+TEST(CachedStreams, TakeManyAtOnceAsOneByOne) {
+  const auto model = test::random_model(streaming_config({6, 2}), 7);
+  std::vector<Samples> audio;
+  // Together more than a thread copies alone.
+  for (int64_t i = 0; i < 12; ++i) audio.push_back(test::noise(16000 + 100 * i, 1 + i));
+  std::vector<NewSamples> all;
+  for (int64_t i = 0; i < 11; ++i) all.push_back({i, audio[static_cast<size_t>(i)]});
+  // The last one comes in two pieces.
+  all.push_back({11, std::span(audio[11]).first(5000)});
+  all.push_back({11, std::span(audio[11]).subspan(5000)});
+  for (const size_t count : {all.size() - 1, all.size()}) {
+    const auto taken = make_encoder_streams(model, {.streams = 12});
+    for (size_t i = 0; i < audio.size(); ++i) taken->open();
+    taken->push(std::span(all).first(count));
+    if (count < all.size()) taken->push(std::span(all).last(1));
+    for (int64_t i = 0; i < 12; ++i) taken->finish(i);
+    const auto expected = make_encoder_streams(model, {.streams = 12});
+    for (const Samples& samples : audio) expected->push(expected->open(), samples);
+    for (int64_t i = 0; i < 12; ++i) expected->finish(i);
+    for (EncodedPieces pieces = taken->step(); !pieces.empty(); pieces = taken->step()) {
+      const EncodedPieces same = expected->step();
+      EXPECT_TRUE(pieces.frames.equal(same.frames));
+      EXPECT_EQ(pieces.lengths, same.lengths);
+    }
+    EXPECT_TRUE(expected->step().empty());
+  }
+}
+
 TEST(CachedStreams, TakeTurnsWhereThereAreFewRows) {
   const auto model = test::random_model(streaming_config({4, 0}), 7);
   const auto streams = make_encoder_streams(model, {.streams = 5, .rows = 2});

@@ -54,8 +54,9 @@ TEST(StreamErrors, WrongCalls) {
       test::Samples wrong = audio;
       wrong[50] = bad;
       const std::string expected = fmt::format("sample 50 is {}", text);
-      expect_error(error_of([&] { streams->check(first, wrong); }), expected);
       expect_error(error_of([&] { streams->push(first, wrong); }), expected);
+      const std::vector<NewSamples> both = {{first, audio}, {second, wrong}};
+      expect_error(error_of([&] { streams->push(both); }), expected);
     }
     streams->finish(first);
     streams->finish(first);  // says the same again

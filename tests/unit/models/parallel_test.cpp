@@ -1,4 +1,4 @@
-#include "algorithms/gpu/parallel.h"
+#include "models/parallel.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -33,6 +33,17 @@ TEST_F(ParallelRanges, EachRowOnceByAsManyThreadsAsAreGiven) {
   });
   for (const auto& count : times) EXPECT_EQ(count, 1);
   EXPECT_EQ(threads.size(), 2U);
+}
+
+TEST_F(ParallelRanges, NoMoreThanTheGrainIsNotDivided) {
+  std::vector<int64_t> ends;
+  parallel_ranges(
+      7,
+      [&](int64_t begin, int64_t end) {
+        ends.insert(ends.end(), {begin, end});
+      },
+      /*grain=*/7);
+  EXPECT_EQ(ends, (std::vector<int64_t>{0, 7}));
 }
 
 TEST_F(ParallelRanges, ThrowsWhatTheWorkThrows) {

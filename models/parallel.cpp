@@ -1,4 +1,4 @@
-#include "algorithms/gpu/parallel.h"
+#include "models/parallel.h"
 
 #include <ATen/Parallel.h>
 
@@ -19,7 +19,8 @@ namespace rtfx {
 #ifdef __SANITIZE_THREAD__
 // The thread sanitizer does not see libgomp's barriers: work comes after what was before it, and
 // before what is after it. LibTorch hands exceptions over behind them, so they are kept here.
-void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
+void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work,
+                     int64_t grain) {
   static char begun, done;
   static std::mutex mutex;
   std::exception_ptr thrown;
@@ -34,13 +35,14 @@ void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int6
     __tsan_release(&done);
   };
   __tsan_release(&begun);
-  at::parallel_for(0, count, /*grain_size=*/1, seen);
+  at::parallel_for(0, count, grain, seen);
   __tsan_acquire(&done);
   if (thrown) std::rethrow_exception(thrown);
 }
 #else
-void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
-  at::parallel_for(0, count, /*grain_size=*/1, work);
+void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work,
+                     int64_t grain) {
+  at::parallel_for(0, count, grain, work);
 }
 #endif
 
