@@ -44,6 +44,7 @@ THEIR_LAUNCHES = {
 }
 OUR_GREEDY = ("ctc_greedy", "frame_looping", "fused_looping", "label_looping", "step_replay")
 OUR_SCOPE, THEIR_SCOPE = "decode + d2h", "whole call"
+FAILED = "FAILED"  # the mark of a case without a result
 
 
 @dataclass
@@ -111,7 +112,8 @@ def is_rival(case):
 def rival_row(case):
     """Makes the row of a rival's decoder, which names its versions and launches among its options."""
     options = case.last["decoder"]["options"]
-    versions = {k: v for k, v in options["versions"].items() if k not in ("python", "torch")}
+    # A decoder that fails in its first batch has not told its versions.
+    versions = {k: v for k, v in options.get("versions", {}).items() if k not in ("python", "torch")}
     mode = versions.pop("graph_mode", None)
     package = ", ".join(f"{name} {version}" for name, version in versions.items())
     name = f"{case.decoder} ({package})" if package else case.decoder
@@ -153,7 +155,7 @@ def their_row(record, name):
 
 
 def span(values):
-    texts = sorted({f"{value:.2f}" for value in values})
+    texts = sorted({f"{value:.2f}" for value in values}, key=float)
     return "–".join([texts[0], *texts[1:][-1:]]) if texts else "–"
 
 
@@ -172,17 +174,23 @@ def add_times(row, case, batch):
 
 
 def rows_of(journals, wanted, rtfx=False):
-    """Returns {key_of(case): {name: Row}} of the cases that wanted(case) selects."""
+    """Returns {key_of(case): {name: Row}} of the cases that wanted(case) selects. Failed ones have only marks."""
     tables = {}
     for journal in journals:
         cv_max = journal.provenance["config"]["protocol"].get("cv_max", 0.05)
-        for case in journal.cases:
+        for case in sorted(journal.cases, key=lambda case: not case.rounds):
             by_count = case.last["batch"]["by"] == "count"
-            if not (case.rounds and by_count and wanted(case)):
+            if not ((case.rounds or case.failure) and by_count and wanted(case)):
                 continue
             made = rival_row(case) if is_rival(case) else our_row(case)
-            row = tables.setdefault(key_of(case, rtfx), {}).setdefault(made.name, made)
+            rows = tables.setdefault(key_of(case, rtfx), {})
+            alike = [row for row in rows.values() if made.id and row.id == made.id]
+            row = alike[0] if alike else rows.setdefault(made.name, made)
             batch = int(case.last["batch"]["size"])
+            if not case.rounds:
+                row.audio[batch] = case.last["dataset"]["audio_seconds"]
+                row.marks[batch] = [FAILED]
+                continue
             if batch in row.seconds:
                 raise SystemExit(f"{case.name}: another set has the same decoder and batch size; leave --rtfx out")
             add_times(row, case, batch)
@@ -238,7 +246,7 @@ def ratio_row(what, rows, batches, times):
 
 
 def both_sides(rows):
-    return len({row.ours for row in rows}) == 2
+    return len({row.ours for row in rows if row.seconds}) == 2
 
 
 def summary(rows, batches, rival, pairs):
@@ -330,6 +338,7 @@ def main():
         stand_ins = stand_in_sentences(cases)
         parts.append(table(key, rows, arguments.name, pairs, stand_ins, arguments.rtfx))
     marks |= {"NOISY": "the times of the rounds differ by more than protocol.cv_max, so measure again"} if "NOISY" in marks else {}
+    marks[FAILED] = "the decoder failed, so that the case has no result"
     legend = [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items() if any(mark in part for part in parts)]
     text = "\n\n".join(["\n".join(f"- {line}" for line in legend)] * bool(legend) + parts) + "\n"
     print(text, end="")

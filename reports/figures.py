@@ -9,16 +9,17 @@ import re
 from itertools import product
 from statistics import fmean, median, stdev
 
-from rival_reports import BEAM, GREEDY, LM
+from rival_reports import BEAM, GREEDY, LM, RIVA, RIVA_LISTS, WFST
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
 sweep, replay, planted, explain, ablation, busy = (
     Source(f"h200/claims/{name}.jsonl.gz")
     for name in ("sweep", "replay", "planted", "explain", "ablation", "busy_profile")
 )
-nemo3_greedy, nemo3_beam, nemo3_lm, wfst_rivals = (
-    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst_rivals")
+nemo3_greedy, nemo3_beam, nemo3_lm, wfst, wfst_cpu = (
+    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst", "wfst_cpu")
 )
+aligned, aligned_by_torchaudio = (Source(f"h200/rivals/{name}") for name in ("alignment.json", "forced_align.jsonl"))
 searches, searches_tdt = (Source(f"h100/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
 nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
 boosting_rivals = Source("cpu/boosting_rivals.jsonl.gz")
@@ -159,9 +160,6 @@ for label, decoder, metric in (
     reports.figure(row, *(sweep.mean(metric, model="standin-rnnt", decoder=decoder, batch=batch) for batch in SIZES))
 reports.stated("meaning", "whose standard deviation is at most 2 % of it")
 reports.figure("`test_audio` ten times, {} s)", sweep.records(kind="run")[0]["dataset"]["audio_seconds"])
-suspect_128 = [r for r in wfst_rivals.records(kind="run", batch=128, decoder="ctc_wfst_cpu17") if r["suspect"]]
-reports.figure("In `wfst_rivals`, {} of {} rounds at batch 128", len(suspect_128),
-               len(wfst_rivals.records(kind="run", batch=128, decoder="ctc_wfst_cpu17")))  # fmt: skip
 
 # Section "Is it the same?"
 PROVED = {"batch": 32, "round": 0, "kind": "run"}
@@ -533,11 +531,44 @@ reports.stated("meaning", "medians or 99th percentiles")
 # ---------------------------------------------------------------------------------------------------------------------
 rivals = Page("reports/notes/rivals.md")
 rivals.stated("meaning", "differ by more than 5 %")
-rivals.stated("data", "vocabulary of 1,024 tokens")
+rivals.stated("data", "vocabulary of 1,024 tokens", "The lexicon of 40,000 words lacks 2.4 % of the words of these utterances",
+              "the first 48 and 256 utterances")  # fmt: skip
 rivals.stated("setting", "`beta` 0.5")
+rivals.stated("meaning", "the interval holds 1:")
 rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
     nemo3_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")
 ))  # fmt: skip
+
+rivals.figure("For best paths, rtfx's whole calls are {} to {} times as fast as riva's", *span(factors(wfst, RIVA, whole_call)))
+
+
+def lists(batch):
+    """Returns how many times as fast rtfx's lists are as riva's."""
+    _, ours, theirs = RIVA_LISTS
+    return wfst.mean(whole_call, decoder=theirs, batch=batch) / wfst.mean(whole_call, decoder=ours, batch=batch)
+
+
+rivals.figure("rtfx is {} times as fast at batch 1, but slower", lists(1))
+rivals.figure("its speed is {} of riva's at batch 32, and {} at batch 128", lists(32), lists(128))
+for searched, size in product(RIVA_LISTS[1:], (32, 128)):
+    at = {"decoder": searched, "batch": size}
+    rivals.figure("the same oracle WER, {} % of {} utterances", wfst.mean(lambda r: 100 * r["oracle_wer"]["wer"], **at),
+                  wfst.mean(lambda r: r["dataset"]["utterances"], **at))  # fmt: skip
+*kaldi, flashlight = WFST
+rivals.figure("rtfx is {} to {} times as fast as kaldi-decoder, and {} to {} times as fast as flashlight-text",
+              *span(factors(wfst_cpu, kaldi, whole_call)), *span(factors(wfst_cpu, [flashlight], whole_call)))  # fmt: skip
+cpu = wfst_cpu.records(kind="provenance")[0]["cpu"]
+rivals.figure("the same {} CPUs. rtfx searched with {} threads", cpu["affinity"]["cpus"], cpu["threads"])
+
+
+def alignments(batch):
+    """Returns the least and the greatest rate of rtfx's repeats."""
+    return span(r["rows/s"] for r in aligned.records(run_type="iteration") if f"/batch{batch}/" in r["name"])
+
+
+rivals.figure("where both align one utterance, rtfx is {} times as fast",
+              alignments(1)[1] / aligned_by_torchaudio.records(batch=1)[0]["rows_per_second"])  # fmt: skip
+rivals.figure("rtfx's five repeats lie between {} and {} utterances per second", *alignments(128))
 
 # ---------------------------------------------------------------------------------------------------------------------
 boosting = Page("reports/notes/boosting.md")

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "plots"))
 from intervals import half_interval, paired_ratio  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
-from rival_table import core, is_rival, rows_of, seconds, span  # noqa: E402
+from rival_table import FAILED, core, is_rival, rows_of, seconds, span  # noqa: E402
 
 GREEDY = [
     ("fused kernels : label-looping, one CUDA graph", "fused_persistent", "nemo_label_looping_graphs"),
@@ -56,13 +56,11 @@ TORCHAUDIO = [
     ("CTC beam 8: `ctc_beam`, fused kernels : `CUCTCDecoder`", "ctc_beam8", "torchaudio_ctc8"),
     ("the same, without frames whose blank is above 0.95", "ctc_beam8_skip95", "torchaudio_ctc8_skip95"),
 ]
-FOLDERS = ("h200/rivals", "h100/rivals", "h100/searches")
+FOLDERS = ("h200/rivals", "h100/searches")
 JOURNALS = {
     "nemo3_greedy": ("Greedy searches beside NeMo's", GREEDY),
     "nemo3_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
     "nemo3_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
-    "riva_online": ("CTC over a graph with a word 3-gram beside riva-asrlib-decoder's best path", RIVA),
-    "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside kaldi-decoder and flashlight-text", WFST),
     "wfst": ("CTC over a graph with a word 3-gram on the GPU, beside riva-asrlib-decoder", [*RIVA, RIVA_LISTS]),
     "wfst_cpu": ("CTC over a graph or a lexicon with a word 3-gram on the CPU, beside kaldi-decoder and flashlight-text", WFST),
     "torchaudio": ("CTC beam search without a language model, beside torchaudio's", TORCHAUDIO),
@@ -70,7 +68,7 @@ JOURNALS = {
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The first
 factor compares whole calls, from encoder frames to hypotheses on the host. The factor in round brackets leaves out the making of
 Python objects, where its time is known. Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
-search from the rival's. WER spans all batch sizes. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+search from the rival's. WER spans all batch sizes. {audio}. {made}, rtfx {revision}, {date}."""
 
 
 def whole_calls(ours, theirs, batch):
@@ -90,7 +88,7 @@ def warnings(batch, *rows):
 def cell(ours, theirs, batch):
     """Returns the ratio of whole calls with its interval, that of the algorithms alone where known, and warning marks."""
     if batch not in ours.seconds or batch not in theirs.seconds:
-        return "–"
+        return FAILED if any(FAILED in row.marks.get(batch, []) for row in (ours, theirs)) else "–"
     text = "".join(whole_calls(ours, theirs, batch))
     if batch in core(theirs):
         text += f" ({core(theirs)[batch] / core(ours)[batch]:.3g}x)"
@@ -117,8 +115,7 @@ def brief(journal, title, pairs):
         title=title,
         rounds=about["config"]["protocol"]["measured_rounds"],
         audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()) + spoken,
-        device=markdown(about["device"]["name"]),
-        versions=rival_versions(journal),
+        made=", ".join(filter(None, [markdown(about["device"]["name"]), rival_versions(journal)])),
         revision=about["rtfx"]["revision"][:12],
         date=about["started"][:10],
     )
@@ -239,15 +236,15 @@ BEAMS = [
     ("TDT ALSD++, beam 4, fused", "nemo3_beam", "standin-tdt", "alsd_pp4_fused"),
     ("TDT AES++, beam 8, fused", "nemo3_beam", "standin-tdt", "aes_pp8_fused"),
     ("CTC greedy", "nemo3_beam", "standin-rnnt", "ctc_greedy"),
-    ("CTC greedy", "riva_online", "standin-rnnt", "ctc_greedy"),
-    ("CTC over a graph with a word 3-gram, beam 17", "riva_online", "standin-rnnt", "ctc_wfst17"),
+    ("CTC greedy of `standin256`", "wfst", "standin256-rnnt", "ctc_greedy"),
+    ("CTC of `standin256` over a graph with a word 3-gram, beam 17", "wfst", "standin256-rnnt", "ctc_wfst17"),
     ("RNN-T greedy, one CUDA graph", "nemo3_lm", "standin-rnnt", "label_looping_graph"),
     ("RNN-T greedy, one CUDA graph, with a token n-gram", "nemo3_lm", "standin-rnnt", "label_looping_graph_lm"),
     ("RNN-T ALSD++, beam 4, fused, with the n-gram", "nemo3_lm", "standin-rnnt", "alsd_pp4_fused_lm"),
     ("CTC greedy", "nemo3_lm", "standin-rnnt", "ctc_greedy"),
     ("CTC beam 8, fused, with the n-gram", "nemo3_lm", "standin-rnnt", "ctc_beam8_fused_lm"),
 ]
-BEAM_JOURNALS, BEAM_BATCH = ("nemo3_beam", "nemo3_lm", "riva_online"), 32
+BEAM_JOURNALS, BEAM_BATCH = ("nemo3_beam", "nemo3_lm", "wfst"), 32
 
 
 def speed(row, batch):
@@ -309,9 +306,9 @@ def beams(*journals):
         ((row,),) = [found.values() for found in rows_of([held[name]], lambda c: c is case, rtfx=True).values()]
         sets[case.dataset] = case.last
         rows.append(f"| {label} | {name} | {markdown(case.dataset)} | {row.wers[BEAM_BATCH]:.2f} | {speed(row, BEAM_BATCH)} |")
-    sizes = [f"`{name}` has {last['dataset']['utterances']} utterances ({last['dataset']['audio_seconds']:,.0f} s, "
+    sizes = [f"`{name}` has {last['dataset']['utterances']:,} utterances ({last['dataset']['audio_seconds']:,.0f} s, "
              f"{last['wer']['reference_words']:,} words)" for name, last in sets.items()]  # fmt: skip
-    yield f"{WHOLE_CALLS} {', and '.join(sizes)}."
+    yield f"{WHOLE_CALLS} {', '.join(sizes[:-1])}, and {sizes[-1]}."
     yield f"\n| search, batch {BEAM_BATCH}, bf16 | journal | set | WER % | RTFx of whole calls |"
     yield "|---|---|---|--:|--:|"
     yield from rows

@@ -99,7 +99,7 @@ def test_other_audio_is_not_compared(ours, tmp_path):
     assert "nothing to compare" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["nemo3_beam", "nemo3_greedy", "nemo3_lm", "riva_online", "wfst_rivals"])
+@pytest.mark.parametrize("name", ["nemo3_beam", "nemo3_greedy", "nemo3_lm", "wfst", "wfst_cpu", "torchaudio"])
 def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     journal, page = RIVALS / f"{name}.jsonl.gz", tmp_path / "page.md"
     (tmp_path / journal.name).write_bytes(journal.read_bytes())
@@ -115,7 +115,7 @@ def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
 
 SEARCHES = ROOT / "reports/h100/searches"
 BLOCKS = {
-    "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "riva_online"]),
+    "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "wfst"]),
     "searches:searches_rnnt": (SEARCHES, ["searches_rnnt"]),
     "searches:searches_tdt": (SEARCHES, ["searches_tdt"]),
 }
@@ -260,6 +260,32 @@ def test_the_tables_of_pages(tmp_path):
         counts, first = exactness["grades"], exactness["first_difference"]
         assert cell.startswith(f"{counts['bitwise'] + counts['exact']} of {sum(counts.values())}")
         assert cell.endswith(f" at {first['seconds']:.2f} s") if first else " at " not in cell
+
+
+def test_a_failed_case_says_so_in_both_tables(tmp_path):
+    """Its row is that of the other batch sizes, and no ratio is made of it."""
+    failed = {"decoder": "riva_online_end17", "size": 128}
+    keys = ("batch", "case", "dataset", "device", "dtype", "model", "provenance_id", "result_key", "schema")
+    lines = {}
+    for record in read_records(RIVALS / "wfst.jsonl.gz"):
+        if record["kind"] == "run" and {"decoder": record["decoder"]["id"], "size": record["batch"]["size"]} == failed:
+            options = {key: value for key, value in record["decoder"]["options"].items() if key != "versions"}
+            record = {key: record[key] for key in keys} | {"decoder": record["decoder"] | {"options": options}}
+            record |= {"kind": "failure", "stage": "decode", "message": "its process was ended by signal 6 (Aborted)"}
+        lines[json.dumps(record)] = None
+    (tmp_path / "wfst.jsonl").write_text("".join(line + "\n" for line in lines))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- rivals:wfst -->\n<!-- /rivals -->\n")
+    result = script("scripts/rival_reports.py", tmp_path, page)
+    assert result.returncode == 0, result.stderr
+    ratios = cells(page.read_text(), "standin256-rnnt, bf16: beam 17: `ctc_wfst`")[1:]
+    assert ratios[2] == "FAILED" and all(re.match(r"\d.*x \[", ratio) for ratio in ratios[:2])
+    assert ratios[3].startswith("7.64–12.62 : ")  # from the least to the greatest
+    beside = (tmp_path / "wfst.md").read_text()
+    assert "- FAILED: the decoder failed" in beside
+    row = cells(beside, "riva_online_end17 (riva-asrlib-decoder")
+    assert row[3] == "–" and row[5].endswith("batch 128: FAILED")
+    assert len([line for line in beside.splitlines() if line.startswith("| riva_online_end17")]) == 1
 
 
 def test_the_headline_of_readme_is_of_the_journal(tmp_path):
