@@ -6,7 +6,7 @@ default reports. `scripts/measure.sh` measures the journals. A value whose journ
 
 import sys
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
@@ -171,6 +171,52 @@ def encoder(folder):
             yield f"| {name} | {with_interval(records[-1]['rtfx'])} | {speed(folder.case(model, search_of(model), 'bf16'))} |"
 
 
+def timed(calls):
+    """Returns the mean of calls' seconds with its interval, and a mark where they differ by more than 5 %."""
+    seconds = [call["seconds"] for call in calls]
+    return with_interval(seconds, 2) + (" NOISY" if stdev(seconds) > 0.05 * fmean(seconds) else "")
+
+
+def transcribe(folder):
+    """Yields NeMo's transcribe() beside that of rtfx, each at its fastest batch size."""
+    yield ("| model | NeMo's batch | NeMo's seconds | rtfx's batch | rtfx's seconds | NeMo : rtfx | WER %, rtfx : NeMo "
+           "| equal texts |")  # fmt: skip
+    yield "|---|" + "--:|" * 7
+    for model, name in MODELS.items():
+        path = folder.path / f"nemo_transcribe_{model}.jsonl"
+        if not path.exists():
+            continue
+        record = read_records(path)[-1]
+        ours, theirs = ([call["seconds"] for call in record[side]] for side in ("whole", "nemo"))
+        low, high = paired_ratio(ours, theirs)
+        words = " : ".join(f"{100 * record['wer'][side]:.2f}" for side in ("whole", "nemo"))
+        cells = [record["batch"]["nemo"], timed(record["nemo"]), record["batch"]["whole"], timed(record["whole"]),
+                 f"{fmean(theirs) / fmean(ours):.2f}x [{low:.3g}, {high:.3g}]", words,
+                 f"{record['equal']['texts']:,} of {record['utterances']:,}"]  # fmt: skip
+        yield f"| {name} | {' | '.join(map(str, cells))} |"
+
+
+def prompt(folder):
+    """Yields what the layer of a prompt-conditioned model costs, between two runs without it."""
+    journal = folder.journal("prompt")
+    if not journal:
+        return
+    rows = {"without the layer": "", "with it": "-prompt", "without it, again": "-again"}
+    found = {(case.model.removeprefix("parakeet-rnnt-0.6b"), int(case.batch)): case for case in journal.cases if case.rounds}
+    held = sorted({batch for _, batch in found})
+    yield f"| RNN-T 0.6B, samples to text, bf16 | {' | '.join(f'batch {batch}' for batch in held)} |"
+    yield "|---|" + "--:|" * len(held)
+    for label, ending in rows.items():
+        yield f"| {label} | {' | '.join(speed(found[ending, batch]) for batch in held)} |"
+    for label, ending in list(rows.items())[1:]:
+        cells = []
+        for batch in held:
+            pair = [of_rounds(found[which, batch], lambda r: r["total_seconds"]) for which in (ending, "")]
+            low, high = paired_ratio(*pair)
+            cells.append(f"{fmean(pair[1]) / fmean(pair[0]):.3f} [{low:.3f}, {high:.3f}]")
+        yield f"| {label}, over the first | {' | '.join(cells)} |"
+
+
 def about(folder):
     """Yields a sentence for each revision: the GPU, the day and the journals."""
     held = {}
@@ -182,7 +228,8 @@ def about(folder):
         yield f"{markdown(device)}, rtfx {revision}, {day}: {', '.join(names)}."
 
 
-TABLES = {"about": about, "speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder}
+TABLES = {"about": about, "speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder,
+          "transcribe": transcribe, "prompt": prompt}
 
 
 def main():

@@ -33,6 +33,12 @@ def words(point):
     return " : ".join(f"{100 * found[side]['wer']:.2f}" for side in ("streamed", "whole")) if found else "–"
 
 
+def different(point):
+    """Returns how many utterances were not decoded like whole ones."""
+    found = point.source.last["streamed"] if point else None
+    return f"{found['different']:,} of {found['utterances']:,}" if found else "–"
+
+
 def about(journals, ours, nemo):
     """Yields sentences on the machines, the revisions, the rule and NeMo."""
     held = {(j.provenance["device"]["name"], j.provenance["rtfx"]["revision"][:12], j.provenance["started"][:10]) for j in journals}
@@ -61,15 +67,15 @@ def table(folder):
     yield from about(journals, ours, nemo)
     yield ""
     yield ("| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 "
-           "| joules per hour of audio, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 |")  # fmt: skip
-    yield "|--:|" + "--:|" * 11
+           "| joules per hour of audio, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 | utterances unlike whole ones, bf16 | fp8 |")  # fmt: skip
+    yield "|--:|" + "--:|" * 13
     for step in sorted({point.step_ms for point in ours}):
         pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
         theirs = next((p for p in nemo if p.step_ms == step), None)
         factor = f"{pair[0].streams / theirs.streams:.2f}x" if pair[0] and theirs else "–"
         latencies = [number(p and p.final_ms) for p in pair]
         energies = [number(p and p.joules_per_hour) for p in (*pair, theirs)]
-        cells = [*map(count, [*pair, theirs]), factor, *latencies, *energies, *map(words, pair)]
+        cells = [*map(count, [*pair, theirs]), factor, *latencies, *energies, *map(words, pair), *map(different, pair)]
         yield f"| {step:g} ms | {' | '.join(cells)} |"
 
 
