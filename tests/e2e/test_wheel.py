@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -72,6 +73,45 @@ def test_its_libraries_find_each_other_without_those_of_the_system(site):
             for what in ("needed", "rpath")
         )
         assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
+
+
+def unique_symbols(path):
+    elf = pytest.importorskip("elftools.elf.elffile")
+    with path.open("rb") as file:
+        symbols = elf.ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
+        return [symbol.name for symbol in symbols if symbol["st_info"]["bind"] in ("STB_LOOS", "STB_GNU_UNIQUE")]
+
+
+def test_its_libraries_keep_their_variables_to_themselves(site):
+    """librtfx and the program share some with LibTorch, but none of OpenFst (`3fst` in a mangled name)."""
+    own = [site / "rtfx/lib/librtfx.so", site / "rtfx/bin/rtfx.bin"]
+    assert [name for path in own for name in unique_symbols(path) if "3fst" in name] == []
+    bundled = [path for path in (site / "rtfx/lib").iterdir() if path not in own]
+    assert {path.name: len(unique_symbols(path)) for path in bundled if unique_symbols(path)} == {}
+
+
+OTHER_OPENFST = """
+template <class T> struct FlagRegister {  // another release's, whose first word is no mutex
+  static FlagRegister* GetRegister() { static auto reg = new FlagRegister; return reg; }
+  int first = 1, others[31] = {};
+};
+extern "C" int first() { return FlagRegister<int>::GetRegister()->first; }
+int loaded = first();
+"""
+
+
+@pytest.mark.parametrize("order", ["other, ours", "ours, other"])
+def test_another_openfst_may_be_in_the_process(site, tmp_path, order):
+    if not shutil.which("g++"):
+        pytest.skip("no g++")
+    (tmp_path / "other.cpp").write_text(OTHER_OPENFST)
+    subprocess.run(["g++", "-shared", "-fPIC", tmp_path / "other.cpp", "-o", tmp_path / "other.so"], check=True)
+    assert "_ZZN12FlagRegisterIiE11GetRegisterEvE3reg" in unique_symbols(tmp_path / "other.so")
+    load = {"other": f"other = ctypes.CDLL({str(tmp_path / 'other.so')!r})", "ours": "import rtfx.library"}
+    work = "; ".join(["import ctypes, torch", *(load[name] for name in order.split(", ")), "print(other.first())"])
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{sysconfig.get_paths()['purelib']}"}
+    result = subprocess.run([sys.executable, "-c", work], env=environment, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout) == (0, "1\n"), result.stderr
 
 
 def test_a_page_without_its_packages_names_the_extra(site, tmp_path):
