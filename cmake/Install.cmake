@@ -2,7 +2,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set_target_properties(rtfx PROPERTIES INSTALL_RPATH ${RTFX_LIBTORCH}/lib)
+set_target_properties(rtfx PROPERTIES INSTALL_RPATH "${RTFX_LIBTORCH}/lib;\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/rtfx")
+install(FILES ${RTFX_OPENFST_LIBRARIES} DESTINATION ${CMAKE_INSTALL_LIBDIR}/rtfx)
 install(TARGETS rtfx EXPORT rtfxTargets)
 install(DIRECTORY base models algorithms DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rtfx
   FILES_MATCHING PATTERN "*.h" PATTERN decoders EXCLUDE PATTERN quickstart EXCLUDE)

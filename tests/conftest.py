@@ -90,6 +90,17 @@ def transcribe(rtfx):
     return run
 
 
+@pytest.fixture(scope="session")
+def other_openfst(tmp_path_factory):
+    """A library that stands for an OpenFst of another release, as some packages of Python hold one."""
+    if not shutil.which("g++"):
+        pytest.skip("no g++")
+    library = tmp_path_factory.mktemp("openfst") / "libother.so"
+    source = ROOT / "tests/support/other_openfst.cpp"
+    subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
+    return library
+
+
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
 
 

@@ -29,7 +29,9 @@ def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
 
 
 def load_plugin(path: str | os.PathLike) -> None:
-    """A shared library with further decoders, of the same build."""
+    """A shared library with further decoders, of the same build. It makes rtfx's symbols visible to the whole process,
+    so import packages with an OpenFst of their own, such as kaldifst, before this call: after it their import waits for
+    ever."""
     library.load_plugin(library.path(path))
 
 

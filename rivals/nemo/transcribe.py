@@ -25,13 +25,10 @@ from functools import partial
 from pathlib import Path
 
 import torch
-
-import rtfx
-import rtfx.models  # loads the library before NeMo loads its own
-
-from nemo.collections.asr.metrics.wer import word_error_rate  # isort: skip
+from nemo.collections.asr.metrics.wer import word_error_rate
 from nemo.utils import logging
 
+import rtfx
 import rtfx.nemo
 from restore import about, restored
 

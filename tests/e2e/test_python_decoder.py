@@ -244,6 +244,19 @@ def test_the_other_decoders_are_not_spoiled(spoiled):
             name: run["counters"][name] for name in counters}  # fmt: skip
 
 
+def test_a_module_may_bring_another_openfst(transcribe, other_openfst, tmp_path):
+    (tmp_path / "decoder.py").write_text(f"""
+import ctypes, sys
+other = ctypes.CDLL({str(other_openfst)!r}, mode=sys.getdlopenflags())
+assert other.first_of_its_flags() == 1, "it has the program's flags"
+sys.path.insert(0, {str(EXAMPLE)!r})
+from greedy import Greedy
+""")
+    options = {"file": str(tmp_path / "decoder.py"), "class": "Greedy"}
+    result = transcribe("--decoder", "python", "--options", json.dumps(options), AUDIO / "qs01.flac")
+    assert result.returncode == 0 and result.stdout, result.stderr
+
+
 def test_a_forked_process_does_not_go_on(rtfx, tmp_path):
     forks = python("Spoiler", id="forks", options={"what": "forks"})
     records, result = journal(rtfx, tmp_path, decoders=["frame_looping", forks, "label_looping"],

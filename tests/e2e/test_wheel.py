@@ -74,6 +74,31 @@ def test_its_libraries_find_each_other_without_those_of_the_system(site):
         assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
 
 
+def unique_symbols(path):
+    elf = pytest.importorskip("elftools.elf.elffile")
+    with path.open("rb") as file:
+        symbols = elf.ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
+        return [symbol.name for symbol in symbols if symbol["st_info"]["bind"] in ("STB_LOOS", "STB_GNU_UNIQUE")]
+
+
+def test_its_libraries_keep_their_variables_to_themselves(site):
+    """librtfx and the program share some with LibTorch, but none of OpenFst (`3fst` in a mangled name)."""
+    own = [site / "rtfx/lib/librtfx.so", site / "rtfx/bin/rtfx.bin"]
+    assert [name for path in own for name in unique_symbols(path) if "3fst" in name] == []
+    bundled = [path for path in (site / "rtfx/lib").iterdir() if path not in own]
+    assert {path.name: len(unique_symbols(path)) for path in bundled if unique_symbols(path)} == {}
+
+
+@pytest.mark.parametrize("order", ["other, ours", "ours, other"])
+def test_another_openfst_may_be_in_the_process(site, other_openfst, order):
+    load = {"other": f"other = ctypes.CDLL({str(other_openfst)!r})", "ours": "import rtfx.library"}
+    lines = ["import ctypes, torch", *(load[name] for name in order.split(", ")), "print(other.first_of_its_flags())"]
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{sysconfig.get_paths()['purelib']}"}
+    result = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True,
+                            timeout=120)  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, "1\n"), result.stderr
+
+
 def test_a_page_without_its_packages_names_the_extra(site, tmp_path):
     synthetic.write(tmp_path / "run", [synthetic.provenance(), synthetic.run()])
     (tmp_path / "python").write_text("#!/bin/sh\nexit 1\n")

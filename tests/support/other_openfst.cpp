@@ -1,0 +1,16 @@
+// The table of flags of an OpenFst of another release, where our release has a mutex in place of
+// `first`. GCC shares the variable `reg` between all libraries of a process
+// (scripts/own_symbols.py).
+
+template <class T>
+struct FlagRegister {
+  static FlagRegister* GetRegister() {
+    static auto reg = new FlagRegister;
+    return reg;
+  }
+  int first = 1, others[31] = {};
+};
+
+extern "C" int first_of_its_flags() { return FlagRegister<int>::GetRegister()->first; }
+
+const int while_loading = first_of_its_flags();
