@@ -1,10 +1,14 @@
 #include "algorithms/shared/wfst/search.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <queue>
-#include <set>
+#include <span>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "models/parallel.h"
 
 namespace rtfx {
 
@@ -30,6 +34,12 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
 
 namespace {
 
+constexpr int64_t kTokensOfAThread = 1 << 14;  // fewer are not worth a thread
+
+uint64_t pair_of(int32_t a, int32_t b) {
+  return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+}
+
 /// The rest of a path, from a token to its end.
 struct Rest {
   double slack;
@@ -46,16 +56,22 @@ struct Rest {
 
 }  // namespace
 
-void WfstLattice::add_tokens(int64_t count, std::vector<Link> into) {
+void WfstLattice::add_tokens(int64_t count, std::span<const Link> into) {
   if (first_link.empty()) first_link.push_back(0);
-  std::sort(into.begin(), into.end(),
-            [](const Link& a, const Link& b) { return a.order() < b.order(); });
-  auto link = into.begin();
-  for (int64_t i = 0; i < count; ++i) {
-    const auto token = static_cast<int32_t>(first_link.size()) - 1;
-    while (link != into.end() && link->to == token) links.push_back(*link++);
-    first_link.push_back(links.size());
-  }
+  const size_t first = tokens(), before = links.size();
+  first_link.resize(first_link.size() + static_cast<size_t>(count));
+  const std::span<size_t> ends = std::span(first_link).subspan(first + 1);
+  for (const Link& link : into) ++ends[static_cast<size_t>(link.to) - first];
+  std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), before);
+  // Each end is where its token's next link goes, and so ends up behind the last one.
+  links.resize(before + into.size());
+  for (const Link& link : into) links[ends[static_cast<size_t>(link.to) - first]++] = link;
+  const auto sort = [&](int64_t begin, int64_t end) {
+    for (auto i = first + static_cast<size_t>(begin); i < first + static_cast<size_t>(end); ++i)
+      std::ranges::sort(std::span(links).subspan(first_link[i], first_link[i + 1] - first_link[i]),
+                        {}, &Link::order);
+  };
+  parallel_ranges(count, sort, kTokensOfAThread);
 }
 
 /// Dijkstra's search from the end to the start: the rest with the least slack comes first. The best
@@ -68,8 +84,8 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
   std::vector<WfstPath> paths;
   std::vector<Rest> rests;
   std::priority_queue<Rest, std::vector<Rest>, std::greater<>> open;
-  std::map<std::pair<int32_t, int32_t>, int32_t> sequences;  // (word, words behind it) -> number
-  std::set<std::pair<int32_t, int32_t>> seen;                // (token, words)
+  std::unordered_map<uint64_t, int32_t> sequences;  // (word, words behind it) -> number
+  std::unordered_set<uint64_t> seen;                // (token, words)
   const auto push = [&](Rest rest) {
     if (rest.slack > lattice.beam) return;
     rest.number = static_cast<int64_t>(rests.size());
@@ -81,7 +97,7 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
   while (!open.empty() && static_cast<int64_t>(paths.size()) < count) {
     const Rest rest = open.top();
     open.pop();
-    if (!seen.emplace(rest.token, rest.words).second) continue;
+    if (!seen.insert(pair_of(rest.token, rest.words)).second) continue;
     const auto token = static_cast<size_t>(rest.token);
     if (lattice.first_link[token] == lattice.first_link[token + 1]) {  // the start
       std::vector<int32_t> arcs;
@@ -99,7 +115,7 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
       int32_t words = rest.words;
       if (const int32_t word = graph.shown(graph.arcs[link.arc].word); word != 0) {
         const auto next = static_cast<int32_t>(sequences.size()) + 1;
-        words = sequences.try_emplace({word, rest.words}, next).first->second;
+        words = sequences.try_emplace(pair_of(word, rest.words), next).first->second;
       }
       push({rest.slack + link.slack, rest.detours + (i > lattice.first_link[token]), 0, link.from,
             words, link.arc, rest.number});

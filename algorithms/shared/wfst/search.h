@@ -75,8 +75,9 @@ struct WfstLattice {
 
   size_t tokens() const { return first_link.empty() ? 0 : first_link.size() - 1; }
 
-  /// Adds `count` tokens, with the links into them in any order.
-  void add_tokens(int64_t count, std::vector<Link> into);
+  /// Adds `count` tokens, with the links into them in any order. Many are sorted by several
+  /// threads.
+  void add_tokens(int64_t count, std::span<const Link> into);
 };
 
 /// Returns the best path of each word sequence, at most `count` within the lattice's beam, sorted

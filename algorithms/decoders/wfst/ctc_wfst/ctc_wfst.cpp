@@ -21,6 +21,7 @@
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/tensor_data.h"
+#include "models/parallel.h"
 
 namespace rtfx {
 
@@ -345,11 +346,14 @@ void CtcWfst::read_lists(const PassingRun& run, const std::vector<size_t>& order
       run.traces_used, static_cast<int64_t>(order.size()),
       static_cast<float>(options_.lattice_beam));
   lists.resize(order.size());
-  for (size_t n = 0; n < order.size(); ++n) {
-    const WfstPath& best = paths[order[n]];
-    if (best.alive)
+  const auto some = [&, &lattice = lattice, &ends = ends](int64_t begin, int64_t end) {
+    for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n) {
+      const WfstPath& best = paths[order[n]];
+      if (!best.alive) continue;
       lists[order[n]] = best_paths(memory_->graph().view(), lattice, ends[n], best, options_.nbest);
-  }
+    }
+  };
+  parallel_ranges(std::ssize(order), some);
 }
 
 GpuStreams::GpuStreams(std::shared_ptr<PassingMemory> memory, float beam, int64_t max_active,

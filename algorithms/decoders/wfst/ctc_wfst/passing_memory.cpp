@@ -181,7 +181,7 @@ PassingLattice passing_lattice(std::span<const PassingLink> links, int64_t trace
       into.push_back({link.to, link.from, link.arc, link.slack});
     }
   }
-  all.lattice.add_tokens(traces, std::move(into));
+  all.lattice.add_tokens(traces, into);
   std::sort(to_end.begin(), to_end.end(), [](const PassingLink& a, const PassingLink& b) {
     return std::tie(a.slack, a.arc) < std::tie(b.slack, b.arc);
   });

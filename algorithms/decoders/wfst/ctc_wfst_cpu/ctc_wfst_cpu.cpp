@@ -212,7 +212,7 @@ void ViterbiSearch::add_to_lattice(const ViterbiState& u, float cut) {
       if (cost < cut) add(cost, a, now + static_cast<int32_t>(i));
     }
   }
-  lattice_->add_tokens(static_cast<int64_t>(u.tokens.size()), std::move(links));
+  lattice_->add_tokens(static_cast<int64_t>(u.tokens.size()), links);
   lattice_last_ = now;
 }
 
