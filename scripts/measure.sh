@@ -18,8 +18,8 @@ MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
 # Milliseconds of a step, and the frames of right context that the cache-aware encoder has for it.
 declare -A RIGHT=([80]=0 [160]=1 [320]=3 [560]=6 [1120]=13)
 PERIODS=(1120 560 320 160 80)
-# Streams that a search begins with: somewhat fewer than an H100 or H200 was found or reckoned to sustain.
-declare -A FIRST_STREAMS=([80]=2500 [160]=3500 [320]=5000 [560]=6500 [1120]=7500)
+# Streams that a search begins with: somewhat fewer than an H200 was found to sustain, and no more than an H100 has memory for.
+declare -A FIRST_STREAMS=([80]=2900 [160]=4500 [320]=7000 [560]=7500 [1120]=7500)
 STREAMING=fastconformer-streaming-0.6b
 STEPS=(
   "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
