@@ -7,7 +7,7 @@ number of streams that kept the limit, with `stream.rule` in the long trial too.
 `suspect`. The line joins the points of one search; those that another point beats in both respects stand off it.
 
 `--nemo` adds NeMo's steps, as rivals/nemo/stream_steps.py has measured them. Its points are the capacity of full batches
-without a pause, an upper bound, at the 95th percentile of a step, a lower bound of its latency.
+at the time of the median step, an upper bound. That time is a lower bound of the latency.
 """
 
 from dataclasses import dataclass

@@ -160,7 +160,7 @@ step() {
       rm -f "$folder/nemo_streams_$of.jsonl"
       "$(python_of nemo)" rivals/nemo/stream_steps.py "data/standin-$STREAMING.nemo" --manifest $speech --limit 500 \
         --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams "${streams[@]}" \
-        --closer 2 --steps 25 -o "$folder/nemo_streams_$of.jsonl"
+        --closer 2 --steps $((of < 560 ? 100 : 40)) -o "$folder/nemo_streams_$of.jsonl"
       ;;
     nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
     wfst | wfst_cpu | torchaudio) RTFX_PYTHON=$(python_of "${kind%_cpu}") run "$kind" "rivals/$kind" ;;

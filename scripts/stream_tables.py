@@ -47,15 +47,16 @@ def about(journals, ours, nemo):
     yield f"{markdown(', '.join(models))}. {machines}."
     yield from map(markdown, stand_in_sentences([point.source for point in ours]))
     rules = sorted({(r["seconds"], r["confirm_seconds"]) for r in (p.source.last["stream"].get("rule") for p in ours) if r})
-    for seconds, confirmed in rules:
-        yield f"The rule was kept in trials of {seconds:g} s and in one of {confirmed:g} s."
+    for _, confirmed in rules:
+        yield f"Each number kept the rule in one trial of {confirmed:g} s."
     others = sorted({f"NeMo {p.source['nemo']} on {p.source['device']}" for p in nemo})
     if others:
-        yield f"{markdown('; '.join(others))}: the capacity of full batches in bf16 without a pause, an upper bound."
+        yield f"{markdown('; '.join(others))}: full batches in bf16 at the time of the median step, an upper bound."
     checkpoints = {model["sha256"] for j in journals for model in j.provenance["models"]}
     if any(p.source["sha256"] not in checkpoints for p in nemo):
         yield "NeMo's checkpoint was another one."
-    yield "Latency is the 95th percentile from the last audio of an utterance to its last result. Energy is that of the GPU."
+    yield "Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole step."
+    yield "Energy is that of the GPU. Streams repeat the utterances of the dataset, and each time counts."
 
 
 def table(folder):

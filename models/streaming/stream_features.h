@@ -16,7 +16,7 @@ namespace rtfx {
 /// The samples of one stream, as far as they are still needed.
 class StreamAudio {
  public:
-  /// Copying as many samples as this takes one thread some 50 us: fewer are not divided.
+  /// Fewer samples than these are not worth another thread.
   static constexpr int64_t kSamplesOfAThread = 1 << 16;
 
   /// Further samples, in pieces of any size; none after finish().

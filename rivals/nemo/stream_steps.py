@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Times NeMo's cache-aware steps over many streams at once, and says how many live streams they allow.
 
-    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--closer 2] [--steps 30]
+    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--closer 2] [--steps 100]
                     [--att-context-size 70 6] [--dtype bfloat16] [-o FILE.jsonl]
 
 All streams of one number form one batch. A step computes the features of the next chunk with NeMo's
 preprocessor, conformer_stream_step() with its caches and greedy search (label-looping in CUDA graphs), and the text of
-every stream. The streams play the recordings of MANIFEST in a ring and never end. `capacity` is streams * (seconds of a
-chunk) / (mean seconds of a step). That many live streams are possible if steps follow each other without a pause. A
-stream waits at least for one step. A capacity below the number of streams cannot be reached, since the batch never
-fills. `capacity` is an upper bound for NeMo. No request arrives late, no batch is partly full, and no stream ends.
-The number that `rtfx stream` finds by the rule c120 contains all of this.
+every stream. The streams play the recordings of MANIFEST in a ring and never end. Python's garbage collector does not
+look at what exists before the steps (gc.freeze()), since it would stop some steps for half a second.
+
+`capacity` is streams * (seconds of a chunk) / (mean seconds of a step). So many live streams are possible if steps follow
+each other without a pause. A stream waits at least for one step. A capacity below the number of streams cannot be
+reached, since the batch never fills. No request arrives late, no batch is partly full, and no stream ends. The number
+that `rtfx stream` finds by the rule c120 contains all of this.
 
 `joules_per_hour` is the energy of the GPU for an hour of audio at full load, or null
 where NVML does not count it.
@@ -18,6 +20,7 @@ where NVML does not count it.
 
 import argparse
 import ctypes
+import gc
 import json
 import math
 import statistics
@@ -110,6 +113,9 @@ def measured(model, samples, streams, options, joules):
     hosts = [chunks() for _ in range(options.warmup + options.steps)]  # before, so that the GPU never waits for them
     start = None
     for step, host in enumerate(hosts):
+        if step == options.warmup:
+            gc.collect()
+            gc.freeze()
         synchronize()
         if step == options.warmup and joules:
             start = joules()
@@ -161,7 +167,7 @@ def main():
     parser.add_argument("--limit", type=int, help="recordings")
     parser.add_argument("--streams", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--closer", type=int, default=0, help="how often the best capacity so far is tried as the next number of streams")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="bfloat16")
