@@ -6,6 +6,9 @@ cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
 # Waiting threads sleep, since spinning ones would take the time of a busy machine.
 export OMP_WAIT_POLICY=passive
+# The tensors of a small model stay in the heap: giving each back to the system costs more than computing it. Python's
+# tests set this for the programs that they start (tests/conftest.py).
+export MALLOC_MMAP_THRESHOLD_=$((1 << 30)) MALLOC_TRIM_THRESHOLD_=$((1 << 31))
 results=$PWD/build/release/results
 rm -rf "$results"
 mkdir -p "$results"
