@@ -65,10 +65,13 @@ JOURNALS = {
     "wfst_cpu": ("CTC over a graph or a lexicon with a word 3-gram on the CPU, beside kaldi-decoder and flashlight-text", WFST),
     "torchaudio": ("CTC beam search without a language model, beside torchaudio's", TORCHAUDIO),
 }  # fmt: skip
-CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The first
-factor compares whole calls, from encoder frames to hypotheses on the host. The factor in round brackets leaves out the making of
-Python objects, where its time is known. Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
+CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The
+factor compares whole calls, from encoder frames to hypotheses on the host.{algorithms} Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
 search from the rival's. WER spans all batch sizes. {audio}. {made}, rtfx {revision}, {date}."""
+
+
+ALGORITHMS = """ The one in round brackets leaves out the making of
+Python objects, where its time is known."""
 
 
 def whole_calls(ours, theirs, batch):
@@ -111,8 +114,17 @@ def brief(journal, title, pairs):
     about = journal.provenance
     sets = {s: [str(b) for b in batches if audio[b] == s] for s in audio.values()}
     spoken = "".join(f", {made}" for made in dict.fromkeys(data["stand_in"] for data in about["datasets"]) if made)
+    lines = []
+    for (model, dtype, _), model_rows in tables.items():
+        by_id = {row.id or row.name: row for row in model_rows.values()}
+        for label, ours, theirs in pairs:
+            if ours in by_id and theirs in by_id:
+                cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
+                words = f"{span(by_id[ours].wers.values())} : {span(by_id[theirs].wers.values())}"
+                lines.append(f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |")
     yield CAPTION.format(
         title=title,
+        algorithms=ALGORITHMS if any(re.search(r"\([\d.]+x\)", line) for line in lines) else "",
         rounds=about["config"]["protocol"]["measured_rounds"],
         audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()) + spoken,
         made=", ".join(filter(None, [markdown(about["device"]["name"]), rival_versions(journal)])),
@@ -122,13 +134,7 @@ def brief(journal, title, pairs):
     yield ""
     yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} | WER %, ours : theirs |"
     yield "|---|" + "--:|" * (len(batches) + 1)
-    for (model, dtype, _), model_rows in tables.items():
-        by_id = {row.id or row.name: row for row in model_rows.values()}
-        for label, ours, theirs in pairs:
-            if ours in by_id and theirs in by_id:
-                cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
-                words = f"{span(by_id[ours].wers.values())} : {span(by_id[theirs].wers.values())}"
-                yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |"
+    yield from lines
 
 
 def rows_of_one_model(journal, left_out=()):
