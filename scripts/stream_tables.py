@@ -46,8 +46,8 @@ def about(journals, ours, nemo):
     models = sorted({case.model for j in journals for case in j.streams})
     yield f"{markdown(', '.join(models))}. {machines}."
     yield from map(markdown, stand_in_sentences([point.source for point in ours]))
-    rules = sorted({(r["seconds"], r["confirm_seconds"]) for r in (p.source.last["stream"].get("rule") for p in ours) if r})
-    for _, confirmed in rules:
+    rules = [rule for rule in (p.source.last["stream"].get("rule") for p in ours) if rule]
+    for confirmed in sorted({rule["confirm_seconds"] for rule in rules}):
         yield f"Each number kept the rule in one trial of {confirmed:g} s."
     others = sorted({f"NeMo {p.source['nemo']} on {p.source['device']}" for p in nemo})
     if others:

@@ -7,10 +7,11 @@
 All streams of one number form one batch. A step computes the features of the next chunk with NeMo's
 preprocessor, conformer_stream_step() with its caches and greedy search (label-looping in CUDA graphs), and the text of
 every stream. The streams play the recordings of MANIFEST in a ring and never end. Python's garbage collector does not
-look at what exists before the steps (gc.freeze()), since it would stop some steps for half a second.
+look at what exists before the steps (gc.freeze()). Its collections stop NeMo's steps for some 0.4 s, as
+fastconformer-trt found (docs/09-live-streaming.md).
 
-`capacity` is streams * (seconds of a chunk) / (mean seconds of a step). So many live streams are possible if steps follow
-each other without a pause. A stream waits at least for one step. A capacity below the number of streams cannot be
+`capacity` is streams * (seconds of a chunk) / (median seconds of a step). So many live streams are possible if steps
+follow each other without a pause. A stream waits at least for one step. A capacity below the number of streams cannot be
 reached, since the batch never fills. No request arrives late, no batch is partly full, and no stream ends. The number
 that `rtfx stream` finds by the rule c120 contains all of this.
 
@@ -144,15 +145,14 @@ def measured(model, samples, streams, options, joules):
     used = None if start is None else joules() - start
     seconds = frames * 0.01
     times.sort()
-    mean = statistics.mean(times)
-    figures = {"mean": mean, "p50": statistics.median(times), "p95": percentile(times, 0.95),
+    figures = {"mean": statistics.mean(times), "p50": statistics.median(times), "p95": percentile(times, 0.95),
                "p99": percentile(times, 0.99), "max": times[-1]}  # fmt: skip
     return {
         "streams": streams,
         "chunk_seconds": seconds,
         "steps": len(times),
         "step_ms": {name: 1e3 * value for name, value in figures.items()},
-        "capacity": streams * seconds / mean,
+        "capacity": streams * seconds / figures["p50"],
         "joules_per_hour": None if used is None else 3600 * used / (streams * seconds * len(times)),
         "tokens_per_frame": tokens / (streams * (options.warmup + options.steps) * config.valid_out_len),
     }

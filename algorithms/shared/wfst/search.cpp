@@ -1,12 +1,12 @@
 #include "algorithms/shared/wfst/search.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <queue>
+#include <set>
 #include <span>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "models/parallel.h"
 
@@ -35,10 +35,6 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
 namespace {
 
 constexpr int64_t kTokensOfAThread = 1 << 14;  // fewer are not worth a thread
-
-uint64_t pair_of(int32_t a, int32_t b) {
-  return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
-}
 
 /// The rest of a path, from a token to its end.
 struct Rest {
@@ -84,8 +80,8 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
   std::vector<WfstPath> paths;
   std::vector<Rest> rests;
   std::priority_queue<Rest, std::vector<Rest>, std::greater<>> open;
-  std::unordered_map<uint64_t, int32_t> sequences;  // (word, words behind it) -> number
-  std::unordered_set<uint64_t> seen;                // (token, words)
+  std::map<std::pair<int32_t, int32_t>, int32_t> sequences;  // (word, words behind it) -> number
+  std::set<std::pair<int32_t, int32_t>> seen;                // (token, words)
   const auto push = [&](Rest rest) {
     if (rest.slack > lattice.beam) return;
     rest.number = static_cast<int64_t>(rests.size());
@@ -97,7 +93,7 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
   while (!open.empty() && static_cast<int64_t>(paths.size()) < count) {
     const Rest rest = open.top();
     open.pop();
-    if (!seen.insert(pair_of(rest.token, rest.words)).second) continue;
+    if (!seen.emplace(rest.token, rest.words).second) continue;
     const auto token = static_cast<size_t>(rest.token);
     if (lattice.first_link[token] == lattice.first_link[token + 1]) {  // the start
       std::vector<int32_t> arcs;
@@ -115,7 +111,7 @@ std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& latt
       int32_t words = rest.words;
       if (const int32_t word = graph.shown(graph.arcs[link.arc].word); word != 0) {
         const auto next = static_cast<int32_t>(sequences.size()) + 1;
-        words = sequences.try_emplace(pair_of(word, rest.words), next).first->second;
+        words = sequences.try_emplace({word, rest.words}, next).first->second;
       }
       push({rest.slack + link.slack, rest.detours + (i > lattice.first_link[token]), 0, link.from,
             words, link.arc, rest.number});
