@@ -20,7 +20,7 @@ nemo3_greedy, nemo3_beam, nemo3_lm, wfst, wfst_cpu = (
     Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst", "wfst_cpu")
 )
 aligned, aligned_by_torchaudio = (Source(f"h200/rivals/{name}") for name in ("alignment.json", "forced_align.jsonl"))
-searches, searches_tdt = (Source(f"h100/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
+searches, searches_tdt = (Source(f"h200/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
 nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
 boosting_rivals = Source("cpu/boosting_rivals.jsonl.gz")
 c120 = {key: Source(f"h200/streams/c120_{key[0]}_{key[1]}.jsonl.gz") for key in product((80, 1120), ("bf16", "fp8"))}
@@ -28,7 +28,7 @@ nemo_streams = {period: Source(f"h200/streams/nemo_streams_{period}.jsonl") for 
 chain = {model: Source(f"h200/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
 files = {m: Source(f"h200/chain/files_{m}.jsonl.gz") for m in chain}
 batches = [Source(f"h200/chain/batches_{m}.jsonl.gz") for m in chain]
-latency = Source("h100/chain/latency.jsonl.gz")
+latency = Source("h200/chain/latency.jsonl.gz")
 nemo_search, same_words = (
     Source(f"h100/chain/{name}.jsonl") for name in ("nemo_search", "same_words")
 )
@@ -79,7 +79,7 @@ def transcribe(model):
 record, theirs, ours = transcribe("rnnt_0.6b")
 readme.figure("turns {} hours of such files into text in {} ± {} s", record["audio_seconds"] / 3600, *mean_and_half(ours))
 readme.figure("NeMo's takes {} ± {} s", *mean_and_half(theirs))
-readme.figure("a factor of {} [{}, {}]. Both have a WER of {} %", *ratio(ours, theirs), 100 * record["wer"]["whole"])
+readme.figure("a factor of {} [{}, {}], NOISY. Both have a WER of {} %", *ratio(ours, theirs), 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "with 8 processes")
 readme.stated("data", "and 1,024 tokens, and")
@@ -284,21 +284,27 @@ def nemo_capacity(period):
 
 reports.figure("sustains {} live streams with steps of 1,120 ms, and {} with steps of 80 ms", confirmed(1120), confirmed(80))
 reports.figure("of the median step allow at most {} and {} on such", nemo_capacity(1120), nemo_capacity(80))
-assert all(0.95 < confirmed(period, "fp8") / confirmed(period) < 1.05 for period in (80, 1120))
 # Both were broken, or the journal has no such trial and this raises.
 trial(1120, "fp8", batch=11832, confirms=True, slo=False)
 trial(1120, "fp8", batch=13147, confirms=True, slo=False)
 reports.figure("kept the rule with up to {} streams. Those of 120 s with 13,147 and 11,832",
                max(r["batch"]["size"] for r in c120[1120, "fp8"].records(kind="stream", confirms=False, slo=True)))  # fmt: skip
 reports.stated("setting", "steps of 1,120 ms", "steps of 80 ms", "In fp8 with steps of 1,120 ms, trials of 60 s", "Those of 120 s with 13,147 and 11,832",
-               "lowered by 10 % twice", "by a factor of 1.1 instead of 1.25", "in fp8 for 160, 320 and\n  560 ms were not measured", "once for bf16 at 160 ms and for fp8 at 80 ms", "bf16 at 80 and 1,120 ms come", "in bf16 at 80 ms, and none", "over 25 steps",
+               "lowered by 10 % twice", "by a factor of 1.1 instead of 1.25", "once for bf16 at 160 ms and for fp8 at 80, 160 and\n  320 ms", "for fp8 at 160, 320 and 560 ms come", "bf16 at 80 and 1,120 ms come", "in bf16 at 80 ms, and none", "over 25 to 100 steps",
                "A step of up to 320 ms holds up to 1,024 streams, and a longer one up to 512", "none at 80 ms", "16 processor threads of its own, while three",
-               "after 40 to 90 s", "kept it for 60 s", "best batch of 32 to 1,024 streams", "At 560 and 1,120 ms only 256, 512 and 1,024 were tried")  # fmt: skip
+               "after 20 to 120 s", "kept it for 60 s", "best batch of 32 to 1,024 streams", "At 560 and 1,120 ms only 256, 512 and 1,024 were tried",
+               "Each size of steps but 320 ms", "took 0.3 to 0.6 s longer", "at 80 and 160 ms were slower")  # fmt: skip
 
 # Section "What limits throughput?"
 NAMES = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
 DECODERS = {m: "ctc_greedy" if m == "ctc_0.6b" else "fused_looping" for m in NAMES}
 TYPES = ("bf16", "fp8")
+
+
+def from_files(model, dtype):
+    """Returns the speed from FLAC files over that from samples, in percent."""
+    wanted = {"decoder": DECODERS[model], "dtype": dtype, "batch": 128}
+    return 100 * files[model].mean(TOTAL, **wanted) / chain[model].mean(TOTAL, **wanted)
 
 
 def busy(stage, sources, dtypes=TYPES):
@@ -309,7 +315,9 @@ def busy(stage, sources, dtypes=TYPES):
 
 small = {model: files[model] for model in NAMES if model.endswith("0.6b")}
 reports.figure("the encoder is busy for {} to {} % of a pass", *span(busy("encoder", chain)))
-reports.figure("threads that read are busy for {} to {} % of a pass, and the encoder for {} to {} %",
+reports.figure("From FLAC files, the 0.6B models reach {} to {} % of that speed", *span(from_files(m, t) for m in small for t in TYPES))
+reports.figure("A pass takes {} to {} s", *span(r["dataset"]["audio_seconds"] / r["metrics"][TOTAL] for m in small for r in files[m].records(kind="run", batch=128)))
+reports.figure("threads that read are busy for {} to {} % of such a pass, and the encoder for {} to {} %",
                *span(busy("load", small, ["fp8"])), *span(busy("encoder", small, ["fp8"])))  # fmt: skip
 all_runs = [r for s in (*chain.values(), *files.values(), *batches) for r in s.records(kind="run")]
 assert all(r["isolated"]["grade"] == "bitwise" and r["exactness"]["replay"]["beyond"] == 0 for r in all_runs)
@@ -326,8 +334,8 @@ hours = all_runs[0]["dataset"]["audio_seconds"] / 3600
 reports.figure("The speech is {} hours of", hours)
 reports.figure("The results have {} to {} tokens a second, and the references {}",
                *span(r["metrics"]["tokens.per_second"] for r in all_runs), all_runs[0]["metrics"]["tokens.reference_per_second"])  # fmt: skip
-reports.stated("setting", "limits all 0.6B models", "three rounds of at least 10 s", "Batch 32 and 512 have three rounds of at least 5 s", "It costs about 1 % of the speed at batch 32\nand 128", "of at least 3 s",
-               "each with 16 processor threads of its own", "of a 0.6B model, the others measured something else", "in the row of 1.1B")  # fmt: skip
+reports.stated("setting", "three rounds of at least 10 s", "Batch 32 and 512 have three rounds of at least 5 s", "It costs about 1 % of the speed at batch 32\nand 128", "of at least 3 s",
+               "each with 16 processor threads of its own", "measured the 0.6B models, one after the other")  # fmt: skip
 reports.stated("limit", "power limit of 700 W")
 changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
@@ -335,10 +343,10 @@ reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval
 
 reports.stated("limit", "H100 80GB HBM3")
 reports.figure("on {} CPU cores.", chain["rnnt_0.6b"].records(kind="provenance")[0]["cpu"]["affinity"]["cpus"])
-reports.stated("setting", "NeMo's 8 workers", "32, 64 and 128 utterances", "was always 128, so")
-program = (ROOT / "reports/h100/chain/transcribe_program.txt").read_text()
-reports.figure("`rtfx transcribe` took {} s for the same speech, and {} s with the start of the process",
-               float(re.search(r"in ([\d.]+) s,", program)[1]), float(re.search(r"real\s+0m([\d.]+)s", program)[1]))  # fmt: skip
+reports.stated("setting", "NeMo's 8 workers", "32, 64, 128 and 256 utterances")
+program = (ROOT / "reports/h200/chain/transcribe_program.txt").read_text()
+reports.figure("`rtfx transcribe` took {} to {} s for the same speech, and {} to {} s with the start of the process",
+               *(end for form in (r"in ([\d.]+) s,", r"real\s+0m([\d.]+)s") for end in span(map(float, re.findall(form, program)))))  # fmt: skip
 
 
 def of_call(side, workers):
@@ -389,35 +397,30 @@ def risen(search, other):
     return points
 
 
-def kept_with_lm(model):
-    """Yields the speed of fused_looping with a language model over that without, by batch size."""
-    for batch in SEARCHED:
-        at = {"model": f"standin256-{model}", "batch": batch}
-        yield lm_greedy.mean(whole_call, decoder="fused_looping", **at) / lm_greedy.mean(whole_call, decoder="fused_lm", **at)
-
-
 reports.figure("leaves `fused_looping` {}, {} and {} of its speed for RNN-T, and {}, {} and {} for TDT",
-               *kept_with_lm("rnnt"), *kept_with_lm("tdt"))  # fmt: skip
+               *(k for source in (searches, searches_tdt) for k in kept("fused_lm", "fused_looping", source)))  # fmt: skip
 reports.figure("leaves `alsd_pp` at beam 4 {} to {} of its speed", *kept_by_both("alsd_pp4_lm", "alsd_pp4"))
 reports.figure("is {} to {} times as fast as `alsd_pp` for RNN-T, and {} to {} times for TDT",
                *(end for s in (searches, searches_tdt) for end in span(kept("mbs4", "alsd_pp4", s))))  # fmt: skip
-for source in (searches, searches_tdt):
-    reports.figure("leaves `alsd_pp` {}, {} and {} of its speed, for RNN-T as for TDT", *kept("alsd_pp4_mbr", "alsd_pp4", source))
+reports.figure("leaves `alsd_pp` {}, {} (NOISY) and {} of its speed for RNN-T, and {}, {} (NOISY) and {} for TDT",
+               *(k for source in (searches, searches_tdt) for k in kept("alsd_pp4_mbr", "alsd_pp4", source)))  # fmt: skip
 reports.figure("it keeps {} (NOISY), {} and {} of its speed. At batch 32 and 128, WER rises by {} points",
                *kept("fused_skip90", "fused_looping"), risen("fused_skip90", "fused_looping"))  # fmt: skip
 reports.figure("`alsd_pp` is {}, {} and {} times as fast with it, and WER rises by {} points",
                *kept("alsd_pp4_skip90", "alsd_pp4"), risen("alsd_pp4_skip90", "alsd_pp4"))  # fmt: skip
 reports.figure("makes `alsd_pp` of operators {}, {} and {} times as fast for RNN-T. Fused kernels are {} to {} times as fast as",
                *kept("alsd_pp4_window8", "alsd_pp4_graph"), *span(kept("alsd_pp4", "alsd_pp4_graph")))  # fmt: skip
-reports.figure("It has {}, {} and {} of the speed of `alsd_pp` by operators", *kept("transducer_wfst4", "alsd_pp4_graph"))
-reports.figure("Fused `alsd_pp` without it is {} to {} times as fast", *span(kept("alsd_pp4", "transducer_wfst4")))
-for batch in SEARCHED:
-    wers = {r["decoder"]["id"]: r["wer"]["wer"] for r in searches.records(kind="run", batch=batch)}
+reports.figure("It has {}, {} and {} of the speed of `alsd_pp` by operators for RNN-T, and {}, {} and {} for TDT",
+               *(k for source in (searches, searches_tdt) for k in kept("transducer_wfst4", "alsd_pp4_graph", source)))  # fmt: skip
+reports.figure("Fused `alsd_pp` without it is {} to {} times as fast", *kept_by_both("alsd_pp4", "transducer_wfst4"))
+for source, batch in product((searches, searches_tdt), SEARCHED):
+    wers = {r["decoder"]["id"]: r["wer"]["wer"] for r in source.records(kind="run", batch=batch)}
     assert min(wers, key=wers.get) == "transducer_wfst4"
 for batch in (32, 128):
+    assert searches.wer(decoder="alsd_pp4_lm", batch=batch) < searches.wer(decoder="alsd_pp4", batch=batch)
     for search in ("mbs4", "alsd_pp4"):
-        assert searches.wer(decoder=f"{search}_lm", batch=batch) < searches.wer(decoder=search, batch=batch)
         assert searches_tdt.wer(decoder=f"{search}_lm", batch=batch) > searches_tdt.wer(decoder=search, batch=batch)
+reports.figure("`modified_beam_search` has {} points more with it", searches.wer(decoder="mbs4_lm", batch=32) - searches.wer(decoder="mbs4", batch=32))
 plain, penalty = (searches.records(kind="run", decoder=d, batch=32)[0]["wer"] for d in ("fused_looping", "fused_penalty1"))
 assert plain == searches.records(kind="run", decoder="fused_looping", batch=128)[0]["wer"]
 reports.figure("0.1 points are {} words", plain["reference_words"] / 1000)
@@ -543,8 +546,7 @@ def lists(batch):
     return wfst.mean(whole_call, decoder=theirs, batch=batch) / wfst.mean(whole_call, decoder=ours, batch=batch)
 
 
-rivals.figure("rtfx is {} times as fast at batch 1, but slower", lists(1))
-rivals.figure("its speed is {} of riva's at batch 32, and {} at batch 128", lists(32), lists(128))
+rivals.figure("For lists of ten texts, they are {}, {} and {} times as fast", *(lists(batch) for batch in SEARCHED))
 for searched, size in product(RIVA_LISTS[1:], (32, 128)):
     at = {"decoder": searched, "batch": size}
     rivals.figure("the same oracle WER, {} % of {} utterances", wfst.mean(lambda r: 100 * r["oracle_wer"]["wer"], **at),
@@ -802,7 +804,7 @@ for tiles, every in (("64x32x128", (16, 64)), ("64x64x128", (128,)), ("64x128x64
 speed.figure("tiles of 128 x 160 took {} µs", of_product("128x160x64", 1250)[1])
 speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
 speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
-latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", ""))}
+latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", "_after"))}
 for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
     for when, source in latency_h200.items():
         speed.figure(f"| {label}, {when} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))

@@ -56,7 +56,7 @@ TORCHAUDIO = [
     ("CTC beam 8: `ctc_beam`, fused kernels : `CUCTCDecoder`", "ctc_beam8", "torchaudio_ctc8"),
     ("the same, without frames whose blank is above 0.95", "ctc_beam8_skip95", "torchaudio_ctc8_skip95"),
 ]
-FOLDERS = ("h200/rivals", "h100/searches")
+FOLDERS = ("h200/rivals", "h200/searches")
 JOURNALS = {
     "nemo3_greedy": ("Greedy searches beside NeMo's", GREEDY),
     "nemo3_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
@@ -135,9 +135,9 @@ def brief(journal, title, pairs):
     yield from lines
 
 
-def rows_of_one_model(journal, left_out=()):
+def rows_of_one_model(journal):
     """Returns the only model of a journal, its type, and its rows by the ids of the decoders."""
-    tables = rows_of([journal], lambda case: case.decoder not in left_out, rtfx=True)
+    tables = rows_of([journal], lambda case: True, rtfx=True)
     ((model, dtype, _), rows), = tables.items()
     return model, dtype, {row.id or row.name: row for row in rows.values()}
 
@@ -226,7 +226,6 @@ SEARCH_RATIOS = [
     ("`transducer_wfst` : `alsd_pp`, operators in one graph", "transducer_wfst4", "alsd_pp4_graph"),
 ]
 SEARCH_JOURNALS = ("searches_rnnt", "searches_tdt")
-LEFT_OUT = {"searches_tdt": ("fused_skip90", "alsd_pp4_skip90")}  # durations counted the kept frames alone
 WHOLE_CALLS = """Each cell has seconds of audio per second of whole calls, from encoder frames to hypotheses on the host. ± is half of
 the 95 % interval over the rounds."""
 MEMORY = """MiB is the GPU memory that a search keeps (tensors and recorded graphs), and the most that a batch takes beyond it. It holds
@@ -267,7 +266,7 @@ def memory_of(journal, batch):
 
 def searches(journal):
     """Yields the speeds of one model's searches at each batch size, and ratios of pairs of them."""
-    model, dtype, by_id = rows_of_one_model(journal, LEFT_OUT.get(journal_name(journal.path), ()))
+    model, dtype, by_id = rows_of_one_model(journal)
     batches = sorted(by_id["fused_looping"].seconds)
     about = journal.provenance
     (checkpoint,), device = about["models"], about["device"]

@@ -16,7 +16,7 @@ scripts/stream_tables.py, and scripts/readme_table.py reports/baselines/ci.jsonl
 def test_tables_between_marks_are_current(program, tmp_path):
     journals = tmp_path / "journals"
     journals.mkdir()
-    folders = [ROOT / "reports" / folder for folder in ("h200/rivals", "h100/searches")]
+    folders = [ROOT / "reports" / folder for folder in ("h200/rivals", "h200/searches")]
     for folder in folders:
         for path in [*folder.glob("*.jsonl*"), *folder.glob("alignment.json")]:
             shutil.copy(path, journals)

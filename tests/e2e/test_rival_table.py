@@ -113,7 +113,7 @@ def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     assert table.findall(page.read_text()) == table.findall(notes)
 
 
-SEARCHES = ROOT / "reports/h100/searches"
+SEARCHES = ROOT / "reports/h200/searches"
 BLOCKS = {
     "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "wfst"]),
     "searches:searches_rnnt": (SEARCHES, ["searches_rnnt"]),
@@ -154,9 +154,10 @@ def test_the_searches_are_timed_to_the_hypotheses_on_the_host(name):
         case = record["decoder"]["id"], int(record["batch"]["size"])
         times.setdefault(case, []).append(time)
         sets[case[1]] = record["dataset"]["audio_seconds"]
-        memory[case] = max(memory.get(case, 0), record["device_memory"]["kept_bytes"] + record["device_memory"]["decode_bytes"])
+        if not case[0].startswith("nemo"):
+            memory[case] = max(memory.get(case, 0), record["device_memory"]["kept_bytes"] + record["device_memory"]["decode_bytes"])
     text = block_of((ROOT / "reports/README.md").read_text(encoding="utf-8"), f"searches:{name}")
-    assert ("`skip_blank`" in text) == (name == "searches_rnnt")
+    assert ("`fused_looping`, `skip_blank`" in text) == (name == "searches_rnnt")
     rows = {
         "`fused_looping` |": "fused_looping",
         "`alsd_pp`, beam 4, `mbr` over 4 texts": "alsd_pp4_mbr",
@@ -293,7 +294,7 @@ def test_the_headline_of_readme_is_of_the_journal(tmp_path):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (tmp_path / "searches_rnnt.jsonl.gz").write_bytes((SEARCHES / "searches_rnnt.jsonl.gz").read_bytes())
     page = tmp_path / "page.md"
-    page.write_text(readme.replace("| greedy search | **12", "| greedy search | **99"), encoding="utf-8")
+    page.write_text(readme.replace("| greedy search | **", "| greedy search | **99"), encoding="utf-8")
     assert page.read_text(encoding="utf-8") != readme
     assert script("scripts/rival_reports.py", tmp_path, page).returncode == 0
     assert page.read_text(encoding="utf-8") == readme
