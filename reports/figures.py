@@ -806,7 +806,7 @@ speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kerne
 speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
 latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", "_after"))}
 for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
-    for when, source in latency_h200.items():
+    for when, source in {**latency_h200, "later": latency}.items():
         speed.figure(f"| {label}, {when} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))
 speed.stated("setting", "The first product of a feed-forward module, 1,024 to 4,096 values", "With 16 and 256 rows", "For 1,250 rows, tiles of 128 x 160",
              "There is no gain at 1 and 5 s.")  # fmt: skip
@@ -828,5 +828,20 @@ def scatter(source):
 
 speed.figure("Rounds of the later build scatter by up to {} ms, those of the earlier one by up to {} ms",
              scatter(latency_h200["after"]), scatter(latency_h200["before"]))  # fmt: skip
+
+multiprocessors = {number: Source(f"h200/multiprocessors/{number}.jsonl.gz") for number in ("all", "96", "64", "40")}
+
+
+def on_fewer(dtype):
+    """Yields the speed of a search on fewer multiprocessors over that on all."""
+    every = multiprocessors["all"].mean(TOTAL, dtype=dtype)
+    for number in ("96", "64", "40"):
+        yield multiprocessors[number].mean(TOTAL, dtype=dtype) / every
+
+
+speed.figure("had {}, {} and {} of its speed from samples to text in bf16, and {}, {} and {} in fp8", *on_fewer("bf16"), *on_fewer("fp8"))
+speed.stated("setting", "With the search on 96, 64 and 40", "batch 128 on one\nNVIDIA")
+speed.stated("limit", "the 132 multiprocessors")
+assert all(r["suspect"] == ["sw_power_cap"] for s in multiprocessors.values() for r in s.records(kind="run"))
 
 PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading, speed]
