@@ -49,6 +49,23 @@ TEST_F(BlankSkippingGpu, EqualsASearchOfTheKeptFrames) {
   EXPECT_GT(tokens, 500);
 }
 
+/// Small enough for compute-sanitizer, and without the recorded graphs at which racecheck crashes.
+TEST_F(BlankSkippingGpu, OneSmallBatch) {
+  at::manual_seed(6);
+  std::mt19937 random(74);
+  int64_t skipped = 0, tokens = 0;
+  const auto model = random_model(rnnt_config(), 8, device_);
+  const EncodedBatch batch = random_batch(random, 3, 12, model->config.encoder.width, device_);
+  for (const char* loop : {"persistent", "host"})
+    expect_skips({"fused_looping", {{"loop", loop}, {"max_symbols", 2}}}, model, batch, 0.05,
+                 skipped, tokens);
+  for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam"})
+    expect_skips({name, {{"beam_size", 2}, {"kernels", "fused"}, {"loop", "host"}}}, model, batch,
+                 0.05, skipped, tokens);
+  EXPECT_GT(skipped, 0);
+  EXPECT_GT(tokens, 0);
+}
+
 TEST_F(BlankSkippingGpu, GraphsTakeBatchesOfAnyKeptLengths) {
   at::manual_seed(4);
   std::mt19937 random(72);
