@@ -62,8 +62,17 @@ def with_interval(values, digits=0):
     return f"{fmean(values):,.{digits}f} ± {half_interval(values):,.{digits}f}"
 
 
+def noisy(values):
+    """Returns the mark of values that differ by more than 5 %, or nothing."""
+    return " NOISY" if stdev(values) > 0.05 * fmean(values) else ""
+
+
 def speed(case):
-    return with_interval(metric(case, TOTAL)) if case else "–"
+    """Returns the total speed, with its interval and its mark."""
+    if not case:
+        return "–"
+    values = metric(case, TOTAL)
+    return with_interval(values) + noisy(values)
 
 
 def wer(case):
@@ -174,7 +183,7 @@ def encoder(folder):
 def timed(calls):
     """Returns the mean of calls' seconds with its interval, and a mark where they differ by more than 5 %."""
     seconds = [call["seconds"] for call in calls]
-    return with_interval(seconds, 2) + (" NOISY" if stdev(seconds) > 0.05 * fmean(seconds) else "")
+    return with_interval(seconds, 2) + noisy(seconds)
 
 
 def transcribe(folder):
@@ -191,7 +200,7 @@ def transcribe(folder):
         low, high = paired_ratio(ours, theirs)
         words = " : ".join(f"{100 * record['wer'][side]:.2f}" for side in ("whole", "nemo"))
         cells = [record["batch"]["nemo"], timed(record["nemo"]), record["batch"]["whole"], timed(record["whole"]),
-                 f"{fmean(theirs) / fmean(ours):.2f}x [{low:.3g}, {high:.3g}]", words,
+                 f"{fmean(theirs) / fmean(ours):.2f}x [{low:.3g}, {high:.3g}]{noisy(ours) or noisy(theirs)}", words,
                  f"{record['equal']['texts']:,} of {record['utterances']:,}"]  # fmt: skip
         yield f"| {name} | {' | '.join(map(str, cells))} |"
 

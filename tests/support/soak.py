@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import json
 import os
 import random
@@ -60,6 +61,20 @@ def memory_mb() -> float:
     """The resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
+
+
+class HeapState(ctypes.Structure):
+    """The result of glibc's mallinfo2(), in bytes of all arenas."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+
+
+def allocated_mb() -> float:
+    """The memory that this process has allocated and not freed. Resident memory beyond that is kept for later."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = HeapState
+    state = mallinfo2()
+    return (state.uordblks + state.hblkhd) / 1e6
 
 
 class Model:
@@ -264,14 +279,15 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     threads += [threading.Thread(target=long_client, args=(soak, model, args.seed)) for model in models]
     args.output.mkdir(parents=True, exist_ok=True)
-    begin, samples = time.monotonic(), []
+    begin, samples, allocated = time.monotonic(), [], []
     for thread in threads:
         thread.start()
     try:
         with (args.output / "soak.jsonl").open("w") as journal:
             while (now := time.monotonic() - begin) < args.seconds:
                 samples.append((now, memory_mb()))
-                record = {"seconds": round(now, 1), "memory_mb": round(samples[-1][1], 1),
+                allocated.append((now, allocated_mb()))
+                record = {"seconds": round(now, 1), "memory_mb": round(samples[-1][1], 1), "allocated_mb": round(allocated[-1][1], 1),
                           "files": len(os.listdir("/proc/self/fd")), "threads": threading.active_count(),
                           "failures": len(soak.failures), "counts": dict(soak.counts)}  # fmt: skip
                 journal.write(json.dumps(record) + "\n")
@@ -284,7 +300,8 @@ def main(arguments: list[str] | None = None) -> int:
     for what, count in sorted(soak.counts.items()):
         print(f"{count:7d}  {what}")
     growth = grown(samples)
-    print(f"memory: {samples[0][1]:.0f} MB at first, {samples[-1][1]:.0f} MB at last, {growth:+.1f} MB since the second fifth")
+    for what, series in (("resident", samples), ("allocated", allocated)):
+        print(f"{what} memory: {series[0][1]:.0f} MB at first, {series[-1][1]:.0f} MB at last, {grown(series):+.1f} MB since the second fifth")
     print(f"{len(soak.failures)} failures")
     return 1 if soak.failures or growth > args.growth else 0
 
