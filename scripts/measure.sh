@@ -129,7 +129,8 @@ step() {
       read -ra options <<<"${TABLE_OPTIONS:-}"
       mapfile -t settings < <(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
       mkdir -p "$folder/tables/$table"
-      journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
+      # Two of these tables have flashlight-text itself.
+      RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
       ;;
     tables)
       local parts

@@ -92,7 +92,7 @@ class Kaldi(OnCpu):
 
 
 class Flashlight(OnCpu):
-    """flashlight-text: LexiconDecoder with KenLM. `lexicon` has lines of a word and its pieces.
+    """flashlight-text: LexiconDecoder with KenLM. `lexicon` has lines of a word and its pieces, and may be a .gz file.
 
     It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10 gives the same balance. `threshold` is in scaled
     units, like the beam of rtfx's searches."""

@@ -4,12 +4,12 @@ The Python bindings of these packages do not let two threads search at once. The
 would delay each start by seconds.
 """
 
+import gzip
 import math
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.shared_memory import SharedMemory
-from pathlib import Path
 
 import numpy as np
 
@@ -135,8 +135,9 @@ def flashlight_search(lexicon, lm, pieces, beam, tokens, threshold, weight):
 
     blank, ids = len(pieces), {piece: i for i, piece in enumerate(pieces)}
     spelled = {}
-    for line in Path(lexicon).read_text(encoding="utf-8").splitlines():
-        word, *own = line.split()
+    with gzip.open(lexicon, "rt", encoding="utf-8") if lexicon.endswith(".gz") else open(lexicon, encoding="utf-8") as lines:
+        entries = [line.split() for line in lines]
+    for word, *own in entries:
         if all(piece in ids for piece in own) and word not in ("<unk>", "<spoken_noise>"):
             spelled[word] = [ids[piece] for piece in own]
     words = Dictionary()

@@ -27,6 +27,7 @@ LEFT_OUT = {
     "--only /frame_looping": "needs a GPU",
     "table:": "needs a GPU and stand-ins of full size",
     "stream_c120.json": "takes minutes",
+    "environment.sh": "installs the packages of rivals, and needs a GPU",
     "silero": "needs a package that is no part of the set-up",
 }
 # How many blocks of each page must run at least.
