@@ -33,6 +33,9 @@ class Preparer {
     for (const JsonView& entry : list->elements()) {
       if (entry.find("graph")) {
         entry.check_keys({"graph", "lexicon", "lm", "topology"});
+        // That a checkpoint is missing is told with the other errors of the configuration.
+        const fs::path model = tokenizer_file();
+        if (model.extension() == ".nemo" && !fs::exists(model)) continue;
         make(entry, "graph", [&](const fs::path& to) { make_graph(entry, to); });
       } else {
         entry.check_keys({"words", "dataset", "lexicon", "said"});
