@@ -15,6 +15,7 @@
 #include "harness/cli/graph_commands.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
+#include "harness/run/workspace.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -33,9 +34,6 @@ class Preparer {
     for (const JsonView& entry : list->elements()) {
       if (entry.find("graph")) {
         entry.check_keys({"graph", "lexicon", "lm", "topology"});
-        // That a checkpoint is missing is told with the other errors of the configuration.
-        const fs::path model = tokenizer_file();
-        if (model.extension() == ".nemo" && !fs::exists(model)) continue;
         make(entry, "graph", [&](const fs::path& to) { make_graph(entry, to); });
       } else {
         entry.check_keys({"words", "dataset", "lexicon", "said"});
@@ -79,7 +77,9 @@ class Preparer {
     GraphSources sources{source(entry, "lexicon", to), source(entry, "lm", to)};
     if (const auto v = entry.find("topology"))
       sources.topology = parse_topology(v->text(), v->where());
-    const auto tokenizer = load_tokenizer(tokenizer_file());
+    const fs::path model = tokenizer_file();
+    require_stand_in(model);
+    const auto tokenizer = load_tokenizer(model);
     build_graph(*tokenizer, sources).graph.write(to);
   }
 

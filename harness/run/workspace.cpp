@@ -42,14 +42,7 @@ std::optional<std::string> stand_in_shape(const std::filesystem::path& path) {
 }
 
 Checkpoint load_model(const ModelSource& source) {
-  if (!std::filesystem::exists(source.path)) {
-    if (const auto shape = stand_in_shape(source.path)) {
-      throw UserError(source.path.string(), "no such file",
-                      fmt::format("`scripts/stand_ins.sh{}{}` makes this stand-in; or name another "
-                                  "checkpoint with --set models.N.path=FILE",
-                                  shape->empty() ? "" : " ", *shape));
-    }
-  }
+  require_stand_in(source.path);
   Checkpoint checkpoint = load_checkpoint(source.path, source.att_context_size);
   if (!source.language.empty())
     select_language(checkpoint.config, source.language, source.path.string());
@@ -68,6 +61,15 @@ void check_languages(const PromptConfig& prompt, const Dataset& dataset, ErrorLi
 }
 
 }  // namespace
+
+void require_stand_in(const std::filesystem::path& path) {
+  const auto shape = stand_in_shape(path);
+  if (!shape || std::filesystem::exists(path)) return;
+  throw UserError(path.string(), "no such file",
+                  fmt::format("`scripts/stand_ins.sh{}{}` makes this stand-in; or name another "
+                              "checkpoint with --set models.N.path=FILE",
+                              shape->empty() ? "" : " ", *shape));
+}
 
 std::optional<int64_t> prompt_of(const PromptConfig& prompts, const Utterance& utterance) {
   if (prompts.count == 0 || !utterance.language) return std::nullopt;

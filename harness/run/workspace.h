@@ -1,6 +1,7 @@
 // Models and datasets of a configuration, loaded once.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,10 @@ struct LoadedDataset {
   std::optional<std::string> failure;  // why the audio cannot be used
   double load_seconds = 0;             // the region `load`: reading, mixing, resampling
 };
+
+/// Throws UserError, which names the command that makes the stand-in, where a file with the name of
+/// a stand-in is missing.
+void require_stand_in(const std::filesystem::path& path);
 
 /// The prompt of the language that the utterance's manifest states; none where it states none, or
 /// the model takes no prompt. Throws UserError for a language that the model does not know.

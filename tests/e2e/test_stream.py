@@ -300,13 +300,11 @@ def test_prepare_names_what_is_missing_and_for_what(stream, tmp_path):
     assert not (tmp_path / "made/words.tlg").exists()
 
 
-def test_a_missing_checkpoint_is_told_with_the_other_errors(rtfx):
-    """Also where a graph would be made with its tokenizer."""
-    gone = "gone/standin-conformer-ctc-small.nemo"
-    result = rtfx("validate", ROOT / "configs/tables/wfst_table2.json", "--set", f"models.0.path={gone}", "datasets.0.manifest=gone.jsonl")
-    assert result.returncode == 2
-    for text in (f"{gone}: no such file; `scripts/stand_ins.sh conformer-ctc-small`", "gone.jsonl"):
-        assert text in result.stderr
+def test_a_missing_stand_in_whose_tokenizer_a_graph_needs_is_told_with_its_command(stream, tmp_path):
+    gone = tmp_path / "standin-conformer-ctc-small.nemo"
+    result = stream(models=[str(gone)])
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert f"{gone}: no such file; `scripts/stand_ins.sh conformer-ctc-small` makes this stand-in" in result.stderr
 
 
 def test_words_to_boost_come_from_the_texts(rtfx, config, tmp_path):
