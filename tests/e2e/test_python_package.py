@@ -105,6 +105,7 @@ SCRIPT = """
 import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, signal
 import sys, threading, time, torch, warnings, rtfx
 MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background inherits that Ctrl-C is ignored
 m = rtfx.load(MODEL, device="cpu")
 d = rtfx.decoder("label_looping", m)
 frames, lengths = m.encode(CLIPS[:1])
