@@ -76,7 +76,7 @@ def draw(points, width):
     for cell, (panel, shown) in zip(axes[0], panels):
         for i, (name, own) in enumerate(series.items()):
             if drawn := [(panel.x(p), panel.y(p), p) for p in own if p in shown]:
-                handles[name] = draw_series(cell, panel, drawn, i)
+                handles[name] = draw_series(cell, panel, drawn, i, shown)
         cell.set_xlabel(panel.below)
         cell.set_ylabel(panel.left)
         cell.margins(0.18, 0.12)
@@ -88,16 +88,24 @@ def draw(points, width):
     return figure
 
 
-def draw_series(cell, panel, points, i):
-    """Draws the i-th series, (x, y, point) each. Numbers of each second series stand on the other side of the line."""
+def is_above(point, shown, panel):
+    """Says whether a point stands above the nearest point of another series with the same step."""
+    others = [panel.y(other) for other in shown if other.step_ms == point.step_ms and other is not point]
+    return not others or panel.y(point) >= min(others, key=lambda y: abs(y - panel.y(point)))
+
+
+def draw_series(cell, panel, points, i, shown):
+    """Draws the i-th series, (x, y, point) each. Numbers stand above the upper and below the lower one of near points."""
     style, rises = series_style(i), panel.left == STREAMS
     line = front(points) if rises else sorted(points, key=lambda point: point[0])
     (handle,) = cell.plot([x for x, *_ in line], [y for _, y, _ in line], markersize=5, linewidth=1.4, **style)
-    up, down = (5, -9) if rises else (-9, 5)
-    place = {"xytext": (-2, up), "ha": "right"} if i % 2 else {"xytext": (4, down)}
+    # On the side that the line leaves free: a rising one has its upper left and its lower right.
+    above = {"xytext": (-2, 5), "ha": "right"} if rises else {"xytext": (4, 5)}
+    below = {"xytext": (4, -9)} if rises else {"xytext": (-2, -9), "ha": "right"}
     for x, y, point in points:
         hollow = {"markerfacecolor": "white"} if point.marks else {}
         cell.plot([x], [y], markersize=5, linewidth=0, **style, **hollow)
+        place = above if is_above(point, shown, panel) else below
         cell.annotate(panel.text(point), (x, y), textcoords="offset points", fontsize=7, **place)
     return handle
 
