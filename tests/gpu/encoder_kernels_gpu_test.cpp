@@ -417,6 +417,34 @@ TEST_P(EncoderKernels, FeaturesOfAudio) {
   });
 }
 
+/// Utterances whose lengths are no multiples of any run.
+TEST_P(EncoderKernels, SubSamplingDoesNotDependOnTheRun) {
+  constexpr int32_t kChannels = 16, kMel = 80, kFrames = 203, kOut = 90;
+  const at::Tensor features = floats({2, kMel, kFrames}), weight1 = floats({9, kChannels}),
+                   weight2 = floats({9, kChannels}), bias1 = floats({kChannels}),
+                   bias2 = floats({kChannels}), offsets = ints({0, 26});
+  for (const bool causal : {false, true}) {
+    const auto halved = [&](int32_t extent) { return causal ? extent / 2 + 1 : (extent + 1) / 2; };
+    const int32_t first = halved(kFrames), second = halved(first);
+    const at::Tensor lengths = ints({kFrames, 77, first, halved(77), second, halved(halved(77))});
+    const auto convolved = [&](int32_t run) {
+      at::Tensor output = zeros({kOut << 1, halved(halved(kMel)), kChannels});
+      first_convolutions(
+          precision(),
+          {data_of<float>(features), data_of<int32_t>(lengths), nullptr, data_of<int32_t>(offsets),
+           data_of<float>(weight1), data_of<float>(weight2), data_of<float>(bias1),
+           data_of<float>(bias2), output.mutable_data_ptr(), 2, kMel, kFrames, kChannels,
+           causal ? 2 : 1, second, 1, run},
+          stream());
+      return output;
+    };
+    const at::Tensor by_eights = convolved(8);
+    EXPECT_GT(by_eights.count_nonzero().item<int64_t>(), (second + 19) * 20 * kChannels / 2);
+    for (const int32_t run : {0, 1, 2})
+      EXPECT_TRUE(by_eights.equal(convolved(run))) << causal << ", run " << run;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, EncoderKernels, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 

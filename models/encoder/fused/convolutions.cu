@@ -18,13 +18,18 @@ namespace rtfx {
 
 namespace {
 
-constexpr int kFrames = 8;                         // of the second convolution, per block
-constexpr int kMelFrames = 4 * (kFrames - 1) + 7;  // that they see
 constexpr int kMostThreads = 512;
+constexpr int64_t kFirstBlocks = 4 * 132;  // that an H100 runs at a time, at 256 channels or fewer
 
-template <class T>
+/// Mel frames that kFrames frames of the second convolution see.
+template <int kFrames>
+constexpr int kMelFramesOf = 4 * (kFrames - 1) + 7;
+
+/// A block computes a run of kFrames frames of the second convolution.
+template <class T, int kFrames>
 __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolutions in) {
   await_previous();
+  constexpr int kMelFrames = kMelFramesOf<kFrames>;
   extern __shared__ float mel[];  // [kMelFrames, bins]
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int mel_length = in.lengths[utterance];
@@ -159,13 +164,28 @@ __global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride 
 }  // namespace
 
 void first_convolutions(Precision precision, const FirstConvolutions& in, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(in.longest, kFrames)),
-                  static_cast<unsigned>(in.utterances));
-  const int threads = round_up(in.channels / 2, 32);
-  const size_t shared = sizeof(float) * kMelFrames * (in.mel_bins + 4);
-  launch_dependent(
-      precision == Precision::bf16 ? first_kernel<__nv_bfloat16> : first_kernel<__half>, grid,
-      threads, shared, stream, in);
+  const auto with = [&]<class T, int kFrames> {
+    const dim3 grid(static_cast<unsigned>(ceil_div(in.longest, kFrames)),
+                    static_cast<unsigned>(in.utterances));
+    const int threads = round_up(in.channels / 2, 32);
+    const size_t shared = sizeof(float) * kMelFramesOf<kFrames> * (in.mel_bins + 4);
+    launch_dependent(first_kernel<T, kFrames>, grid, threads, shared, stream, in);
+  };
+  // Frames of a long run share mel frames and weights. Short runs give all multiprocessors
+  // something to do.
+  const int64_t frames = static_cast<int64_t>(in.utterances) * in.longest;
+  const int fitting = frames <= kFirstBlocks ? 1 : frames <= 2 * kFirstBlocks ? 2 : 8;
+  const auto with_run = [&]<class T>(T) {
+    switch (in.run > 0 ? in.run : fitting) {
+      case 1:
+        return with.template operator()<T, 1>();
+      case 2:
+        return with.template operator()<T, 2>();
+      default:
+        return with.template operator()<T, 8>();
+    }
+  };
+  precision == Precision::bf16 ? with_run(__nv_bfloat16()) : with_run(__half());
 }
 
 void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream_t stream) {

@@ -65,6 +65,9 @@ struct FirstConvolutions {
   int32_t before;   // zeros before the first frame and bin: 1, or 2 for causal
   int32_t longest;  // frames of level 2
   int32_t scale;    // level 2 has that many times more rows than the last, as a power of 2
+  /// Frames of level 2 that a block computes: 1, 2 or 8, or 0 for a number that suits the batch.
+  /// Outputs do not depend on it.
+  int32_t run = 0;
 };
 void first_convolutions(Precision precision, const FirstConvolutions& in, cudaStream_t stream);
 
