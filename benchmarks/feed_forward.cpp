@@ -7,14 +7,20 @@
 // counters are the microseconds of one product and the ratio fused / (cublas + silu). Before, it
 // checks the results (feed_forward_kernels.h says how), and fails where they are wrong. Times are
 // those of recorded graphs, as the encoder runs.
+//
+// few_rows/ are the encoder's other products of few rows: cuBLASLt's beside those of CUTLASS, and
+// for a product that is added to the frames the same with the norm behind it. Their results are
+// tested in tests/gpu/linear_gpu_test.cpp.
 #include <benchmark/benchmark.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -30,8 +36,10 @@ namespace {
 constexpr int32_t kIn = 1024, kOut = 4096;
 constexpr int32_t kRows[] = {16, 64, 128, 256, 512, 1250, 2500, 5300, 10600, 21000};
 constexpr int32_t kFewRows = 77;  // no multiple of a tile
-constexpr int32_t kSets = 4;      // inputs, weights and outputs that take turns, as of layers
+constexpr int32_t kSets = 4;      // inputs and outputs that take turns, as of layers
 constexpr int32_t kLaunches = 16;
+constexpr size_t kWeightBytes = 128
+                                << 20;  // of weights that take turns: more than the L2 cache has
 constexpr int32_t kTurns = 5;
 constexpr size_t kWorkspace = 32 << 20;  // bytes, as models/encoder/fused/linear.cpp
 
@@ -88,21 +96,29 @@ class Recorded {
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
 };
 
+struct Shape {
+  int32_t in, out;
+};
+
 /// cuBLASLt's product with the algorithm that it thinks fastest, as linear.cpp calls it: bf16 with
-/// bias, or float32 sums without.
+/// bias, the same added to what is there, or float32 sums without bias.
 class CublasProduct {
  public:
-  CublasProduct(int32_t rows, bool sums) : sums_(sums) {
+  enum class Result { replace, add, sums };
+
+  CublasProduct(const Shape& shape, int32_t rows, Result result) : result_(result) {
+    const auto in = static_cast<uint64_t>(shape.in), out = static_cast<uint64_t>(shape.out);
+    const bool sums = result == Result::sums;
     const cudaDataType_t output = sums ? CUDA_R_32F : CUDA_R_16BF;
     RTFX_CUBLAS(cublasLtCreate(&handle_));
     RTFX_CUBLAS(cublasLtMatmulDescInit(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     if (!sums) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    RTFX_CUBLAS(cublasLtMatrixLayoutInit(&weight_, CUDA_R_16BF, kIn, kOut, kIn));
+    RTFX_CUBLAS(cublasLtMatrixLayoutInit(&weight_, CUDA_R_16BF, in, out, shape.in));
     RTFX_CUBLAS(
-        cublasLtMatrixLayoutInit(&input_, CUDA_R_16BF, kIn, static_cast<uint64_t>(rows), kIn));
+        cublasLtMatrixLayoutInit(&input_, CUDA_R_16BF, in, static_cast<uint64_t>(rows), shape.in));
     RTFX_CUBLAS(
-        cublasLtMatrixLayoutInit(&output_, output, kOut, static_cast<uint64_t>(rows), kOut));
+        cublasLtMatrixLayoutInit(&output_, output, out, static_cast<uint64_t>(rows), shape.out));
     cublasLtMatmulPreferenceOpaque_t preference;
     RTFX_CUBLAS(cublasLtMatmulPreferenceInit(&preference));
     RTFX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
@@ -117,11 +133,11 @@ class CublasProduct {
   CublasProduct(const CublasProduct&) = delete;
   CublasProduct& operator=(const CublasProduct&) = delete;
 
-  void launch(const SiluProduct& work, cudaStream_t stream) {
-    if (!sums_) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, work.bias);
-    const float one = 1, zero = 0;
+  void launch(const Product& work, cudaStream_t stream) {
+    if (result_ != Result::sums) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, work.bias);
+    const float one = 1, beta = result_ == Result::add ? 1 : 0;
     RTFX_CUBLAS(cublasLtMatmul(handle_, &description_, &one, work.weight, &weight_, work.x, &input_,
-                               &zero, work.y, &output_, work.y, &output_, &algorithm_.algo,
+                               &beta, work.y, &output_, work.y, &output_, &algorithm_.algo,
                                workspace_.get(), kWorkspace, stream));
   }
 
@@ -131,7 +147,7 @@ class CublasProduct {
     RTFX_CUBLAS(cublasLtMatmulDescSetAttribute(&description_, attribute, &value, sizeof(value)));
   }
 
-  bool sums_;
+  Result result_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDescOpaque_t description_;
   cublasLtMatrixLayoutOpaque_t weight_, input_, output_;
@@ -139,13 +155,25 @@ class CublasProduct {
   std::shared_ptr<void> workspace_;
 };
 
+/// Returns random weights that take turns.
+std::vector<std::shared_ptr<void>> weights_of(const Shape& shape, cudaStream_t stream) {
+  const int64_t elements = int64_t{shape.in} * shape.out;
+  std::vector<std::shared_ptr<void>> weights(kWeightBytes / 2 / static_cast<size_t>(elements));
+  uint32_t seed = 0;
+  for (std::shared_ptr<void>& one : weights) {
+    one = device_memory(static_cast<size_t>(elements) * 2);
+    fill(one.get(), elements, seed += 2, 1 / std::sqrt(static_cast<float>(shape.in)), stream);
+  }
+  return weights;
+}
+
 /// Inputs and outputs of so many rows, and the recorded products of cuBLASLt.
 class Problem {
  public:
   Problem(int32_t rows, cudaStream_t stream)
       : rows_(rows),
         stream_(stream),
-        product_(rows, false),
+        product_({kIn, kOut}, rows, CublasProduct::Result::replace),
         bias_(device_memory(2 * kOut)),
         present_(device_memory(elements() * 2)),
         first_variant_(device_memory(elements() * 2)),
@@ -153,31 +181,30 @@ class Problem {
     fill(bias_.get(), kOut, 0, 0.5F, stream);
     for (uint32_t set = 0; set < kSets; ++set) {
       inputs_.push_back(device_memory(static_cast<size_t>(rows) * kIn * 2));
-      weights_.push_back(device_memory(static_cast<size_t>(kOut) * kIn * 2));
       outputs_.push_back(device_memory(elements() * 2));
       fill(inputs_.back().get(), static_cast<int64_t>(rows) * kIn, 2 * set + 1, 1, stream);
-      fill(weights_.back().get(), int64_t{kOut} * kIn, 2 * set + 2, 1.F / 32, stream);
     }
-    const auto with_silu = [&](const SiluProduct& work) {
+    weights_ = weights_of({kIn, kOut}, stream);
+    const auto with_silu = [&](const Product& work) {
       product_.launch(work, stream_);
       silu(Precision::bf16, work.y, rows_, kOut, {work.y, nullptr}, stream_);
     };
-    SiluProduct first = work(0);
+    Product first = work(0);
     first.y = present_.get();
     with_silu(first);
     first.y = sums_.get();
-    CublasProduct(rows, true).launch(first, stream);
+    CublasProduct({kIn, kOut}, rows, CublasProduct::Result::sums).launch(first, stream);
     first.y = first_variant_.get();
     variants().front().launch(first, stream);
     RTFX_CUDA(cudaStreamSynchronize(stream));
-    alone_ = recorded([&](const SiluProduct& work) { product_.launch(work, stream_); });
+    alone_ = recorded([&](const Product& work) { product_.launch(work, stream_); });
     with_silu_ = recorded(with_silu);
   }
 
   const Recorded& alone() const { return *alone_; }
   const Recorded& with_silu() const { return *with_silu_; }
   std::unique_ptr<Recorded> fused(const Variant& variant) const {
-    return recorded([&](const SiluProduct& work) { variant.launch(work, stream_); });
+    return recorded([&](const Product& work) { variant.launch(work, stream_); });
   }
 
   Differences differences(const Variant& variant) const {
@@ -185,7 +212,7 @@ class Problem {
     const auto fused = device_memory(elements() * 2);
     const auto few_rows = device_memory(static_cast<size_t>(few) * kOut * 2);
     const auto counts = device_memory(sizeof(Differences));
-    SiluProduct of = work(0);
+    Product of = work(0);
     of.y = fused.get();
     variant.launch(of, stream_);
     of.y = few_rows.get();
@@ -205,18 +232,18 @@ class Problem {
   size_t elements() const { return static_cast<size_t>(rows_) * kOut; }
 
  private:
-  SiluProduct work(size_t set) const {
-    return {inputs_[set].get(),
-            weights_[set].get(),
+  Product work(size_t launch) const {
+    return {inputs_[launch % kSets].get(),
+            weights_[launch % weights_.size()].get(),
             bias_.get(),
-            outputs_[set].get(),
+            outputs_[launch % kSets].get(),
             rows_,
             kIn,
             kOut};
   }
-  std::unique_ptr<Recorded> recorded(const std::function<void(const SiluProduct&)>& launch) const {
+  std::unique_ptr<Recorded> recorded(const std::function<void(const Product&)>& launch) const {
     return std::make_unique<Recorded>(stream_, [&] {
-      for (size_t i = 0; i < kLaunches; ++i) launch(work(i % kSets));
+      for (size_t i = 0; i < kLaunches; ++i) launch(work(i));
     });
   }
 
@@ -263,6 +290,85 @@ void measure(benchmark::State& state, const Problem& problem, const Variant& var
   state.counters["differ_more"] = static_cast<double>(found.differ_by_more_than_a_unit) / elements;
 }
 
+/// A product of the encoder of few rows.
+struct FewRowsProduct {
+  const char* name;
+  Shape shape;
+  bool add;  // to the frames, with a norm behind it
+};
+constexpr FewRowsProduct kFewRowsProducts[] = {{"feed_forward_second", {4096, 1024}, true},
+                                               {"attention_out_or_pointwise2", {1024, 1024}, true},
+                                               {"qkv", {1024, 3072}, false},
+                                               {"pointwise1", {1024, 2048}, false}};
+
+void measure_few_rows(benchmark::State& state, const FewRowsProduct& product, int32_t rows,
+                      cudaStream_t stream) {
+  const auto [in, out] = product.shape;
+  const size_t outputs = static_cast<size_t>(rows) * static_cast<size_t>(out);
+  const auto weights = weights_of(product.shape, stream);
+  const auto x = device_memory(2 * static_cast<size_t>(rows) * static_cast<size_t>(in)),
+             y = device_memory(2 * outputs), normed = device_memory(2 * outputs),
+             sums = device_memory(4 * kParts * outputs),
+             bias = device_memory(2 * static_cast<size_t>(out));
+  fill(x.get(), int64_t{rows} * in, 1, 1, stream);
+  fill(y.get(), int64_t{rows} * out, 3, 1, stream);
+  fill(bias.get(), out, 5, 0.5F, stream);
+  using Result = CublasProduct::Result;
+  CublasProduct cublas(product.shape, rows, product.add ? Result::add : Result::replace);
+  const NormWeights norm{bias.get(), bias.get()};
+  const auto recorded = [&](const std::function<void(const Product&)>& launch) {
+    Product of{x.get(), nullptr, bias.get(), y.get(), rows, in, out};
+    const auto each = [&] {
+      for (const std::shared_ptr<void>& weight : weights) {
+        of.weight = weight.get();
+        launch(of);
+      }
+    };
+    each();  // libraries prepare at their first call what a recording does not allow
+    RTFX_CUDA(cudaStreamSynchronize(stream));
+    return Recorded(stream, each);
+  };
+  const auto by_cublas = [&](const Product& of) { cublas.launch(of, stream); };
+  const auto by_cutlass = [&](Product of) {
+    if (!product.add) return few_rows_product(Precision::bf16, of, stream);
+    of.bias = nullptr;
+    of.y = sums.get();
+    product_parts(Precision::bf16, of, stream);
+  };
+  const Recorded cublas_alone = recorded(by_cublas), cutlass_alone = recorded(by_cutlass);
+  // These have the norm too, where the product is added.
+  const Recorded with_cublas = recorded([&](const Product& of) {
+    by_cublas(of);
+    if (product.add)
+      layer_norm(Precision::bf16, y.get(), rows, out, norm, {normed.get(), nullptr}, stream);
+  });
+  const Recorded with_cutlass = recorded([&](const Product& of) {
+    by_cutlass(of);
+    if (product.add) {
+      add_norm(Precision::bf16, y.get(), rows, out,
+               {static_cast<const float*>(sums.get()), bias.get()}, norm, normed.get(), stream);
+    }
+  });
+  const Recorded* const all[] = {&cublas_alone, &cutlass_alone, &with_cublas, &with_cutlass};
+  double seconds[std::size(all)] = {};
+  for (const Recorded* one : all) one->seconds();
+  for (auto _ : state) {
+    const double before = seconds[3];
+    for (size_t i = 0; i < std::size(all); ++i) seconds[i] += all[i]->seconds();
+    for (size_t i = std::size(all); i-- > 0;) seconds[i] += all[i]->seconds();
+    state.SetIterationTime(seconds[3] - before);
+  }
+  const double microseconds =
+      1e6 / (2.0 * static_cast<double>(weights.size()) * static_cast<double>(state.iterations()));
+  state.counters["cublas_us"] = seconds[0] * microseconds;
+  state.counters["cutlass_us"] = seconds[1] * microseconds;
+  if (product.add) {
+    state.counters["cublas_norm_us"] = seconds[2] * microseconds;
+    state.counters["cutlass_norm_us"] = seconds[3] * microseconds;
+  }
+  state.counters["ratio"] = seconds[3] / seconds[2];
+}
+
 int run(int argc, char** argv) {
   // Options of the command line come later and count.
   std::vector<std::string> options = {argv[0], "--benchmark_repetitions=5",
@@ -298,6 +404,24 @@ int run(int argc, char** argv) {
                                        if (!problem)
                                          problem = std::make_unique<Problem>(rows, stream);
                                        measure(state, *problem, variant);
+                                     } catch (const std::exception& e) {
+                                       state.SkipWithError(e.what());
+                                     }
+                                   })
+          ->Unit(benchmark::kMicrosecond)
+          ->Iterations(kTurns)
+          ->DisplayAggregatesOnly(true)
+          ->UseManualTime();
+    }
+  }
+  for (const FewRowsProduct& product : kFewRowsProducts) {
+    for (const int32_t rows : {16, 64, 128}) {
+      const std::string name =
+          std::string("few_rows/") + product.name + "/" + std::to_string(rows) + "rows";
+      benchmark::RegisterBenchmark(name.c_str(),
+                                   [&product, rows, stream](benchmark::State& state) {
+                                     try {
+                                       measure_few_rows(state, product, rows, stream);
                                      } catch (const std::exception& e) {
                                        state.SkipWithError(e.what());
                                      }

@@ -9,7 +9,7 @@
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 #include "benchmarks/feed_forward_kernels.h"
-#include "models/encoder/fused/silu_product.cuh"
+#include "models/encoder/fused/product_kernel.cuh"
 
 namespace rtfx::bench_feed_forward {
 namespace {
@@ -90,7 +90,8 @@ Variant variant(int32_t fewest, int32_t most) {
   name += "_cluster_" + times(int{cute::get<0>(cluster)}, int{cute::get<1>(cluster)});
   if (kBlocks > 1) name += "_blocks_" + std::to_string(kBlocks);
   return {name, fewest, most,
-          &SiluProductKernel<cutlass::bfloat16_t, Tile, Cluster, kWarpgroups, kBlocks>::launch};
+          &ProductKernel<cutlass::bfloat16_t, ProductOutput::silu, Tile, Cluster, kWarpgroups,
+                         kBlocks>::launch};
 }
 
 }  // namespace
@@ -100,7 +101,7 @@ std::vector<Variant> variants() {
   constexpr auto kOne = Warpgroups::one, kPingPong = Warpgroups::ping_pong;
   constexpr int32_t kAny = std::numeric_limits<int32_t>::max();
   return {{"encoder", 1, kAny,
-           [](const SiluProduct& work, cudaStream_t stream) {
+           [](const Product& work, cudaStream_t stream) {
              silu_product(Precision::bf16, work, stream);
            }},
           variant<Shape<_64, _32, _128>, Shape<_1, _1, _1>, kOne>(1, 128),

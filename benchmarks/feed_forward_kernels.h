@@ -17,7 +17,7 @@ namespace rtfx::bench_feed_forward {
 struct Variant {
   std::string name;  // warpgroups, tile, cluster, blocks of a multiprocessor if more than one
   int32_t fewest_rows, most_rows;  // it is measured for
-  void (*launch)(const SiluProduct& work, cudaStream_t stream);
+  void (*launch)(const Product& work, cudaStream_t stream);
 };
 
 /// The encoder's own comes first.

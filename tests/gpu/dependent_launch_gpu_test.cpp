@@ -121,6 +121,20 @@ TEST_P(DependentLaunches, Rows) {
     layer_norm_padded(precision(), x.const_data_ptr(), kWidth, norm, layout(),
                       padded.mutable_data_ptr(), stream());
   });
+  const at::Tensor sums = floats({kParts, kRows, kWidth}), rows = x.clone();
+  const ProductParts parts{data_of<float>(sums), weight.const_data_ptr()};
+  expect_waits("add_norm", rows, rows, [&] {
+    add_norm(precision(), rows.mutable_data_ptr(), kRows, kWidth, parts, norm, y.mutable_data_ptr(),
+             stream());
+  });
+  expect_waits("add_norms", rows, rows, [&] {
+    add_norms(precision(), rows.mutable_data_ptr(), kRows, kWidth, parts, norm, norm,
+              y.mutable_data_ptr(), stream());
+  });
+  expect_waits("add_norm_padded", sums, padded, [&] {
+    add_norm_padded(precision(), x.const_data_ptr(), kRows, kWidth, parts, norm, layout(),
+                    padded.mutable_data_ptr(), stream());
+  });
   expect_waits("pack_rows", padded, y, [&] {
     pack_rows(precision(), padded.const_data_ptr(), kLongest, kWidth, layout(),
               y.mutable_data_ptr(), stream());
@@ -139,6 +153,28 @@ TEST_P(DependentLaunches, SiluProduct) {
                    {x.const_data_ptr(), weight.const_data_ptr(), bias.const_data_ptr(),
                     y.mutable_data_ptr(), rows, 256, 512},
                    stream());
+    });
+  }
+}
+
+TEST_P(DependentLaunches, ProductsOfFewRows) {
+  if (const auto* const gpu = at::cuda::getCurrentDeviceProperties();
+      gpu->major != 9 || gpu->minor != 0)
+    GTEST_SKIP() << "the product wants compute capability 9.0";
+  for (const int32_t rows : {16, 103}) {  // each kernel of it
+    const at::Tensor x = random({rows, 256}), weight = random({512, 256}),
+                     y = floats({kParts, rows, 512}), z = zeros({rows, 512});
+    expect_waits("product_parts of " + std::to_string(rows), x, y, [&] {
+      product_parts(precision(),
+                    {x.const_data_ptr(), weight.const_data_ptr(), nullptr, y.mutable_data_ptr(),
+                     rows, 256, 512},
+                    stream());
+    });
+    expect_waits("few_rows_product of " + std::to_string(rows), x, z, [&] {
+      few_rows_product(precision(),
+                       {x.const_data_ptr(), weight.const_data_ptr(), weight.const_data_ptr(),
+                        z.mutable_data_ptr(), rows, 256, 512},
+                       stream());
     });
   }
 }

@@ -1,5 +1,6 @@
 // Products in fp8, and products with SiLU, against those of the same numbers in float32, also where
-// rows are as few as in small steps of streams.
+// rows are as few as in small steps of streams. Products in parts, and the norms that add them,
+// against float64.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -11,6 +12,8 @@
 #include <cmath>
 #include <optional>
 
+#include "models/checkpoint/precision_of.h"
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/linear.h"
 
@@ -216,6 +219,223 @@ TEST_P(SiluProducts, EqualThemselvesInAGraph) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SiluProducts, testing::Values(at::kBFloat16, at::kHalf),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+/// Only GPUs of compute capability 9.0 have these.
+class ProductsOfFewRows : public SiluProducts {
+ protected:
+  void SetUp() override {
+    SiluProducts::SetUp();
+    if (IsSkipped()) return;
+    const auto* const gpu = at::cuda::getCurrentDeviceProperties();
+    if (gpu->major != 9 || gpu->minor != 0) GTEST_SKIP() << "wants compute capability 9.0";
+  }
+
+  struct Map {
+    explicit Map(const Shape& shape)
+        : weight(weight_of(shape)),
+          bias(at::randn({shape.out})),
+          linear(weight, bias, kGpu, GetParam(), /*eight_bits=*/false, /*factor=*/0.5) {}
+    /// Halves and rounds weights or biases as `linear` does.
+    static at::Tensor halved(const at::Tensor& of) {
+      return (of * 0.5).to(kGpu).to(GetParam()).to(at::kDouble);
+    }
+    at::Tensor weight, bias;
+    Linear linear;
+  };
+
+  /// [kParts, rows, out]
+  static at::Tensor sums_of(const Linear& map, const at::Tensor& x) {
+    const at::Tensor sums =
+        at::full({kParts, x.size(0), map.width()}, std::nan(""), x.options().dtype(at::kFloat));
+    map.parts({x, {}}, sums);
+    return sums;
+  }
+
+  static cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+  static Precision precision() { return half_precision_of(GetParam(), "a test"); }
+  static at::Tensor normed(const at::Tensor& rows, const at::Tensor& weight) {
+    return at::layer_norm(rows.to(at::kDouble), {rows.size(1)}, weight.to(at::kDouble),
+                          weight.to(at::kDouble), 1e-5);
+  }
+
+  /// Differences of float32 sums, and of one rounding.
+  static void expect_near(const at::Tensor& found, const at::Tensor& expected, double slack,
+                          const std::string& what) {
+    const at::Tensor allowed = half_unit() * expected.abs() + slack;
+    const at::Tensor near = (found.to(at::kDouble) - expected).abs() <= allowed;
+    EXPECT_EQ(near.logical_not().sum().item<int64_t>(), 0) << what;
+  }
+};
+
+/// Those of a layer 1,024 wide, and some whose parts or outputs are no multiples of a tile.
+constexpr Shape kPartShapes[] = {{4096, 1024}, {1024, 1024}, {512, 512}, {352, 176}, {128, 64}};
+constexpr int64_t kPartRows[] = {1, 16, 63, 64, 65, 128};
+
+TEST_P(ProductsOfFewRows, InPartsEqualThoseInFloat64) {
+  for (const Shape& shape : kPartShapes) {
+    const Map map(shape);
+    const at::Tensor weight =
+        Map::halved(map.weight).view({shape.out, kParts, -1}).permute({1, 2, 0});
+    for (const int64_t rows : kPartRows) {
+      const at::Tensor x = on_gpu({rows, shape.in});
+      const at::Tensor expected =
+          at::bmm(x.to(at::kDouble).view({rows, kParts, -1}).transpose(0, 1), weight);
+      const at::Tensor sums = sums_of(map.linear, x);
+      EXPECT_LE((sums.to(at::kDouble) - expected).abs().max().item<double>(), 2e-4)
+          << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
+      EXPECT_TRUE(sums_of(map.linear, x).equal(sums)) << "in a second run";
+    }
+  }
+}
+
+TEST_P(ProductsOfFewRows, InPartsHaveBitsThatDependOnNoOtherRow) {
+  for (const Shape& shape : kPartShapes) {
+    const Map map(shape);
+    const at::Tensor x = on_gpu({kFewRows, shape.in}), all = sums_of(map.linear, x);
+    for (const int64_t rows : {1, 2, 16, 63, 64, 65, 127})
+      EXPECT_TRUE(sums_of(map.linear, x.narrow(0, 0, rows)).equal(all.narrow(1, 0, rows)))
+          << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
+    const at::Tensor moved = at::full_like(x, std::nan(""));
+    moved.narrow(0, 77, 20).copy_(x.narrow(0, 0, 20));
+    EXPECT_TRUE(sums_of(map.linear, moved).narrow(1, 77, 20).equal(all.narrow(1, 0, 20)));
+    EXPECT_TRUE(
+        sums_of(map.linear, moved.narrow(0, 70, 30)).narrow(1, 7, 20).equal(all.narrow(1, 0, 20)));
+  }
+}
+
+TEST_P(ProductsOfFewRows, InPartsAreAddedByNorms) {
+  for (const Shape& shape : kPartShapes) {
+    const Map map(shape);
+    const auto width = static_cast<int32_t>(shape.out);
+    const at::Tensor weight = on_gpu({width});
+    const NormWeights norm{weight.const_data_ptr(), weight.const_data_ptr()};
+    for (const int64_t rows : kPartRows) {
+      const std::string what = fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
+      const at::Tensor before = on_gpu({rows, width}), x = on_gpu({rows, shape.in});
+      const at::Tensor sums = sums_of(map.linear, x);
+      const ProductParts parts = map.linear.parts({x, {}}, sums);
+      const auto added = [&](bool twice) {
+        const at::Tensor frames = before.clone(), y = at::full_like(before, std::nan(""));
+        if (twice) {
+          add_norms(precision(), frames.mutable_data_ptr(), rows, width, parts, norm, norm,
+                    y.mutable_data_ptr(), stream());
+        } else {
+          add_norm(precision(), frames.mutable_data_ptr(), rows, width, parts, norm,
+                   y.mutable_data_ptr(), stream());
+        }
+        return std::pair{frames, y};
+      };
+      const auto [frames, y] = added(false);
+      expect_near(frames,
+                  before.to(at::kDouble) + Map::halved(map.bias) + sums.to(at::kDouble).sum(0),
+                  1e-5, what + ", sum");
+      expect_near(y, normed(frames, weight), 1e-4, what + ", norm");
+      const auto [once, twice] = added(true);
+      expect_near(once, normed(frames, weight), 1e-4, what + ", first of two norms");
+      expect_near(twice, normed(once, weight), 1e-4, what + ", second of two norms");
+      EXPECT_TRUE(added(false).second.equal(y)) << what << ", in a second run";
+      EXPECT_TRUE(added(true).second.equal(twice)) << what << ", in a second run";
+
+      // The last rows and the first ones, with padding.
+      const auto some = static_cast<int32_t>(rows + 1) / 2, longest = some + 3;
+      const at::Tensor offsets = at::tensor({static_cast<int32_t>(rows) - some, 0}).to(kGpu),
+                       lengths = at::tensor({some, some / 2}).to(kGpu),
+                       padded = at::zeros({2, longest, width}, before.options());
+      const at::Tensor kept = before.clone();
+      add_norm_padded(precision(), kept.const_data_ptr(), rows, width, parts, norm,
+                      {data_of<int32_t>(offsets), data_of<int32_t>(lengths), 2, longest},
+                      padded.mutable_data_ptr(), stream());
+      const at::Tensor expected = normed(frames, weight);
+      expect_near(padded[0].narrow(0, 0, some), expected.narrow(0, rows - some, some), 1e-4,
+                  what + ", padded");
+      expect_near(padded[1].narrow(0, 0, some / 2), expected.narrow(0, 0, some / 2), 1e-4,
+                  what + ", padded");
+      EXPECT_TRUE(padded[0].narrow(0, some, 3).eq(0).all().item<bool>()) << what;
+      EXPECT_TRUE(padded[1].narrow(0, some / 2, longest - some / 2).eq(0).all().item<bool>());
+      EXPECT_TRUE(kept.equal(before)) << what;
+    }
+  }
+}
+
+/// The norm waits for the product, and the next product for the norm that reads the same memory.
+TEST_P(ProductsOfFewRows, InPartsEqualThemselvesInAGraph) {
+  const Map map({1024, 1024});
+  const at::Tensor x = on_gpu({64, 1024}), before = on_gpu({64, 1024}), weight = on_gpu({1024});
+  const at::Tensor frames = before.clone(), y = at::zeros_like(x),
+                   sums = at::zeros({kParts, 64, 1024}, x.options().dtype(at::kFloat));
+  const NormWeights norm{weight.const_data_ptr(), weight.const_data_ptr()};
+  const auto run = [&] {
+    for (int layer = 0; layer < 8; ++layer) {
+      add_norm(precision(), frames.mutable_data_ptr(), 64, 1024,
+               map.linear.parts({layer == 0 ? x : y, {}}, sums), norm, y.mutable_data_ptr(),
+               stream());
+    }
+  };
+  run();
+  const at::Tensor expected = y.clone();
+  c10::cuda::getCurrentCUDAStream().synchronize();
+  const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  run();
+  graph.capture_end();
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    frames.copy_(before);
+    graph.replay();
+    EXPECT_TRUE(y.equal(expected));
+  }
+}
+
+/// Widths as of attention's input and of the first pointwise convolution.
+constexpr Shape kFewRowShapes[] = {{1024, 3072}, {1024, 2048}, {176, 528}, {64, 40}};
+
+TEST_P(ProductsOfFewRows, EqualThoseInFloat64) {
+  for (const Shape& shape : kFewRowShapes) {
+    const at::Tensor weight = weight_of(shape), bias = at::randn({shape.out});
+    const auto rounded = [](const at::Tensor& of) {
+      return of.to(GetParam()).to(kGpu).to(at::kDouble);
+    };
+    for (const bool biased : {true, false}) {
+      const Linear map(weight, biased ? bias : at::Tensor(), kGpu, GetParam(), false);
+      const auto multiplied = [&](const at::Tensor& x) {
+        const at::Tensor y = at::full({x.size(0), shape.out}, std::nan(""), x.options());
+        map({x, {}}, y);
+        return y;
+      };
+      const at::Tensor all = on_gpu({kFewRows, shape.in}), of_all = multiplied(all);
+      for (const int64_t rows : kPartRows) {
+        const std::string what = fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
+        const at::Tensor x = all.narrow(0, 0, rows), y = multiplied(x);
+        at::Tensor expected = at::mm(x.to(at::kDouble), rounded(weight).t());
+        if (biased) expected += rounded(bias);
+        expect_near(y, expected, 2e-4, what);
+        EXPECT_TRUE(y.equal(of_all.narrow(0, 0, rows))) << what << ", the number of rows counts";
+        EXPECT_TRUE(multiplied(x).equal(y)) << what << ", in a second run";
+      }
+      const at::Tensor moved = at::full_like(all, std::nan(""));
+      moved.narrow(0, 77, 20).copy_(all.narrow(0, 0, 20));
+      EXPECT_TRUE(multiplied(moved).narrow(0, 77, 20).equal(of_all.narrow(0, 0, 20)));
+    }
+  }
+}
+
+/// `suits_few_rows` needs no GPU.
+TEST(FewRows, HaveOneTileForEachMultiprocessor) {
+  for (const int64_t rows : {1, 64, 65, 128}) {
+    EXPECT_TRUE(suits_few_rows(rows, 4096, 1024, kParts)) << rows;
+    EXPECT_TRUE(suits_few_rows(rows, 1024, 1024, kParts)) << rows;
+    EXPECT_TRUE(suits_few_rows(rows, 1024, 3072, 1)) << rows;
+    EXPECT_TRUE(suits_few_rows(rows, 1024, 2048, 1)) << rows;
+    EXPECT_FALSE(suits_few_rows(rows, 1024, 1088, kParts)) << rows << ", too many tiles";
+    EXPECT_FALSE(suits_few_rows(rows, 4096, 1024, 1)) << rows << ", too many inputs";
+    EXPECT_FALSE(suits_few_rows(rows, 176, 176, kParts)) << rows << ", parts are no vectors";
+  }
+  EXPECT_FALSE(suits_few_rows(0, 1024, 1024, kParts));
+  EXPECT_FALSE(suits_few_rows(129, 1024, 1024, kParts));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ProductsOfFewRows, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 }  // namespace

@@ -97,7 +97,7 @@ at::Tensor FusedEncoder::through_layers(const at::Tensor& frames, const BatchRow
     layers_[i](frames, memory, batch, positions, rings.empty() ? nullptr : &rings[i]);
     if (i + 1 < layers_.size()) layers_[i].end(frames, memory, layers_[i + 1]);
   }
-  at::Tensor padded = layers_.back().end(frames, batch);
+  at::Tensor padded = layers_.back().end(frames, memory, batch);
   if (out_) {
     at::Tensor mapped =
         at::empty({padded.size(0), padded.size(1), out_->width()}, padded.options());

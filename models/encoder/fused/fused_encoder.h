@@ -2,7 +2,8 @@
 //
 // It computes what ReferenceEncoder does, with other roundings. The frames of all utterances are
 // the rows of one matrix without padding. A layer is eight matrix products (cuBLASLt, which adds
-// biases and residuals) with eight kernels between them (kernels.h). Attention keeps no scores in
+// biases and residuals) with eight kernels between them (kernels.h). Products of few rows may be
+// split, and the norms behind them add the parts. Attention keeps no scores in
 // memory (Dao et al. 2022), so its memory grows with the number of frames, not with its square.
 #pragma once
 

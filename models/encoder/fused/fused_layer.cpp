@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <utility>
+
 #include "base/nvtx.h"
 #include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
@@ -64,7 +66,8 @@ LayerMemory::LayerMemory(const EncoderConfig& config, const at::Tensor& frames, 
       wide(at::empty(
           {frames.size(0), std::max<int64_t>(3, config.feed_forward_expansion) * config.width},
           frames.options())),
-      mixed(at::empty_like(frames)) {
+      mixed(at::empty_like(frames)),
+      pending{} {
   // In 16 bits, `wide` holds the activation.
   if (eight_bits) {
     activated = product_input(frames.size(0), config.feed_forward_expansion * config.width,
@@ -128,15 +131,29 @@ void FusedLayer::operator()(const at::Tensor& frames, LayerMemory& memory, const
 
 void FusedLayer::end(const at::Tensor& frames, LayerMemory& memory, const FusedLayer& next) const {
   const ScopedRange range(RangeName::encoder_norm);
-  layer_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
-              norm_out_.weights(), next.norm_feed_forward1_.weights(), pointers(memory.normed),
-              stream_of(frames));
+  const ProductParts pending = std::exchange(memory.pending, {});
+  const NormWeights own = norm_out_.weights(), of_next = next.norm_feed_forward1_.weights();
+  if (pending.sums != nullptr) {
+    add_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
+              pending, own, of_next, memory.normed.values.mutable_data_ptr(), stream_of(frames));
+    return;
+  }
+  layer_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width), own,
+              of_next, pointers(memory.normed), stream_of(frames));
 }
 
-at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) const {
+at::Tensor FusedLayer::end(const at::Tensor& frames, LayerMemory& memory,
+                           const BatchRows& batch) const {
   const ScopedRange range(RangeName::encoder_norm);
+  const ProductParts pending = std::exchange(memory.pending, {});
   at::Tensor padded =
       at::empty({batch.utterances(), batch.frames, config_.width}, frames.options());
+  if (pending.sums != nullptr) {
+    add_norm_padded(precision_, frames.const_data_ptr(), frames.size(0), narrowed(config_.width),
+                    pending, norm_out_.weights(), batch.layout(), padded.mutable_data_ptr(),
+                    stream_of(frames));
+    return padded;
+  }
   layer_norm_padded(precision_, frames.const_data_ptr(), narrowed(config_.width),
                     norm_out_.weights(), batch.layout(), padded.mutable_data_ptr(),
                     stream_of(frames));
@@ -145,8 +162,27 @@ at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) con
 
 void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const {
   const ScopedRange range(RangeName::encoder_norm);
+  const ProductParts pending = std::exchange(memory.pending, {});
+  if (pending.sums != nullptr) {
+    add_norm(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
+             pending, norm.weights(), memory.normed.values.mutable_data_ptr(), stream_of(frames));
+    return;
+  }
   layer_norm(precision_, frames.const_data_ptr(), frames.size(0), narrowed(config_.width),
              norm.weights(), pointers(memory.normed), stream_of(frames));
+}
+
+void FusedLayer::add(const Linear& map, const at::Tensor& x, const at::Tensor& frames,
+                     LayerMemory& memory) const {
+  const int64_t rows = frames.size(0);
+  // With 8-bit products, norms give each row a scale, which only layer_norm() does.
+  if (memory.normed.scales.defined() || !map.suits_parts(rows)) {
+    map({x, {}}, frames, Linear::Result::add);
+    return;
+  }
+  if (!memory.sums.defined())
+    memory.sums = at::empty({kParts, rows, config_.width}, frames.options().dtype(at::kFloat));
+  memory.pending = map.parts({x, {}}, memory.sums);
 }
 
 void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
@@ -155,7 +191,7 @@ void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
   const at::Tensor wide = part(memory.wide, map.first.width());
   if (!map.second.eight_bits()) {
     map.first(memory.normed, wide, Linear::Result::replace_silu);
-    map.second({wide, {}}, frames, Linear::Result::add);
+    add(map.second, wide, frames, memory);
     return;
   }
   // SiLU stays outside the product here: a row's scale wants its greatest value, and a row lies in
@@ -184,7 +220,7 @@ void FusedLayer::attention(const at::Tensor& frames, LayerMemory& memory, const 
        narrowed(config_.heads), narrowed((table.size(0) + 1) / 2), narrowed(config_.left_context),
        narrowed(config_.right_context), narrowed(config_.chunk), rings},
       batch.layout(), stream_of(frames));
-  attention_out_({memory.mixed, {}}, frames, Linear::Result::add);
+  add(attention_out_, memory.mixed, frames, memory);
 }
 
 void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
@@ -200,7 +236,7 @@ void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory, cons
                  data_of<float>(depthwise_bias_), norm, memory.mixed.mutable_data_ptr(),
                  narrowed(config_.width), narrowed(config_.conv_kernel), narrowed(left_), rings},
                 batch.layout(), stream_of(frames));
-  pointwise2_({memory.mixed, {}}, frames, Linear::Result::add);
+  add(pointwise2_, memory.mixed, frames, memory);
 }
 
 }  // namespace rtfx

@@ -23,6 +23,9 @@ struct LayerMemory {
                        // attention, [rows, 2 d] of the convolution
   LinearInput activated;  // [rows, expansion d]
   at::Tensor mixed;       // [rows, d]: contexts of attention, output of the convolution
+
+  at::Tensor sums;  // [kParts, rows, d] float32: a product in parts; undefined before the first
+  ProductParts pending;  // what the next norm has to add to the frames; null sums for nothing
 };
 
 class FusedLayer {
@@ -31,15 +34,16 @@ class FusedLayer {
 
   /// The norm before the layer, of frames [rows, d], into memory.normed.
   void begin(const at::Tensor& frames, LayerMemory& memory) const;
-  /// The layer but for its last norm, added to `frames`; memory.normed is as begin() leaves it.
-  /// `positions`: relative_positions() or local_positions() of the batch's frames where these are
-  /// more than kReadyPositions. `rings`: of a step of streams, null for whole utterances.
+  /// The layer but for its last norm, added to `frames` here or in end(); memory.normed is as
+  /// begin() leaves it. `positions`: relative_positions() or local_positions() of the batch's
+  /// frames where these are more than kReadyPositions. `rings`: of a step of streams, null for
+  /// whole utterances.
   void operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                   const at::Tensor& positions, const LayerRings* rings) const;
   /// The last norm, and the first of the next layer.
   void end(const at::Tensor& frames, LayerMemory& memory, const FusedLayer& next) const;
   /// The last norm of the last layer, into padded [B, T', d].
-  at::Tensor end(const at::Tensor& frames, const BatchRows& batch) const;
+  at::Tensor end(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch) const;
 
  private:
   struct Norm {
@@ -53,6 +57,9 @@ class FusedLayer {
   };
 
   void norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const;
+  /// Adds map(x) to the frames, or leaves its parts to the next norm.
+  void add(const Linear& map, const at::Tensor& x, const at::Tensor& frames,
+           LayerMemory& memory) const;
   void feed_forward(const at::Tensor& frames, const FeedForward& map, LayerMemory& memory) const;
   void attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                  const at::Tensor& positions, const LayerRings* rings) const;

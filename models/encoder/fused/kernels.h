@@ -104,20 +104,52 @@ constexpr int32_t kWidestNorm = 2048;
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
           cudaStream_t stream);
 
-/// y = silu(x W^T + b). Sums and SiLU are float32, and only y is rounded. The bits of a row depend
-/// neither on other rows nor on their number.
-struct SiluProduct {
+/// The operands of a matrix product x W^T by CUTLASS. The current device has compute
+/// capability 9.0, and the matrices begin at multiples of 16 bytes.
+struct Product {
   const void* x;          // [rows, in]
   const void* weight;     // [out, in]
   const void* bias;       // [out], or null
   void* y;                // [rows, out], not x
   int32_t rows, in, out;  // at least 1 row; `in` and `out` are multiples of 8
 };
+/// y = silu(x W^T + b). Sums and SiLU are float32, and only y is rounded. The bits of a row depend
+/// neither on other rows nor on their number. One kernel without workspace.
+void silu_product(Precision precision, const Product& in, cudaStream_t stream);
 /// Up to so many rows, silu_product() takes smaller tiles: the smallest first.
 constexpr int32_t kSiluRows[] = {64, 128, 768};
-/// One kernel without workspace. The current device has compute capability 9.0, and the matrices
-/// begin at multiples of 16 bytes.
-void silu_product(Precision precision, const SiluProduct& in, cudaStream_t stream);
+
+/// With few rows, a product has fewer tiles than a GPU has multiprocessors, and those without a
+/// tile read no weights. So product_parts() splits the inputs into kParts parts, which have tiles
+/// of their own, and add_norm() adds the sums of the parts.
+constexpr int32_t kFewRows = kSiluRows[1], kParts = 4;
+/// The sums of x W^T over each part of the inputs, y [kParts, rows, out] float32. `in` is a
+/// multiple of 8 kParts, in.bias null, and rows are kFewRows at most. The bits of a row depend
+/// neither on other rows nor on their number. One kernel without workspace.
+void product_parts(Precision precision, const Product& in, cudaStream_t stream);
+/// y = x W^T + b, of kFewRows rows at most. Only y is rounded. The bits of a row depend neither on
+/// other rows nor on their number. One kernel without workspace.
+void few_rows_product(Precision precision, const Product& in, cudaStream_t stream);
+/// Whether an H100 has a multiprocessor for each tile of a product with so many parts, and shared
+/// memory for nearly all inputs of a tile. Other products of few rows are better left to cuBLASLt.
+bool suits_few_rows(int64_t rows, int64_t in, int64_t out, int32_t parts);
+
+/// Rows to which a product is still to be added: x + bias + the sum of the parts, rounded once.
+struct ProductParts {
+  const float* sums;  // [kParts, rows, width], of product_parts()
+  const void* bias;   // [width], or null
+};
+/// Adds the product to x, then y = norm(x). This and the next two directly follow product_parts()
+/// on the stream. They read weights and bias while it runs, and wait for its end before all else.
+void add_norm(Precision precision, void* x, int64_t rows, int32_t width, const ProductParts& parts,
+              const NormWeights& norm, void* y, cudaStream_t stream);
+/// Adds the product to x, then x = norm(x) and y = next(x).
+void add_norms(Precision precision, void* x, int64_t rows, int32_t width, const ProductParts& parts,
+               const NormWeights& norm, const NormWeights& next, void* y, cudaStream_t stream);
+/// layer_norm_padded() of the sum of x [rows, width] and the product. x stays as it is.
+void add_norm_padded(Precision precision, const void* x, int64_t rows, int32_t width,
+                     const ProductParts& parts, const NormWeights& norm, const RowLayout& layout,
+                     void* padded, cudaStream_t stream);
 
 /// The state of a layer for streams (models/encoder/fused/fused_encoder.h). Each stream has a ring
 /// of the frames that its next step still sees, and of those of a step. Frame f of a stream is in

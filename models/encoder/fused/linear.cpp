@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "models/checkpoint/precision_of.h"
-#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 namespace {
@@ -130,12 +129,17 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device devi
   weight_ = scaled.to(device).to(eight_bits ? at::kFloat8_e4m3fn : dtype).contiguous();
   if (bias.defined()) bias_ = (bias * factor).to(device).to(dtype);
   const cudaDeviceProp* const properties = at::cuda::getDeviceProperties(weight_.device().index());
-  fuses_silu_ = !eight_bits && properties->major == 9 && properties->minor == 0;
+  has_cutlass_ = !eight_bits && properties->major == 9 && properties->minor == 0;
 }
 
 void Linear::operator()(const LinearInput& x, const at::Tensor& y, Result result) const {
   if (x.values.size(0) == 0) return;
   if (result == Result::replace_silu) return multiply_silu(x, y);
+  if (result == Result::replace && suits(x.values.size(0), 1)) {
+    return few_rows_product(half_precision_of(y.scalar_type(), "the fused encoder"),
+                            operands(x, y, bias_),
+                            c10::cuda::getCurrentCUDAStream(y.device().index()).stream());
+  }
   if (multiply(x, y, bias_, result, eight_bits())) return;
   RTFX_CHECK(eight_bits(), "cuBLASLt has an algorithm for every product in 16 bits");
   scale_afterwards(x, y, result);
@@ -152,23 +156,39 @@ void Linear::scale_afterwards(const LinearInput& x, const at::Tensor& y, Result 
   result == Result::add ? y.add_(sums) : y.copy_(sums);
 }
 
-void Linear::multiply_silu(const LinearInput& x, const at::Tensor& y) const {
-  const int64_t in = weight_.size(1), out = weight_.size(0);
-  RTFX_CHECK(in % 8 == 0 && out % 8 == 0, "SiLU takes vectors of eight elements");
+Product Linear::operands(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias) const {
   const auto narrowed = [](int64_t extent) { return static_cast<int32_t>(extent); };
+  return {x.values.const_data_ptr(),
+          weight_.const_data_ptr(),
+          bias.defined() ? bias.const_data_ptr() : nullptr,
+          y.mutable_data_ptr(),
+          narrowed(x.values.size(0)),
+          narrowed(weight_.size(1)),
+          narrowed(weight_.size(0))};
+}
+
+void Linear::multiply_silu(const LinearInput& x, const at::Tensor& y) const {
+  RTFX_CHECK(weight_.size(1) % 8 == 0 && weight_.size(0) % 8 == 0,
+             "SiLU takes vectors of eight elements");
   const Precision precision = half_precision_of(y.scalar_type(), "the fused encoder");
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(y.device().index()).stream();
-  if (fuses_silu()) {
-    silu_product(precision,
-                 {x.values.const_data_ptr(), weight_.const_data_ptr(),
-                  bias_.defined() ? bias_.const_data_ptr() : nullptr, y.mutable_data_ptr(),
-                  narrowed(y.size(0)), narrowed(in), narrowed(out)},
-                 stream);
-    return;
-  }
+  if (fuses_silu()) return silu_product(precision, operands(x, y, bias_), stream);
   (*this)(x, y, Result::replace);
-  silu(precision, y.const_data_ptr(), y.size(0), narrowed(out), {y.mutable_data_ptr(), nullptr},
-       stream);
+  silu(precision, y.const_data_ptr(), y.size(0), static_cast<int32_t>(y.size(1)),
+       {y.mutable_data_ptr(), nullptr}, stream);
+}
+
+bool Linear::suits(int64_t rows, int32_t parts) const {
+  return has_cutlass_ && suits_few_rows(rows, weight_.size(1), weight_.size(0), parts);
+}
+
+ProductParts Linear::parts(const LinearInput& x, const at::Tensor& sums) const {
+  RTFX_CHECK(suits_parts(x.values.size(0)), "products in parts have few rows");
+  product_parts(half_precision_of(x.values.scalar_type(), "the fused encoder"),
+                operands(x, sums, {}),
+                c10::cuda::getCurrentCUDAStream(sums.device().index()).stream());
+  return {static_cast<const float*>(sums.const_data_ptr()),
+          bias_.defined() ? bias_.const_data_ptr() : nullptr};
 }
 
 bool Linear::multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias,

@@ -1,10 +1,13 @@
 // Linear maps by cuBLASLt, which adds the result to what is there, adds the bias, applies ReLU and
-// multiplies matrices of 8-bit floats. SiLU is applied by a product of CUTLASS or by a kernel.
+// multiplies matrices of 8-bit floats. SiLU is applied by a product of CUTLASS or by a kernel. Some
+// products of few rows are CUTLASS's too.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+
+#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 
@@ -35,10 +38,18 @@ class Linear {
   /// pytorch/ao). Multiplies without scales into float32, and then scales, adds and rounds.
   void scale_afterwards(const LinearInput& x, const at::Tensor& y, Result result) const;
 
+  /// Whether the product of so many rows is faster in parts(), where a kernel behind it can add
+  /// them.
+  bool suits_parts(int64_t rows) const { return suits(rows, kParts); }
+  /// Writes sums [kParts, rows, out] float32 = the sums of x W^T over parts of the inputs, for
+  /// suits_parts(rows). Returns what a norm adds to its rows; it points to `sums` and to this map's
+  /// bias. Enqueued on the current stream; does not wait.
+  ProductParts parts(const LinearInput& x, const at::Tensor& sums) const;
+
   int64_t width() const { return weight_.size(0); }
   bool eight_bits() const { return scales_.defined(); }
   /// Whether SiLU is part of the product: on GPUs of compute capability 9.0, in 16 bits.
-  bool fuses_silu() const { return fuses_silu_; }
+  bool fuses_silu() const { return has_cutlass_; }
 
  private:
   /// The call operator with SiLU.
@@ -48,8 +59,13 @@ class Linear {
   bool multiply(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias, Result result,
                 bool scaled) const;
 
+  /// Whether CUTLASS's kernels of few rows are the faster ones.
+  bool suits(int64_t rows, int32_t parts) const;
+  /// The operands of a product by CUTLASS, with `bias` or without.
+  Product operands(const LinearInput& x, const at::Tensor& y, const at::Tensor& bias) const;
+
   at::Tensor weight_, bias_, scales_;
-  bool fuses_silu_;
+  bool has_cutlass_;  // 16 bits, on a GPU of compute capability 9.0
 };
 
 }  // namespace rtfx

@@ -1,5 +1,6 @@
-// A matrix product with bias and SiLU in its epilogue, by CUTLASS, for GPUs of compute capability
-// 9.0: wgmma reads tiles that a warp loads through the tensor memory accelerator.
+// Matrix products by CUTLASS, for GPUs of compute capability 9.0: wgmma reads tiles that a warp
+// loads through the tensor memory accelerator. The epilogue adds the bias and may apply SiLU, or
+// writes the sums over parts of the inputs.
 //
 // CUTLASS gives whole tiles of the output to blocks, and one block sums a tile over the whole
 // depth. So the bits of a row depend on no other row.
@@ -55,16 +56,27 @@ enum class Warpgroups {
   cooperative,  // two share each tile
 };
 
+/// The result that a kernel writes.
+enum class ProductOutput {
+  silu,    // silu(x W^T + b), in Element
+  biased,  // x W^T + b, in Element
+  parts,   // the sums of x W^T over each of kParts parts of the inputs, in float32
+};
+
 /// `Element`: cutlass::bfloat16_t or half_t. `Tile`: rows, outputs and depth of a tile. `Cluster`:
 /// blocks that share what they load. `kBlocks`: blocks whose memory fits into a multiprocessor.
 ///
 /// Each kernel adds 16 inputs at a time to one float32 accumulator, in ascending order, whatever
 /// its tile is. So all kernels give equal bits, as rtfx_bench_feed_forward checks.
-template <class Element, class Tile, class Cluster, Warpgroups kWarpgroups, int kBlocks = 1>
-class SiluProductKernel {
+template <class Element, ProductOutput kOutput, class Tile, class Cluster, Warpgroups kWarpgroups,
+          int kBlocks = 1>
+class ProductKernel {
+  static constexpr bool kInParts = kOutput == ProductOutput::parts;
+  static constexpr bool kSilu = kOutput == ProductOutput::silu;
+  using Result = std::conditional_t<kInParts, float, Element>;
   using RowMajor = cutlass::layout::RowMajor;
   using ColumnMajor = cutlass::layout::ColumnMajor;
-  static constexpr int kAligned = 16 / sizeof(Element);
+  static constexpr int kAligned = 16 / sizeof(Element), kAlignedResult = 16 / sizeof(Result);
   static constexpr auto kRound = cutlass::FloatRoundStyle::round_to_nearest;
 
   template <template <class> class Function, class... Inputs>
@@ -73,6 +85,8 @@ class SiluProductKernel {
   using Biased = Compute<cutlass::plus, cutlass::epilogue::fusion::Sm90AccFetch,
                          cutlass::epilogue::fusion::Sm90RowBroadcast<0, Tile, Element, float>>;
   using Activated = Compute<FastSilu, Biased>;
+  using Sums =
+      Compute<cutlass::epilogue::thread::Identity, cutlass::epilogue::fusion::Sm90AccFetch>;
 
   static constexpr bool kOne = kWarpgroups == Warpgroups::one;
   static constexpr bool kCooperative = kWarpgroups == Warpgroups::cooperative;
@@ -87,7 +101,9 @@ class SiluProductKernel {
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
       cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, RowMajor, kAligned,
-      Element, RowMajor, kAligned, EpilogueSchedule, Activated>::CollectiveOp;
+      Result, RowMajor, kAlignedResult, EpilogueSchedule,
+      std::conditional_t<kInParts, Sums,
+                         std::conditional_t<kSilu, Activated, Biased>>>::CollectiveOp;
   // The hardware takes 1 KiB for each block. With one warpgroup, results are placed over the
   // inputs, and only barriers (256 bytes) need more memory.
   static constexpr int kCapacity = cutlass::gemm::collective::detail::sm90_smem_capacity_bytes;
@@ -105,18 +121,22 @@ class SiluProductKernel {
   static_assert(Kernel::SharedStorageSize <= kMemory);
 
  public:
-  static void launch(const SiluProduct& in, cudaStream_t stream) {
+  static void launch(const Product& in, cudaStream_t stream) {
+    // A part is a matrix of CUTLASS's batch: some columns of x and W, and a matrix of y.
+    const int depth = kInParts ? in.in / kParts : in.in;
     typename Gemm::Arguments arguments;
-    arguments.problem_shape = {in.rows, in.out, in.in, 1};
-    arguments.mainloop = {static_cast<const Element*>(in.x),
-                          {in.in, {}, 0},
-                          static_cast<const Element*>(in.weight),
-                          {in.in, {}, 0}};
-    arguments.epilogue = {{{{}, {static_cast<const Element*>(in.bias), Element(0), {}}, {}}, {}},
-                          nullptr,
-                          {},
-                          static_cast<Element*>(in.y),
-                          {in.out, {}, 0}};
+    arguments.problem_shape = {in.rows, in.out, depth, kInParts ? kParts : 1};
+    arguments.mainloop.ptr_A = static_cast<const Element*>(in.x);
+    arguments.mainloop.dA = {in.in, {}, kInParts ? depth : 0};
+    arguments.mainloop.ptr_B = static_cast<const Element*>(in.weight);
+    arguments.mainloop.dB = arguments.mainloop.dA;
+    arguments.epilogue.ptr_D = static_cast<Result*>(in.y);
+    arguments.epilogue.dD = {in.out, {}, kInParts ? static_cast<int64_t>(in.rows) * in.out : 0};
+    [[maybe_unused]] const auto* const bias = static_cast<const Element*>(in.bias);
+    if constexpr (kSilu)
+      arguments.epilogue.thread = {{{}, {bias, Element(0), {}}, {}}, {}};
+    else if constexpr (!kInParts)
+      arguments.epilogue.thread = {{}, {bias, Element(0), {}}, {}};
     RTFX_CUDA(cudaGetDevice(&arguments.hw_info.device_id));
     RTFX_CUDA(cudaDeviceGetAttribute(&arguments.hw_info.sm_count, cudaDevAttrMultiProcessorCount,
                                      arguments.hw_info.device_id));
