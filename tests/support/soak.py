@@ -71,8 +71,13 @@ class HeapState(ctypes.Structure):
                 "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]  # fmt: skip
 
 
+def give_back() -> None:
+    """Makes glibc return the memory that it keeps for later to the system, so that resident memory is memory in use."""
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def allocated_mb() -> float:
-    """The memory that this process has allocated and not freed. Resident memory beyond that is kept for later."""
+    """The memory that this process has allocated from glibc and not freed."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = HeapState
     state = mallinfo2()
@@ -287,9 +292,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with (args.output / "soak.jsonl").open("w") as journal:
             while (now := time.monotonic() - begin) < args.seconds:
+                kept = memory_mb()
+                give_back()
                 samples.append((now, memory_mb()))
                 allocated.append((now, allocated_mb()))
-                record = {"seconds": round(now, 1), "memory_mb": round(samples[-1][1], 1), "allocated_mb": round(allocated[-1][1], 1),
+                record = {"seconds": round(now, 1), "memory_mb": round(samples[-1][1], 1), "kept_mb": round(kept - samples[-1][1], 1),
+                          "allocated_mb": round(allocated[-1][1], 1),
                           "files": len(os.listdir("/proc/self/fd")), "threads": threading.active_count(),
                           "failures": len(soak.failures), "counts": dict(soak.counts)}  # fmt: skip
                 journal.write(json.dumps(record) + "\n")
