@@ -598,6 +598,20 @@ Rows rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
   return rows;
 }
 
+/// A tolerance that guards nothing is invalid: whoever gave it believes that something is guarded.
+void add_idle_tolerances(std::vector<GateRow>& rows, const Tolerances& tolerances) {
+  const auto has = [&](const std::string& what) {
+    return std::ranges::any_of(rows, [&](const GateRow& row) { return row.what == what; });
+  };
+  if (!has("results")) return;  // no case was compared
+  for (const auto& [metric, tolerance] : tolerances) {
+    if (has(metric)) continue;
+    rows.push_back(
+        invalid("--tolerance " + metric,
+                "no case has this metric in all runs, so that nothing was judged by it"));
+  }
+}
+
 }  // namespace
 
 const char* to_string(Verdict verdict) {
@@ -660,6 +674,7 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
   auto [all, speeds] = rows_of(baselines, current, options);
   for (const SpeedRow& speed : speeds)
     judge_speed(all[speed.index], speed, options.drift, speeds.size());
+  add_idle_tolerances(all, options.tolerances);
   return std::move(all);
 }
 

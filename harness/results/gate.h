@@ -97,7 +97,7 @@ struct Judgement {
 Judgement judge(const Interval& gain, double tolerance, double floor,
                 std::optional<double> corrected_high = {});
 
-/// Tolerances that replace those of the metrics, by key.
+/// Tolerances that replace those of the metrics, by key. One whose metric no case has is INVALID.
 using Tolerances = std::map<std::string, double>;
 
 struct GateOptions {

@@ -91,6 +91,24 @@ class ClaimedConfig {
     return parse_config(Document(value_of(claims, true), document_.origins.file()));
   }
 
+  /// The names of all cases of the configuration. Throws UserError.
+  std::vector<std::string> cases(const ResultSet& journal) const {
+    const Config config = parse_config(Document(document_.value, document_.origins.file()));
+    std::vector<ModelKinds> kinds;
+    for (const ModelSource& model : config.models) {
+      kinds.push_back({"ctc"});  // a head that the records of other decoders do not name
+      for (const CaseResult& c : journal.cases) {
+        const record::Model& other = c.about().model;
+        if (other.id == model.id && other.kind) kinds.back().emplace_back(*other.kind);
+      }
+    }
+    std::vector<std::string> names;
+    for (const CaseGroup& group : make_plan(config, kinds)) {
+      for (const PlannedDecoder& decoder : group.decoders) names.push_back(decoder.case_name);
+    }
+    return names;
+  }
+
   /// Also writes it to a file, for child processes. Without baselines, the decoders of the claims
   /// stand alone.
   Config in_file(const Claims& claims, bool with_baselines, const fs::path& file) const {
@@ -306,6 +324,7 @@ class Verifier {
 
   Verification run() {
     found_.rows = check_records(journal_);
+    check_completeness();
     draw();
     const ResultSet rerun = run_again();
     ResultSet claims, now;
@@ -323,6 +342,36 @@ class Verifier {
   const ClaimedConfig& config_of(const CaseResult& claim) {
     const record::Provenance* provenance = &claim.provenance();
     return configs_.try_emplace(provenance, journal_.journal, *provenance, options_).first->second;
+  }
+
+  /// Names the cases of the configurations that the journal does not have.
+  void check_completeness() {
+    std::set<std::string> present, missing;
+    std::set<const record::Provenance*> invocations;
+    for (const CaseResult& c : journal_.cases) {
+      present.emplace(c.name());
+      if (c.provenance().config) invocations.insert(&c.provenance());
+    }
+    for (const CaseResult& c : journal_.cases) {
+      if (invocations.erase(&c.provenance()) == 0) continue;
+      try {
+        for (const std::string& name : config_of(c).cases(journal_))
+          if (!present.contains(name)) missing.insert(name);
+      } catch (const UserError& error) {  // such as a decoder of a plug-in that is not here
+        found_.left_out.emplace_back("the list of all cases", error.what());
+      }
+    }
+    for (const std::string& name : missing) {
+      found_.rows.push_back({name,
+                             "case",
+                             {},
+                             {},
+                             {},
+                             {},
+                             {},
+                             Verdict::invalid,
+                             "the configuration has this case, and the journal does not"});
+    }
   }
 
   /// Draws cases at random until there are as many as wanted.
@@ -386,9 +435,23 @@ class Verifier {
     if (now.summary.failure || now.about().decoder.head == "none") return;
     const Config config = config_of(claim).in_file({&claim}, false, next_file());
     fmt::print(stderr, "rtfx: audit for caching: {}\n", printable(claim.name()));
-    const CachingAudit audit = audit_in_child(config, found_.seed);
     const Normalizer& normalizer = find_normalizer(config.scorer, claim.name());
-    found_.rows.push_back(caching_row(claim, audit, rerun, now, normalizer));
+    const auto audited = [&](int64_t seed) {
+      const CachingAudit audit = audit_in_child(config, seed);
+      return std::pair(caching_row(claim, audit, rerun, now, normalizer), audit.failure.empty());
+    };
+    auto [row, ended] = audited(found_.seed);
+    if (ended && row.verdict == Verdict::invalid) {
+      // Work of others may fall on the unseen batches alone, so nobody is accused by one audit.
+      GateRow second = audited(found_.seed + 1).first;
+      if (second.verdict == Verdict::pass || second.verdict == Verdict::inconclusive) {
+        second.verdict = Verdict::inconclusive;
+        second.reason =
+            "one of two audits found that it remembers: verify again on a quiet machine";
+      }
+      row = std::move(second);
+    }
+    found_.rows.push_back(std::move(row));
   }
 
   /// The file of the next configuration, beside the journal of the rerun.

@@ -32,7 +32,8 @@ struct Verification {
                               // `caching` of the sampled ones
 };
 
-/// Reads a journal and judges what it shows by itself. Then draws cases at random, runs them as the
+/// Reads a journal and judges what it shows by itself, and whether it has all cases of its
+/// configurations. Then draws cases at random, runs them as the
 /// journal's configuration says, with fewer rounds, and compares. Controls, failed cases and those
 /// of several processes are not drawn, nor is what needs a GPU where the device is a CPU. Last,
 /// audits each of them for caching.
