@@ -369,6 +369,21 @@ void measure_few_rows(benchmark::State& state, const FewRowsProduct& product, in
   state.counters["ratio"] = seconds[3] / seconds[2];
 }
 
+void add_benchmark(const std::string& name, const std::function<void(benchmark::State&)>& body) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [body](benchmark::State& state) {
+                                 try {
+                                   body(state);
+                                 } catch (const std::exception& e) {
+                                   state.SkipWithError(e.what());
+                                 }
+                               })
+      ->Unit(benchmark::kMicrosecond)
+      ->Iterations(kTurns)
+      ->DisplayAggregatesOnly(true)
+      ->UseManualTime();
+}
+
 int run(int argc, char** argv) {
   // Options of the command line come later and count.
   std::vector<std::string> options = {argv[0], "--benchmark_repetitions=5",
@@ -397,39 +412,20 @@ int run(int argc, char** argv) {
     for (const Variant& variant : variants()) {
       if (rows < variant.fewest_rows || rows > variant.most_rows) continue;
       const std::string name = variant.name + "/" + std::to_string(rows) + "rows";
-      benchmark::RegisterBenchmark(name.c_str(),
-                                   [&problems, rows, variant, stream](benchmark::State& state) {
-                                     try {
-                                       std::unique_ptr<Problem>& problem = problems[rows];
-                                       if (!problem)
-                                         problem = std::make_unique<Problem>(rows, stream);
-                                       measure(state, *problem, variant);
-                                     } catch (const std::exception& e) {
-                                       state.SkipWithError(e.what());
-                                     }
-                                   })
-          ->Unit(benchmark::kMicrosecond)
-          ->Iterations(kTurns)
-          ->DisplayAggregatesOnly(true)
-          ->UseManualTime();
+      add_benchmark(name, [&problems, rows, variant, stream](benchmark::State& state) {
+        std::unique_ptr<Problem>& problem = problems[rows];
+        if (!problem) problem = std::make_unique<Problem>(rows, stream);
+        measure(state, *problem, variant);
+      });
     }
   }
   for (const FewRowsProduct& product : kFewRowsProducts) {
     for (const int32_t rows : {16, 64, 128}) {
       const std::string name =
           std::string("few_rows/") + product.name + "/" + std::to_string(rows) + "rows";
-      benchmark::RegisterBenchmark(name.c_str(),
-                                   [&product, rows, stream](benchmark::State& state) {
-                                     try {
-                                       measure_few_rows(state, product, rows, stream);
-                                     } catch (const std::exception& e) {
-                                       state.SkipWithError(e.what());
-                                     }
-                                   })
-          ->Unit(benchmark::kMicrosecond)
-          ->Iterations(kTurns)
-          ->DisplayAggregatesOnly(true)
-          ->UseManualTime();
+      add_benchmark(name, [&product, rows, stream](benchmark::State& state) {
+        measure_few_rows(state, product, rows, stream);
+      });
     }
   }
   benchmark::RunSpecifiedBenchmarks();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <span>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -17,16 +18,16 @@
 
 namespace rtfx {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CachingAudit, unseen, seen, words, failure)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CachingAudit, unseen, again, seen, more_steps, words, failure)
 
 namespace {
 
 constexpr size_t kContents = 4;  // batches that are drawn, at most
-constexpr size_t kPairs = 10;
+constexpr size_t kTriples = 10;
 
 using Batch = std::vector<size_t>;  // of utterances
 
-enum class Form : uint8_t { reversed, as_it_is, turned };
+enum class Form : uint8_t { reversed, as_it_is, turned, again };
 
 /// A batch of the audit: which of the drawn ones, and in which form.
 struct Part {
@@ -38,12 +39,14 @@ std::vector<Part> sequence(size_t contents) {
   std::vector<Part> parts;
   for (const Form form : {Form::reversed, Form::as_it_is})
     for (size_t i = 0; i < contents; ++i) parts.push_back({i, form});
-  for (size_t pair = 0; pair < kPairs; ++pair) {
-    Part first{pair % contents, Form::turned}, second{pair % contents, Form::as_it_is};
-    // Every second pair of a content begins with the seen one, too.
-    if ((pair + pair / contents) % 2 == 1) std::swap(first, second);
-    parts.push_back(first);
-    parts.push_back(second);
+  for (size_t triple = 0; triple < kTriples; ++triple) {
+    const size_t content = triple % contents;
+    // Every second triple of a content begins with the batch as it is.
+    const bool begins = (triple + triple / contents) % 2 == 1;
+    if (begins) parts.push_back({content, Form::as_it_is});
+    parts.push_back({content, Form::turned});
+    parts.push_back({content, Form::again});
+    if (!begins) parts.push_back({content, Form::as_it_is});
   }
   return parts;
 }
@@ -69,6 +72,23 @@ std::vector<float> in_form(std::vector<float> samples, Form form, size_t encoder
                         samples.begin() + static_cast<std::ptrdiff_t>(turn % samples.size()));
   }
   return samples;
+}
+
+/// A search may take a step for each token, and batched ones a step for each of the longest row. So
+/// this is how many times as much work a batch may be as another one of the same lengths.
+double more_steps(std::span<const Hypothesis> batch, std::span<const Hypothesis> other) {
+  const auto steps = [](std::span<const Hypothesis> rows) {
+    double all = 1, longest = 1;
+    for (const Hypothesis& row : rows) {
+      const auto count = static_cast<double>(row.tokens.size());
+      all += count;
+      longest = std::max(longest, 1 + count);
+    }
+    return std::pair(all, longest);
+  };
+  const auto [all, longest] = steps(batch);
+  const auto [all_of_other, longest_of_other] = steps(other);
+  return std::max({1.0, all / all_of_other, longest / longest_of_other});
 }
 
 /// The configuration of the audit, whose batches are consecutive utterances.
@@ -107,7 +127,9 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
   for (const Part& part : parts) {
     for (const size_t i : contents[part.content]) {
       utterances.push_back(dataset.dataset.utterances[i]);
-      audio.push_back(in_form(dataset.audio[i], part.form, encoder_frame, random));
+      audio.push_back(part.form == Form::again
+                          ? audio[audio.size() - size]  // the batch before is the turned one
+                          : in_form(dataset.audio[i], part.form, encoder_frame, random));
     }
   }
   workspace.replace(0, std::move(utterances), std::move(audio));
@@ -129,9 +151,17 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
         audit.words.emplace_back(dataset.dataset.utterances[b * size + row].id,
                                  result.words[b * size + row]);
     }
-    if (b < 2 * contents.size()) continue;  // before the pairs
-    (parts[b].form == Form::turned ? audit.unseen : audit.seen)
-        .push_back(result.batches[b].decode_seconds);
+  }
+  const auto rows_of = [&](size_t b) {
+    return std::span(result.hypotheses).subspan(b * size, size);
+  };
+  for (size_t b = 2 * contents.size(); b < parts.size(); b += 3) {
+    const bool begins = parts[b].form == Form::as_it_is;
+    const size_t turned = begins ? b + 1 : b, as_it_is = begins ? b : b + 2;
+    audit.unseen.push_back(result.batches[turned].decode_seconds);
+    audit.again.push_back(result.batches[turned + 1].decode_seconds);
+    audit.seen.push_back(result.batches[as_it_is].decode_seconds);
+    audit.more_steps.push_back(more_steps(rows_of(turned), rows_of(as_it_is)));
   }
   return audit;
 }

@@ -14,8 +14,10 @@
 namespace rtfx {
 
 struct CachingAudit {
-  /// Seconds of decoding: unseen[i] and seen[i] are of the same batch, one after the other.
-  std::vector<double> unseen, seen;
+  /// Seconds of decoding: of a turned batch, of the same once more, and of the batch as it is.
+  std::vector<double> unseen, again, seen;
+  /// How many times as many steps unseen[i] may have taken as seen[i], by the tokens of both.
+  std::vector<double> more_steps;
   /// The words of each utterance that was decoded as it is, by its id; one entry for each time.
   std::vector<std::pair<std::string, std::vector<std::string>>> words;
   std::string failure;  // of the decoder: stage and message; empty where it came to its end
@@ -28,13 +30,16 @@ struct CachingAudit {
 ///
 ///   reversed  backwards in time: other speech, which makes ready what depends on lengths alone
 ///   as it is  first once, then again and again: seen
-///   turned    its begin moved to its end, by another part of an encoder frame each time: the same
-///             words, but frames that no one has seen before: unseen
+///   turned    its begin moved to its end, by another part of an encoder frame each time: frames
+///             that no one has seen before, unseen; at once once more: again
 ///
-/// After the first two, ten pairs of a turned batch and one as it is follow, in alternating order.
-/// Both take the same work, so the ratio of their times is 1 for a decoder that remembers nothing.
-/// A decoder that knows its utterances by their lengths gives back the words of reversed ones,
-/// which `words` shows. Throws UserError, and Interrupted between batches.
+/// After the first two, a turned batch, the same again, and the batch as it is follow ten times;
+/// the last one comes first every second time. The first two of these take the same work, so their
+/// ratio is 1 for a decoder that remembers nothing. The turned batch and the one as it is have
+/// nearly the same words, but may have other tokens where utterances are few and short; more_steps
+/// bounds what that explains. Their ratio shows decoders that came with what they know. A decoder
+/// that knows its utterances by their lengths gives back the words of reversed ones, which `words`
+/// shows. Throws UserError, and Interrupted between batches.
 CachingAudit audit_caching(const Config& config, int64_t seed);
 
 /// audit_caching() in a child process, whose end costs the audit of this decoder alone: that is its

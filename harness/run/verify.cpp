@@ -290,7 +290,12 @@ GateRow caching_row(const CaseResult& claim, const CachingAudit& audit, const Re
     row.reason = "fails in the audit: " + audit.failure;
     return row;
   }
-  row.change = paired_ratio(audit.seen, audit.unseen);
+  // Of what it has decoded once, and of the utterances of the data set.
+  std::vector<double> unseen = audit.unseen;
+  for (size_t i = 0; i < unseen.size(); ++i) unseen[i] /= audit.more_steps[i];
+  const Interval again = paired_ratio(audit.again, audit.unseen),
+                 known = paired_ratio(audit.seen, unseen);
+  row.change = again.low > known.low ? again : known;
   const auto [verdict, reason] = judge_caching(*row.change);
   row.verdict = verdict;
   row.reason = reason;
@@ -346,31 +351,20 @@ class Verifier {
 
   /// Names the cases of the configurations that the journal does not have.
   void check_completeness() {
-    std::set<std::string> present, missing;
+    std::set<std::string> missing;
     std::set<const record::Provenance*> invocations;
     for (const CaseResult& c : journal_.cases) {
-      present.emplace(c.name());
-      if (c.provenance().config) invocations.insert(&c.provenance());
-    }
-    for (const CaseResult& c : journal_.cases) {
-      if (invocations.erase(&c.provenance()) == 0) continue;
+      if (!c.provenance().config || !invocations.insert(&c.provenance()).second) continue;
       try {
         for (const std::string& name : config_of(c).cases(journal_))
-          if (!present.contains(name)) missing.insert(name);
+          if (journal_.find(name) == nullptr) missing.insert(name);
       } catch (const UserError& error) {  // such as a decoder of a plug-in that is not here
         found_.left_out.emplace_back("the list of all cases", error.what());
       }
     }
     for (const std::string& name : missing) {
-      found_.rows.push_back({name,
-                             "case",
-                             {},
-                             {},
-                             {},
-                             {},
-                             {},
-                             Verdict::invalid,
-                             "the configuration has this case, and the journal does not"});
+      const char* const why = "the configuration has this case, and the journal does not";
+      found_.rows.push_back({name, "case", {}, {}, {}, {}, {}, Verdict::invalid, why});
     }
   }
 

@@ -33,10 +33,9 @@ struct Verification {
 };
 
 /// Reads a journal and judges what it shows by itself, and whether it has all cases of its
-/// configurations. Then draws cases at random, runs them as the
-/// journal's configuration says, with fewer rounds, and compares. Controls, failed cases and those
-/// of several processes are not drawn, nor is what needs a GPU where the device is a CPU. Last,
-/// audits each of them for caching.
+/// configurations. Then draws cases at random, runs them as the journal's configuration says, with
+/// fewer rounds, and compares. Controls, failed cases and those of several processes are not drawn,
+/// nor is what needs a GPU where the device is a CPU. Last, audits each of them for caching.
 ///
 /// Throws UserError for a file that is no journal, and for all models, data and files that the
 /// drawn cases need and this machine lacks, each with its place in the configuration. Throws
