@@ -290,7 +290,7 @@ GateRow caching_row(const CaseResult& claim, const CachingAudit& audit, const Re
     row.reason = "fails in the audit: " + audit.failure;
     return row;
   }
-  // Of what it has decoded once, and of the utterances of the data set.
+  // `again` shows what it has decoded once, and `known` the utterances of the data set.
   std::vector<double> unseen = audit.unseen;
   for (size_t i = 0; i < unseen.size(); ++i) unseen[i] /= audit.more_steps[i];
   const Interval again = paired_ratio(audit.again, audit.unseen),
