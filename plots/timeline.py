@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journal import plain_or_gzip
 from script import OneLineParser, figure_file, inches, printable, printable_json, run_script
 from style import WIDE, save
 
@@ -38,7 +39,7 @@ def read_trace(path):
     """Returns the laps of every case that has regions. `path` is trace.json, plain or gzip, or its folder."""
     path = Path(path)
     if path.is_dir():
-        path = path / "trace.json"
+        path = plain_or_gzip(path / "trace.json")
     if not path.is_file():
         raise SystemExit(f"{printable(path)}: no timeline there; `rtfx profile CONFIG` writes one")
     data = path.read_bytes()

@@ -39,7 +39,8 @@ STEPS=(
   alignment                  # forced alignment beside torchaudio's
 )
 mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
-STEPS+=(tables) # joins the journals of tables, and renders them into FOLDER/tables/tables.md
+STEPS+=(profile) # where the GPU waits, for figures of speed_of_light_table1
+STEPS+=(tables)  # joins the journals of tables, and renders them into FOLDER/tables/tables.md
 
 microbench=${RTFX_MICROBENCH:-$(dirname "$rtfx")/benchmarks/rtfx_microbench}
 
@@ -131,6 +132,16 @@ step() {
       mkdir -p "$folder/tables/$table"
       # Two of these tables have flashlight-text itself.
       RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
+      ;;
+    profile) # The figures of a table find it beside the joined journals.
+      local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings work
+      mapfile -t settings < <(python3 scripts/table_settings.py $table $model)
+      work=$(mktemp -d)
+      "$rtfx" profile configs/tables/$table.json --only /frame_looping --laps 1 --trace-limit 60000 --output "$work/run" --set "${settings[@]}"
+      mkdir -p "$folder/tables"
+      gzip -9nc "$work/run/profile.jsonl" >"$folder/tables/profile.jsonl.gz"
+      gzip -9nc "$work/run/trace.json" >"$folder/tables/trace.json.gz"
+      rm -rf "$work"
       ;;
     tables)
       local parts

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"
@@ -107,7 +108,7 @@ void draw_figures(const fs::path& table, const fs::path& journal, const fs::path
   const fs::path run = fs::is_directory(journal) ? journal : journal.parent_path();
   std::vector<std::string> left_out;
   for (const TableFigure& figure : figures_of(table)) {
-    if (figure.is_of_profile && !fs::exists(run / "profile.jsonl")) {
+    if (figure.is_of_profile && !fs::exists(plain_or_gzip(run / "profile.jsonl"))) {
       left_out.push_back(figure.name);
       continue;
     }
