@@ -27,7 +27,7 @@ def draw(cases, width):
     for row, (title, group) in zip(axes, groups.items()):
         for cell, (name, network) in zip(row, NETWORKS.items()):
             draw_panel(cell, group, network, handles)
-            cell.set_title(f"{title}: {name}" if cell is row[0] else name)
+            cell.set_title(f"{title}\n{name}" if cell is row[0] else name)
         name_rows(row[0], [f"{case.decoder}, b {case.batch}" for case in group])
         name_rows(row[1], [""] * len(group))
     for cell, name in zip(axes[-1], NETWORKS):

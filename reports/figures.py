@@ -9,12 +9,13 @@ import re
 from itertools import product
 from statistics import fmean, median, stdev
 
+from intervals import paired_ratio, unpaired_ratio
 from rival_reports import BEAM, GREEDY, LM, RIVA, RIVA_LISTS, WFST
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
-sweep, replay, planted, explain, ablation, busy = (
+sweep, replay, planted, busy = (
     Source(f"h200/claims/{name}.jsonl.gz")
-    for name in ("sweep", "replay", "planted", "explain", "ablation", "busy_profile")
+    for name in ("sweep", "replay", "planted", "busy_profile")
 )
 nemo3_greedy, nemo3_beam, nemo3_lm, wfst, wfst_cpu = (
     Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo3_greedy", "nemo3_beam", "nemo3_lm", "wfst", "wfst_cpu")
@@ -34,9 +35,7 @@ nemo_search, same_words = (
 )
 nemo_transcribe = {m: Source(f"h200/chain/nemo_transcribe_{m}.jsonl") for m in chain}
 lm_greedy, vocabulary = (Source(f"h100/searches/{name}.jsonl.gz") for name in ("greedy", "vocabulary"))
-tables = {name: Source(f"h200/tables/{name}.jsonl.gz") for name in (
-    "speed_of_light_table1", "label_looping_table1", "label_looping_table2", "label_looping_table3", "beam_table2",
-    "wfst_table2", "wfst_table3", "wfst_figure6", "beam_figure2")}  # fmt: skip
+tables = {file.name.removesuffix(".jsonl.gz"): Source(f"h100/tables/{file.name}") for file in (ROOT / "reports/h100/tables").glob("*.jsonl.gz")}
 
 TOTAL, DECODE = "rtfx.total", "rtfx.decode"
 
@@ -456,74 +455,110 @@ assert not any(r["suspect"] for s in (searches, searches_tdt) for r in s.records
 
 
 # Section "What was not reproduced, and why?"
-def times_as_fast(source, ours, reference, **wanted):
-    """Returns how many times as fast `ours` decodes as `reference`, with the 95 % interval."""
-    return ratio(*(source.rounds(decode, decoder=d, **wanted) for d in (ours, reference)))
+def total(record):
+    return record["total_seconds"]
 
 
-def utterances(source):
-    return max(r["dataset"]["utterances"] for r in source.records(kind="run"))
+def times_as_fast(source, ours, reference, seconds=decode, **wanted):
+    """Returns how many times as fast `ours` is as `reference`, from mean speeds as in the page of tables, with the 95 % interval."""
+    costs = [1 / source.mean(TOTAL, decoder=d, **wanted) for d in (ours, reference)]
+    if seconds is decode:
+        costs = [cost * source.mean("share.decode", decoder=d, **wanted) for cost, d in zip(costs, (ours, reference), strict=True)]
+    return costs[1] / costs[0], *paired_ratio(*(source.rounds(seconds, decoder=d, **wanted) for d in (ours, reference)))
 
 
-sol, ll1, ll2, ll3 = (tables[n] for n in ("speed_of_light_table1", "label_looping_table1", "label_looping_table2", "label_looping_table3"))
+def percent_slower(source, ours, reference, **wanted):
+    """Returns by how many percent `ours` is slower in total than `reference`, with the 95 % interval."""
+    share, low, high = times_as_fast(source, ours, reference, total, **wanted)
+    return 100 * (1 - share), 100 * (1 - high), 100 * (1 - low)
+
+
+def utterances(source, **wanted):
+    return max(r["dataset"]["utterances"] for r in source.records(kind="run", **wanted))
+
+
+page_of_tables = (ROOT / "reports/h100/tables/tables.md").read_text(encoding="utf-8")
+effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1].split("|")]
+reports.figure("Of {} published effects,\n{} go in the same direction, {} show no difference, and {} are reversed. {} come from one round",
+               sum(effects), *effects[:4])  # fmt: skip
+reports.figure("and have no interval. {} were\nnot run.", effects[4])
+reports.figure("{} of the {} tables of the five papers", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))))
+sol, ll1, ll2, ll3, ll5 = (tables[n] for n in ("speed_of_light_table1", *(f"label_looping_table{i}" for i in (1, 2, 3, 5))))
 fast = {"model": "parakeet-rnnt-1.1b", "batch": 32}
 rnnt_large, tdt_large = ({"model": f"stt_en_fastconformer_{kind}_large", "batch": 32} for kind in ("transducer", "tdt"))
 reports.figure("1.1B RNN-T | 2.09 | {} [{}, {}] |", *times_as_fast(sol, "label_looping", "frame_looping", **fast))
+reports.figure("over a baseline that reads one for each row, it is {} [{}, {}] |", *times_as_fast(sol, "label_looping", "frame_looping_rows", **fast))
 reports.figure("the same with CUDA graphs | 10.40 | {} [{}, {}] |", *times_as_fast(sol, "label_looping_graphs", "frame_looping", **fast))
-reports.figure("RNN-T large, batch 32 | 2.7 | {} [{}, {}] | the same; {} utterances",
-               *times_as_fast(ll1, "label_looping", "frame_looping", **rnnt_large), utterances(ll1))  # fmt: skip
-reports.figure("TDT large, batch 32 | 3.8 | {} [{}, {}] |", *times_as_fast(ll2, "label_looping", "tdt_min_duration", **tdt_large))
-reports.figure("the published one; {} utterances, two rounds |", utterances(ll2))
+reports.figure("over that baseline {} [{}, {}] |", *times_as_fast(sol, "label_looping_graphs", "frame_looping_rows", **fast))
+ctc_rounds = sol.rounds(total, model="parakeet-ctc-1.1b", decoder="ctc_greedy", batch=32)
+
+
+def below_ctc(decoder):
+    """Returns by how many percent a search is slower in total than CTC greedy search of a model of its own, with the interval."""
+    rounds = sol.rounds(total, decoder=decoder, **fast)
+    shares = fmean(ctc_rounds) / fmean(rounds), *unpaired_ratio(rounds, ctc_rounds)
+    return 100 * (1 - shares[0]), 100 * (1 - shares[2]), 100 * (1 - shares[1])
+
+
+reports.figure("1.1B RNN-T on CUDA graphs | 16 % | {} % [{}, {}] |", *below_ctc("label_looping_graphs"))
+reports.figure("fused kernels lose {} % [{}, {}] |", *below_ctc("fused_looping"))
+reports.figure("decoding alone, RNN-T large, batch 32 | 2.7 | {} [{}, {}] |", *times_as_fast(ll1, "label_looping", "frame_looping", **rnnt_large))
+reports.figure("over reads for each row {} [{}, {}] |", *times_as_fast(ll1, "label_looping", "frame_looping_rows", **rnnt_large))
+reports.figure("decoding alone | 3.8 | {} [{}, {}], reversed |", *times_as_fast(ll2, "label_looping", "tdt_min_duration", **tdt_large))
+reports.figure("over `tdt_min_duration` with reads for each row {} [{}, {}] |",
+               *times_as_fast(ll2, "label_looping", "tdt_min_duration_rows", **tdt_large))  # fmt: skip
 reports.figure("precomputed projections, batch 32 | 1.30 | {} [{}, {}] |",
                *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large))  # fmt: skip
-explained = [{"model": f"standin-{kind}", "batch": batch} for kind in ("rnnt", "tdt") for batch in (32, 128)]
-reports.figure("TorchScript over eager, decoding alone | 1.38 | {} to {}, no intervals",
-               *span(times_as_fast(explain, "label_looping_script", "label_looping", **at)[0] for at in explained))  # fmt: skip
-reports.figure("greedy over beam search, RNN-T, batch 32 | 1.70 | {} [{}, {}] | greedy search on graphs is faster here; {} utterances",
-               *times_as_fast(tables["beam_table2"], "greedy", "alsd_pp_cg", model="fastconformer-rnnt-24k", batch=32),
-               utterances(tables["beam_table2"]))  # fmt: skip
+reports.figure("TorchScript over eager, decoding alone, RNN-T | 1.38 | {} [{}, {}], reversed |",
+               *times_as_fast(ll5, "label_looping_script", "label_looping", **rnnt_large))  # fmt: skip
+spgi = {"batch": 32, "dataset": "spgi"}
+trained_1k, trained_24k = ({"model": f"fastconformer-rnnt-{hours}k"} for hours in (1, 24))
+beam1, beam2 = tables["beam_table1"], tables["beam_table2"]
+reports.figure("RNN-T | 31.1 | {} [{}, {}] |", *times_as_fast(beam1, "alsd_pp", "alsd", total, **trained_1k, **spgi))
+reports.figure("batch 32, CUDA graphs | 14.9 % | {} % [{}, {}] |", *percent_slower(beam2, "alsd_pp_cg", "greedy", **trained_24k, **spgi))
+reports.figure("searching takes {} % of the time of a greedy pass", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
+greedy_wer, lm_wer = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("greedy", "greedy_lm_spgi_24k"))
+reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} %, reversed |", 100 * (1 - lm_wer / greedy_wer))
 CTC = [f"conformer-ctc-{size}" for size in ("small", "medium", "large")]
-
-
-def over_cpu(source, cpu, dataset, value):
-    """Yields how many times as fast the GPU's search is as the CPU's, for each model."""
-    for model in CTC:
-        at = {"model": model, "dataset": dataset}
-        yield source.mean(value, decoder="cuda_compact", **at) / source.mean(value, decoder=cpu, **at)
-
-
-wfst2, wfst3 = tables["wfst_table2"], tables["wfst_table3"]
-reports.figure("test-other | 4.7 to 7.3 | {} to {} |", *span(over_cpu(wfst2, "lexicon", "test_other", TOTAL)))
-reports.stated("setting", "a batch holds 64 utterances")
-reports.figure("on test-clean {} to {} |", *span(over_cpu(wfst2, "lexicon", "test_clean", TOTAL)))
-reports.figure("test-other | 55 to 67 | {} to {} | {} utterances", *span(over_cpu(wfst3, "lexicon_1_core", "test_other", DECODE)),
-               wfst3.records(kind="run", dataset="test_other")[0]["dataset"]["utterances"])  # fmt: skip
-reports.figure("on test-clean {} to {} (paper: 47 to 67)", *span(over_cpu(wfst3, "lexicon_1_core", "test_clean", DECODE)))
-
-
-def saved(without, with_it, batch):
-    """Returns how much of decoding is saved, in percent."""
-    return 100 * (1 - ablation.mean(decode, decoder=with_it, batch=batch) / ablation.mean(decode, decoder=without, batch=batch))
-
-
-BUFFERS = (1, 200, 400)
-reports.figure("up to 20 % | {} to {} %", *span(saved("phases", "phases_graph", b) for b in BUFFERS))
-reports.stated("paper", "25 % is the wait for copies", "about half the beam of 32", "has 6 kernels a frame, Kaldi's 34")
-reports.figure("Double buffers save {}, {} and {} % of decoding", *(saved("phases", "phases_double_buffer", b) for b in BUFFERS))
-reports.figure("With CUDA graphs they save {}, {} and {} %", *(saved("phases", "phases_graph_double_buffer", b) for b in BUFFERS))
-with_reads = [times_as_fast(explain, "label_looping", "frame_looping_rows", **at)[0] for at in explained]
-reports.figure("label-looping is {} times (RNN-T) and {} times (TDT) as fast as frame-looping at batch 32. At batch 128 it is {} and {} times",
-               *(with_reads[i] for i in (0, 2, 1, 3)))  # fmt: skip
-plain_reads = [times_as_fast(explain, "label_looping", "frame_looping", **at) for at in explained]
-reports.figure("label-looping is {} to {} % slower", *span(100 * (1 - r[0]) for r in plain_reads))
-reports.figure(
-    "it has {} [{}, {}] and {} [{}, {}] of its speed for RNN-T, and {} [{}, {}] and {} [{}, {}] for TDT",
-    *(n for r in plain_reads for n in r),
-)  # fmt: skip
-reports.figure("So it makes {} to {} times as many joint calls", *span(
-    explain.mean(lambda r: r["counters"]["joint_calls"], decoder="label_looping", **at)
-    / explain.mean(lambda r: r["counters"]["joint_calls"], decoder="frame_looping", **at) for at in explained
+wfst2, wfst3, wfst_forms = tables["wfst_table2"], tables["wfst_table3"], tables["wfst_ablations"]
+sets = [{"model": model, "dataset": dataset} for model in CTC for dataset in ("test_clean", "test_other")]
+reports.figure("total, batch 200 | 4.6 to 7.3 | {} to {} |", *span(
+    wfst2.mean(TOTAL, decoder="cuda_compact", **at) / wfst2.mean(TOTAL, decoder="flashlight", **at) for at in sets
 ))  # fmt: skip
+reports.figure("Flashlight itself has {} to {} seconds a second, and 465 to 646 in the paper", *span(
+    wfst2.mean(TOTAL, decoder="flashlight", **at) for at in sets
+))  # fmt: skip
+reports.figure("decoding alone | 47 to 67 | {} to {}, one round |", *span(
+    wfst3.mean(DECODE, decoder="cuda_compact", **at) / wfst3.mean(DECODE, decoder="lexicon_1_core", **at) for at in sets
+))  # fmt: skip
+
+
+def saved(without, with_it):
+    """Returns how much of decoding is saved at batch 200, in percent, with the 95 % interval."""
+    share, low, high = ratio(*(wfst_forms.rounds(decode, decoder=d, batch=200) for d in (without, with_it)))
+    return 100 * (1 - share), 100 * (1 - high), 100 * (1 - low)
+
+
+reports.figure("save launches, batch 200 | up to 20 % | {} % [{}, {}] |", *saved("phases", "phases_graph"))
+reports.figure("where a step is a CUDA graph | about 25 % | {} % [{}, {}] |", *saved("phases_graph", "phases_graph_double_buffer"))
+reports.stated("paper", "about half the beam of 32", "has 6 kernels a frame, Kaldi's 34", "where the pull request has 15", "and 465 to 646 in the paper",
+               "| 14.9 % |", "| 7.5 % |", "| 16 % |")  # fmt: skip
+
+
+def joint_calls(decoder, **at):
+    return tables["label_looping_figure2"].mean(lambda record: record["counters"]["joint_calls"], decoder=decoder, **at)
+
+
+reports.figure("it makes {} times as many for RNN-T and {} times for TDT", *(
+    joint_calls("label_looping", **at) / joint_calls("frame_looping", **at) for at in (rnnt_large, tdt_large)
+))  # fmt: skip
+assert all(joint_calls("label_looping", **at | {"batch": 1}) == joint_calls("frame_looping", **at | {"batch": 1}) for at in (rnnt_large, tdt_large))
+steps = tables["replay_graphs"]
+clips = {"dataset": "clips_7.4s"}
+reports.figure("Replay of a batch is {} times as fast as one clip at a\n  time", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
+               / fmean(steps.rounds(decode, decoder="coalesced", batch=8, **clips)))  # fmt: skip
+recorded = re.findall(r"\| replay_graphs \| (\d+) \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
+reports.figure("All {} effects of recorded step graphs", int(recorded[0]))
 
 
 def boosted(arm, scale):
@@ -531,18 +566,14 @@ def boosted(arm, scale):
 
 
 reports.figure("Here it is {} % without boost, {} % at 2, {} % at 4 and {} % at 8", *(boosted("accurate", scale) for scale in (0, 2, 4, 8)))
-assert boosted("inaccurate", 12) < 12
-reports.stated("meaning", "stays below 12 % up to a boost of 12")
-reports.figure("and is {} % at 32. These are {} utterances", boosted("inaccurate", 32), utterances(tables["wfst_figure6"]))
-
-
-def fused_wer(alpha):
-    return tables["beam_figure2"].wer(decoder=f"late_lm_weighted_full[lm.alpha={alpha}]")
-
-
-assert fused_wer(0.1) == min(map(fused_wer, (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, "1.0")))
-reports.figure("is lowest at a weight of 0.1 ({} %) and reaches {} % at 1.0", fused_wer(0.1), fused_wer("1.0"))
-reports.figure("These are {} utterances and one round. AES++", utterances(tables["beam_figure2"]))
+reports.figure("it is {} % at 2 and {} % at 32. These are {} utterances", *(boosted("inaccurate", scale) for scale in (2, 32)),
+               utterances(tables["wfst_figure6"]))  # fmt: skip
+with_lm, without_lm = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("alsd_pp_fused_lm_spgi_24k", "alsd_pp_fused"))
+reports.figure("ALSD++ with it has {} % for RNN-T, and {} % without, on {} utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
+reports.figure("AN4 has\n  {} words", beam1.records(kind="run", dataset="slurp")[0]["wer"]["reference_words"])
+reports.stated("setting", "Batch sizes 1 to 16 of the tables of Label-Looping have samples of 32 to 512 utterances", "batch 32 has 1,024",
+               "instead of five and ten", "with 16 processor threads each", "instead of 2,620", "with 4x sub-sampling")  # fmt: skip
+reports.figure("stand {} utterances instead of", utterances(wfst2, dataset="test_clean"))
 reports.stated("data", "Hub5'00")
 reports.stated("meaning", "medians or 99th percentiles")
 

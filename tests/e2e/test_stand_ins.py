@@ -83,7 +83,7 @@ def test_every_figure(folder):
 
 def test_a_committed_journal_of_an_earlier_release(rtfx):
     """It names the set test_other_spoken and has no field for what that is."""
-    text = rtfx("export", ROOT / "reports/h200/tables/label_looping_table3.jsonl", "--to", "markdown").stdout
+    text = rtfx("export", ROOT / "tests/data/journals/earlier_release.jsonl", "--to", "markdown").stdout
     assert DATA in text and "is espeak-ng speech of LibriSpeech test-other" in text
 
 
