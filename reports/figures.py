@@ -946,4 +946,66 @@ speed.stated("setting", "With 96, 64 and 40", "at batch 128 on one NVIDIA H200")
 speed.stated("limit", "the 132 multiprocessors")
 assert all(r["suspect"] == ["sw_power_cap"] for s in multiprocessors.values() for r in s.records(kind="run"))
 
+roofline = {(dtype, build): Source(f"h100/kernels/roofline_{dtype}_{build}.jsonl.gz") for dtype in ("bf16", "fp8") for build in ("before", "after")}
+FIRST, SILU, SECOND, QUERIES, ATTENTION, OUTPUT, CONVOLUTION, POINTWISE_1, POINTWISE_2, NORMS = range(10)
+
+
+def layer_kernel(dtype, build, kind):
+    """Returns the record of a kind of kernel, of which each layer has some."""
+    kernels = [k for k in roofline[dtype, build].records(kind="roofline")[0]["kernels"] if k["count"] >= 24]
+    part, adds, ours = {
+        FIRST: ("feed_forward", False, ""), SILU: ("feed_forward", False, "silu"), SECOND: ("feed_forward", True, ""),
+        QUERIES: ("attention", False, ""), ATTENTION: ("attention", False, "attend"), OUTPUT: ("attention", True, ""),
+        CONVOLUTION: ("convolution", False, "convolve"), POINTWISE_1: ("convolution", False, ""), POINTWISE_2: ("convolution", True, ""),
+        NORMS: ("norm", False, "norm"),
+    }[kind]  # fmt: skip
+    kernels = [k for k in kernels if k["part"] == f"encoder.{part}" and k["name"].startswith("rtfx::") == bool(ours)]
+    (found,) = [k for k in kernels if ("_badd_" in k["name"]) == adds and ours in k["name"]]
+    return found
+
+
+def microseconds(kind, *builds):
+    return [1e6 * layer_kernel(*build, kind)["seconds"] for build in builds]
+
+
+EVERY = list(roofline)
+for kind, label, unit in (
+    (FIRST, "feed-forward, first product | 2 |", "matrix units"), (SECOND, "feed-forward, second product | 2 |", "matrix units"),
+    (QUERIES, "queries, keys and values | 1 |", "matrix units"), (ATTENTION, "attention | 1 |", "matrix units"),
+    (OUTPUT, "attention's output | 1 |", "matrix units"), (POINTWISE_1, "first pointwise convolution | 1 |", "matrix units"),
+    (CONVOLUTION, "convolution over time, with gate and norm | 1 |", "memory"),
+    (POINTWISE_2, "second pointwise convolution | 1 |", "matrix units"), (NORMS, "norms | 4 |", "memory"),
+):  # fmt: skip
+    before, after, before8, after8 = microseconds(kind, *EVERY)
+    counted = layer_kernel("bf16", "after", kind)
+    assert counted["bound"] == unit
+    speed.figure(f"| {label} {{}} | {{}} | {{}} % of {unit} | {{}} | {{}} |", before, after, 100 * counted["share"], before8, after8)
+speed.figure("| SiLU | 2 | {} | in the product | – | {} | {} |", *microseconds(SILU, ("bf16", "before"), ("fp8", "before"), ("fp8", "after")))
+speed.figure("one batch of {} utterances ({} s) on one NVIDIA H100", *(
+    roofline["bf16", "after"].records(kind="roofline")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
+))  # fmt: skip
+speed.figure("the encoder took {} ms before and {} ms after in bf16, and {} and {} ms in fp8",
+             *(1e3 * roofline[at].records(kind="roofline")[0]["seconds"] for at in EVERY))  # fmt: skip
+
+
+def search_share(limit, batch):
+    (record,) = Source("h100/kernels/roofline_search.jsonl.gz").records(kind="roofline", model="standin256-rnnt", batch=batch)
+    return 100 * record["kernels"][0]["shares"][limit]
+
+
+speed.figure("uses {} % of the L2 cache's rate at batch 1, and {} % at batch 32 and 64. It uses {}, {} and {} % of the matrix",
+             search_share("l2", 1), search_share("l2", 32), *(search_share("matrix", b) for b in (1, 32, 64)))  # fmt: skip
+assert round(search_share("l2", 32)) == round(search_share("l2", 64))
+speed.figure("and at most {} % of memory", max(search_share("memory", b) for b in (1, 32, 64)))
+later = Source("h100/samples/rnnt_0.6b.jsonl.gz")
+speed.figure("RNN-T 0.6B reached {} ± {} seconds a second from samples to text in bf16 at batch 128 on one NVIDIA H100, and {} ± {} in fp8.",
+             *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="fused_looping", dtype=dtype)))  # fmt: skip
+speed.figure("Its CTC head reached {} ± {} and {} ± {}", *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="ctc_greedy", dtype=dtype)))
+speed.figure("All {} utterances were equal to the isolated pass", later.records(kind="run")[0]["dataset"]["utterances"])
+earlier = Source("h100/chain/rnnt_0.6b.jsonl.gz")
+speed.figure("An earlier build, with another H100, had {} ± {} and\n{} ± {}",
+             *(n for dtype in ("bf16", "fp8") for n in earlier.both(TOTAL, decoder="fused_looping", batch=128, dtype=dtype)))  # fmt: skip
+speed.stated("setting", "from samples to text in bf16 at batch 128")
+assert all(r["suspect"] == ["sw_power_cap"] for r in later.records(kind="run"))
+
 PAGES = [readme, reports, rivals, boosting, word_graphs, microbenchmarks, loading, speed]
