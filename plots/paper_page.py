@@ -69,27 +69,29 @@ def page(tables, folder):
     found = {name: list(effect_rows(table, journal.cases if journal else [])) for name, table, journal in tables}
     yield "# Published tables and ours"
     yield ""
-    yield ("An effect is a published comparison of two arms. It has the same direction where the 95 % interval of ours over "
+    yield ("A table without effects has words, curves or counts alone. An effect is a published comparison of two arms. It has the same direction where the 95 % interval of ours over "
            "rounds lies on the same side of no difference. Word error rates have no interval: their direction is that of the "
            "counted errors.")  # fmt: skip
     yield from ("", row(["table", *VERDICTS]), f"|---|{'--:|' * len(VERDICTS)}")
     totals = [0] * len(VERDICTS)
-    for name, effects in found.items():
-        counts = [sum(verdict == v for _, verdict in effects) for v in VERDICTS]
+    for name, table, journal in tables:
+        counts = [sum(verdict == v for _, verdict in found[name]) for v in VERDICTS]
         totals = [a + b for a, b in zip(totals, counts)]
-        if effects:
-            yield row([name, *map(str, counts)])
+        state = "" if journal else " (not run)"
+        shown = map(str, counts) if found[name] else ["–"] * len(VERDICTS)
+        yield f"| [{name}](#{name}){state} {row(list(shown))}"
     yield row(["all", *map(str, totals)])
     for name, table, journal in tables:
         paper = table["paper"]
-        yield from ("", f"## {script.markdown(paper['title'])}", "", f"{script.markdown(paper['reference'])}.", "")
+        yield from ("", f'<a id="{name}"></a>', "", f"## {script.markdown(paper['title'])}", "", f"{script.markdown(paper['reference'])}.", "")
         yield from (script.markdown(table["question"]), "")
         if journal is None:
             yield f"Not run. `rtfx reproduce {name}` runs it."
         else:
             for text in paper_table.stamps(table, journal):
                 yield from (f"**{script.markdown(text)}**", "")
-            yield f"Journal: {script.markdown(journal.path.name)}, {journal.provenance['started']}."
+            machine, day = paper_table.run_on(journal), journal.provenance["started"][:10]
+            yield f"Journal: {script.markdown(journal.path.name)}, {script.markdown(machine)}, {day}."
         if found[name] and journal is not None:
             yield from ("", row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
             yield from (row(texts) for texts, _ in found[name])

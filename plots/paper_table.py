@@ -196,6 +196,11 @@ def our_setting(journal):
     }
 
 
+def run_on(journal):
+    """Returns the GPU and the software of a journal."""
+    return f"{_each(journal, _gpu)}, {_each(journal, _software)}"
+
+
 def _per_second(name):
     """Returns a counter of the last round for each second of audio; None where the case does not count it."""
 

@@ -557,7 +557,7 @@ steps = tables["replay_graphs"]
 clips = {"dataset": "clips_7.4s"}
 reports.figure("Replay of a batch is {} times as fast as one clip at a\n  time", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
                / fmean(steps.rounds(decode, decoder="coalesced", batch=8, **clips)))  # fmt: skip
-recorded = re.findall(r"\| replay_graphs \| (\d+) \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
+recorded = re.findall(r"\| \[replay_graphs\]\S+ \| (\d+) \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
 reports.figure("All {} effects of recorded step graphs", int(recorded[0]))
 
 

@@ -394,7 +394,8 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "1 of 2 tables were run; of 8 effects: 2 same direction, 1 reversed, 5 not run" in result.stdout
     text = (tmp_path / "page.md").read_text()
-    assert "| one | 2 | 0 | 1 | 0 | 1 |" in text and "| two | 0 | 0 | 0 | 0 | 4 |" in text
+    assert "| [one](#one) | 2 | 0 | 1 | 0 | 1 |" in text and "| [two](#two) (not run) | 0 | 0 | 0 | 0 | 4 |" in text
+    assert text.index('<a id="one"></a>') < text.index('<a id="two"></a>')
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| Speed-up")]
     verdicts = {row[0].partition(": ")[2].strip(): row[-1].strip() for row in rows[:4]}
     assert verdicts == {"fast": "same direction", "fast, much": "same direction, other size",

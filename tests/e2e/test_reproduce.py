@@ -149,7 +149,7 @@ def test_all_tables_on_one_page(finished, rtfx, tmp_path):
     assert result.returncode == 0, result.stderr
     assert f"1 of {len(TABLES)} tables were run" in result.stdout
     text = (tmp_path / "page/tables.md").read_text()
-    assert "| label_looping_table1 |" in text and "QUICK: only the first 4 utterances" in text
+    assert "| [label_looping_table1](#label_looping_table1) |" in text and "QUICK: only the first 4 utterances" in text
     assert "![label_looping_table1: rtfx_by_batch](label_looping_table1_rtfx_by_batch.svg)" in text
     assert (tmp_path / "page/label_looping_table1_rtfx_by_batch.svg").is_file()
     for name in {path.stem for path in TABLES} - {"label_looping_table1"}:
