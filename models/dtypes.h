@@ -27,6 +27,10 @@ Dtypes parse_dtypes(std::string_view label, std::string_view where);
 /// The decoder's of a label: by it results are judged.
 std::string decoder_dtype(std::string_view label);
 
+/// Whether GPUs of this compute capability (its first number) multiply fp8 with a scale for each
+/// row: Hopper's alone do.
+constexpr bool multiplies_fp8(int major) { return major == 9; }
+
 /// "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
 

@@ -158,8 +158,9 @@ rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dt
     Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
     if (*language != '\0') select_language(checkpoint.config, language, "language");
     auto loaded = std::make_unique<rtfx_model>();
-    loaded->model = AcousticModel::build(checkpoint, parse_device(device, "device"),
-                                         parse_dtypes(dtype, "dtype"));
+    const at::Device where = parse_device(device, "device");
+    const Dtypes dtypes = usable_dtypes(parse_dtypes(dtype, "dtype"), where, checkpoint.notices);
+    loaded->model = AcousticModel::build(checkpoint, where, dtypes);
     loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
     loaded->recorded = std::make_shared<RecordedEncoder>(loaded->model, /*graphs=*/true);
     loaded->config = checkpoint.config;

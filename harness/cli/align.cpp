@@ -58,11 +58,13 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
   const DeviceScope scope(options.threads, options.device, "--device");
   Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
   if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
+  const Dtypes dtypes =
+      usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope.device(), checkpoint.notices);
   for (const std::string& notice : checkpoint.notices)
     print_notice(options.model.string() + ": " + notice);
   const Head head = alignment_head(checkpoint.config, head_named(options.head, "--head"), "--head");
   const std::shared_ptr<const AcousticModel> model =
-      AcousticModel::build(checkpoint, scope.device(), parse_dtypes(options.dtype, "--dtype"));
+      AcousticModel::build(checkpoint, scope.device(), dtypes);
   Aligner aligner(model, {.head = head,
                           .batch_size = options.batch_size,
                           .long_above = options.long_above,

@@ -76,6 +76,8 @@ class Listener {
     Checkpoint checkpoint = load_checkpoint(options.model, {});
     if (!options.language.empty())
       select_language(checkpoint.config, options.language, "--language");
+    const Dtypes dtypes =
+        usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope_.device(), checkpoint.notices);
     for (const std::string& notice : checkpoint.notices)
       fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
     UtteranceEnds ends = ends_of(checkpoint);
@@ -97,8 +99,7 @@ class Listener {
     const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
     if (!options.decoder.empty())
       decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
-    model_ =
-        AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
+    model_ = AcousticModel::build(checkpoint, scope_.device(), dtypes);
     const auto prepare = [this](Decoder& decoder) { decoder.prepare(model_, {1, 0}); };
     if (decoder_) {
       prepare(*decoder_);

@@ -121,11 +121,13 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   const DeviceScope scope(options.threads, options.device, "--device");
   Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
   if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
+  const Dtypes dtypes =
+      usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope.device(), checkpoint.notices);
   for (const std::string& notice : checkpoint.notices)
     print_notice(options.model.string() + ": " + notice);
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);
   const std::shared_ptr<const AcousticModel> model =
-      AcousticModel::build(checkpoint, scope.device(), parse_dtypes(options.dtype, "--dtype"));
+      AcousticModel::build(checkpoint, scope.device(), dtypes);
   const auto choose = [&](const PrepareDecoder& prepare) {
     if (!named) return unnamed_decoder(options, *model, prepare);
     prepare(*named);

@@ -31,7 +31,7 @@ bool decide_fused(const EncoderConfig& config, at::Device device, at::ScalarType
   }
   const std::string reason = why_not_fused(config, device, dtype);
   if (reason.empty() && options.eight_bits &&
-      at::cuda::getDeviceProperties(device.index())->major != 9)
+      !multiplies_fp8(at::cuda::getDeviceProperties(device.index())->major))
     throw UserError("dtype fp8", "needs a GPU of compute capability 9.0 (Hopper)", "use bf16");
   if (reason.empty()) return true;
   if (options.eight_bits)

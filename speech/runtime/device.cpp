@@ -61,6 +61,21 @@ at::Device parse_device(const std::string& name, const std::string& where) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
 }
 
+Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices) {
+  if (asked.encoder != at::kFloat8_e4m3fn || multiplies_fp8(major)) return asked;
+  notices.push_back(fmt::format(
+      "the encoder computes in bf16 instead of fp8, which this GPU of compute capability {}.{} has "
+      "not in the form that rtfx needs",
+      major, minor));
+  return {at::kBFloat16, asked.decoder};
+}
+
+Dtypes usable_dtypes(const Dtypes& asked, at::Device device, std::vector<std::string>& notices) {
+  if (!device.is_cuda()) return asked;
+  const cudaDeviceProp* gpu = at::cuda::getDeviceProperties(device.index());
+  return usable_dtypes(asked, gpu->major, gpu->minor, notices);
+}
+
 static std::atomic<bool> scope_was_made = false;
 
 bool DeviceScope::was_made() { return scope_was_made; }

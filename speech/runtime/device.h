@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "models/dtypes.h"
+
 namespace rtfx {
 
 // Names of devices, waiting for a device, and LibTorch's settings of a thread.
@@ -37,6 +39,13 @@ class DeviceScope {
   at::Device device_;
   c10::OptionalDeviceGuard guard_;
 };
+
+/// Returns `asked` with bf16 in the place of fp8 where the GPU cannot compute in fp8, and adds a
+/// notice. A CPU keeps fp8, which building the model then refuses.
+Dtypes usable_dtypes(const Dtypes& asked, at::Device device, std::vector<std::string>& notices);
+
+/// The same for a GPU of this compute capability.
+Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices);
 
 /// Waits until the device has done everything enqueued; nothing to do on the CPU.
 void synchronize(at::Device device);
