@@ -661,7 +661,7 @@ rivals = Page("reports/notes/rivals.md")
 rivals.stated("meaning", "differ by more than 5 %")
 rivals.stated("data", "vocabulary of 1,024 tokens", "The lexicon of 40,000 words lacks 2.4 % of the words of these utterances",
               "the first 48 and 256 utterances")  # fmt: skip
-rivals.stated("setting", "`beta` 0.5")
+rivals.stated("setting", "`beta` 0.5", "all six cases with signal 6")
 rivals.stated("meaning", "the interval holds 1:")
 rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
     nemo3_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")
@@ -695,6 +695,10 @@ def alignments(batch):
 
 rivals.figure("where both align one utterance, rtfx is {} times as fast",
               alignments(1)[1] / aligned_by_torchaudio.records(batch=1)[0]["rows_per_second"])  # fmt: skip
+rivals.figure("These are {} to {} times torchaudio's best", *(
+    rate / aligned_by_torchaudio.records(batch=128)[0]["rows_per_second"] for rate in alignments(128)))  # fmt: skip
+(single,) = nemo3_beam.records(batch=1, **ctc_beam)
+rivals.figure("in bf16, {} of {} utterances differ, too", single["dataset"]["utterances"] - equal(single), single["dataset"]["utterances"])
 rivals.figure("rtfx's five repeats lie between {} and {} utterances per second", *alignments(128))
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -704,11 +708,11 @@ boosting.figure("compares {} spoken sentences ({} words) with 100 phrases", spok
 boosting.stated("setting", "with 100 phrases, in fp32", "Scales are 0, 0.3, 0.7, 1, 2 and 4")
 
 
-def equal_tokens(page, search, model):
+def equal_tokens(page, search, model, blank=""):
     """Returns by scale how many utterances have a rival's tokens. The tables come from the texts of the run, which are not
     committed."""
     text = (ROOT / f"reports/cpu/{page}.md").read_text()
-    (section,) = re.findall(rf"(?ms)^## {model}, spoken, [^\n]*: {search} beside nemo [\d.]+$.*?(?=^## |\Z)", text)
+    (section,) = re.findall(rf"(?ms)^## {model}, spoken, [^\n]*: {search} beside nemo [\d.]+{blank}$.*?(?=^## |\Z)", text)
     return {scale: int(count) for scale, count in re.findall(r"(?m)^\| phrases_100 \| ([\d.]+) \|.*\| (\d+) of \d+ \| \d+ \| [^|]+ \|$", section)}
 
 
@@ -726,6 +730,12 @@ boosting.figure("| standin-rnnt | `ctc_beam`, `beam_batch`, beam 4 | all {}; {} 
 boosting.figure("batches of one](../cpu/boosting_rivals_batch1.md) all {} are equal",
                 min(equal_tokens("boosting_rivals_batch1", "ctc_beam", "standin-rnnt").values()))  # fmt: skip
 
+weighted = [n for model in ("standin-rnnt", "standin-tdt") for n in equal_tokens("boosting_rivals", "alsd_pp", model, ", blank weighted").values()]  # fmt: skip
+boosting.figure("With NeMo's weighted blank, {} to {} of {} utterances", *span(weighted), spoken["dataset"]["utterances"])
+(eager,) = boosting_rivals.records(kind="run", model="standin-tdt", round=0, decoder="nemo_greedy[options.boost_alpha=0]")
+boosting.figure("at scale 0, for {} of {} utterances", eager["dataset"]["utterances"] - equal(eager), eager["dataset"]["utterances"])
+(some, rounds), (none, others_of_tdt) = waited("standin-rnnt"), waited("standin-tdt")
+boosting.figure("{} of {} rounds are suspect", some + none, rounds + others_of_tdt)
 boosting_cost = Source("h200/live/boosting_cost_b3d8b34.jsonl.gz")
 assert not any(r["suspect"] for r in boosting_cost.records(kind="run"))
 
@@ -760,6 +770,8 @@ graph4, graph8 = "graph[beam_size=4]", "graph[beam_size=8]"
 word_graphs.figure("in {} to {} times the decode time of modified beam search with that model", *span(
     transducer_wfst.mean(decode, decoder=graph4, dataset=s) / transducer_wfst.mean(decode, decoder="modified_lm", dataset=s) for s in SETS
 ))  # fmt: skip
+word_graphs.figure("the fewest word errors on the spoken sentences: {}. The 6-gram, measured at beam 4 alone, has {}", *(
+    transducer_wfst.mean(lambda r: r["wer"]["wer"] * r["wer"]["reference_words"], decoder=d, dataset="spoken") for d in (graph8, "alsd_pp_lm")))  # fmt: skip
 word_graphs.stated("setting", "over 40,000 words", "`alpha` 0.2 and `beta` 1", "among 0.2, 0.3 and 0.5, and 0, 0.5, 1 and 1.5")
 word_graphs.stated("meaning", "differ by more than 5 %")
 word_graphs.stated("data", "The graph has 40,001 words and a word 3-gram, in 203,382 states and 636,112 arcs")
@@ -831,7 +843,22 @@ microbenchmarks.figure("was {} to {} for the greatest key, {} to {} for the leas
                        *(n for work in ("greatest_key", "least_float", "sum_of_floats") for n in span(own_share(work))))  # fmt: skip
 microbenchmarks.figure("It was {} to {} for any thread, {} to {} for exclusive sums, and {} to {} for the barrier",
                        *(n for work in ("any_thread", "exclusive_sum", "grid_barrier") for n in span(own_share(work))))  # fmt: skip
-microbenchmarks.stated("setting", "10 repetitions")
+microbenchmarks.stated("setting", "10 repetitions", "From batch 32 to 1")
+
+
+def at_one(*names):
+    """Yields by how many percent the time at batch 1 is below that at batch 32."""
+    for name in names:
+        rate = "steps/s" if name.startswith("beam_step") else "rows/s"
+        one, many = (benchmark(name.replace("batch32", batch), rate)[0] for batch in ("batch1", "batch32"))
+        yield 100 * (1 - one / many)
+
+
+microbenchmarks.figure("language model and prediction change by up to {} %", max(map(abs, at_one(
+    "language_model/scores/cuda/batch32", "language_model/next_states/cuda/batch32", "prediction/predict/cuda/bf16/batch32"))))  # fmt: skip
+microbenchmarks.figure("Joints fall by {} to {} %, and beam steps by {} to {} %", *span(at_one(
+    "joint/decide/cuda/bf16/batch32", "joint/log_probs_of_beams/cuda/bf16/batch32")), *span(at_one(
+    "beam_step/operators/cuda/bf16/batch32/beam4", "beam_step/fused/cuda/bf16/batch32/beam4")))  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
 loading = Page("reports/notes/loading.md")
@@ -856,13 +883,17 @@ for device, cell in (("cpu", "CPU"), ("cuda", "GPU")):
 first_words = re.findall(r"(?m)^(\w+) (\w+) ([\d.]+) s", (ROOT / "reports/h200/first_words.txt").read_text())
 
 
-def last_run(device, dtype):
-    """Returns the seconds of the second of two runs."""
-    return [float(seconds) for d, t, seconds in first_words if (d, t) == (device, dtype)][-1]
+def both_runs(device):
+    """Returns the seconds of two runs in fp32 and of two in bf16."""
+    return [float(seconds) for dtype in ("fp32", "bf16") for d, t, seconds in first_words if (d, t) == (device, dtype)]
 
 
-loading.figure("after {} s on the CPU in fp32 and {} s in bf16", last_run("cpu", "fp32"), last_run("cpu", "bf16"))
-loading.figure("On the GPU it took {} and {} s", last_run("cuda", "fp32"), last_run("cuda", "bf16"))
+loading.figure("On the CPU they took {} and {} s in fp32, and {} and {} s in bf16", *both_runs("cpu"))
+loading.figure("On the GPU they took {} and {} s in fp32, and {} and {} s in bf16", *both_runs("cuda"))
+scattered = [r["real_time"] for r in checkpoint_load.records(aggregate_name="cv") if r["name"].startswith("load/")]
+noisy_loads = [100 * cv for cv in scattered if cv > 0.05]
+assert (len(noisy_loads), len(scattered)) == (5, 8)
+loading.figure("Five of the eight loads scatter by {} to {} %", *span(noisy_loads))
 
 # ---------------------------------------------------------------------------------------------------------------------
 speed = Page("reports/notes/speed.md")
@@ -877,7 +908,7 @@ def called(source, decoder, batch):
 
 
 audio = {b: lm_greedy.records(kind="run", batch=b, **RNNT)[0]["dataset"]["audio_seconds"] for b in SEARCHED}
-speed.figure("RTFx of whole calls | {}, {}, {} | {}, {} NOISY, {} |",
+speed.figure("RTFx of whole calls | {} NOISY, {} NOISY, {} NOISY | {} NOISY, {} NOISY, {} |",
              *(audio[b] / called(source, "ctc_greedy", b) for source in BUILDS for b in SEARCHED))  # fmt: skip
 speed.figure("speed with a model / without | {}, {}, {} | {}, {}, {} |", *(
     called(source, "fused_looping", b) / called(source, "fused_lm", b) for source in BUILDS for b in SEARCHED
@@ -893,6 +924,9 @@ def longer(source, kind, batch):
 for kind, label in (("rnnt", "RNN-T: decoding time with 8,192 tokens / 1,024 tokens"), ("tdt", "TDT")):
     speed.figure(f"| {label} | {{}}, {{}}, {{}} | {{}}, {{}}, {{}} |",
                  *(longer(source, kind, b) for source in (vocabulary_before, vocabulary) for b in SEARCHED))  # fmt: skip
+
+
+speed.figure("For TDT with 8,192 tokens at batch 32, the rounds after the change are NOISY: {} [{}, {}]", *interval_of_slower("fused_looping"))
 
 
 def decoded(sources, model, batch):
@@ -981,12 +1015,13 @@ for dtype, words in (("bf16", "RNN-T 0.6B went from {} ± {} to {} ± {} seconds
 speed.figure("All {} utterances stayed equal", two_encoders.records(kind="run")[0]["dataset"]["utterances"])
 
 
-def first_speed(source):
-    (run,) = source.records(kind="run", dtype="bf16", round=0)
+def first_speed(source, dtype):
+    (run,) = source.records(kind="run", dtype=dtype, round=0)
     return run["dataset"]["audio_seconds"] / run["first_pass"]["seconds"]
 
 
-speed.figure("had {} instead of {}, and", first_speed(two_encoders), first_speed(one_encoder))
+speed.figure("In bf16 the first pass had {} instead of {}, and in fp8 {} instead of {}", *(
+    first_speed(source, dtype) for dtype in TYPES for source in (two_encoders, one_encoder)))  # fmt: skip
 speed.stated("setting", "An utterance of up to 10 s gives the encoder at most 128 rows", "gave 16 blocks of threads for 5 s of audio and now gives 128", "With 16 rows", "Utterances over 10 s have",
              "Predicted were 8 µs for each layer by the split products and 2 µs by the others, which is 0.24 ms for 24 layers", "at batch 128 on one NVIDIA H200. All", "16 rows, cuBLASLt | CUTLASS | 64 rows, cuBLASLt | CUTLASS | 128 rows")  # fmt: skip
 
