@@ -6,8 +6,8 @@ Each RUN is a run of `rtfx stream` with `stream.rule` or `stream.slo_ms`, at one
 number of streams that kept the limit, with `stream.rule` in the long trial too. A hollow point has a mark, such as
 `suspect`. The line joins the points of one search; those that another point beats in both respects stand off it.
 
-`--nemo` adds NeMo's steps, as rivals/nemo/stream_steps.py has measured them. Its points are the capacity of full batches
-at the time of the median step, an upper bound. That time is a lower bound of the latency.
+`--nemo` adds NeMo's steps, as rivals/nemo/stream_steps.py has measured them. Its points are the capacity of the best full
+batch that was tried, at the time of its median step. That time is a lower bound of the latency.
 """
 
 from dataclasses import dataclass

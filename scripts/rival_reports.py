@@ -68,8 +68,8 @@ JOURNALS = {
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The
 factor compares whole calls, from encoder frames to hypotheses on the host.{algorithms} Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
 search from the rival's. WER spans all batch sizes. {audio}. {made}, rtfx {revision}, {date}."""
-ALGORITHMS = """ The one in round brackets leaves out the making of
-Python objects, where its time is known."""
+ALGORITHMS = """ The factor in round brackets leaves out
+the making of NeMo's Python objects and rtfx's copies to the host, where both are known."""
 
 
 def whole_calls(ours, theirs, batch):

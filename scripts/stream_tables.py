@@ -51,7 +51,7 @@ def about(journals, ours, nemo):
         yield f"Each number kept the rule in one trial of {confirmed:g} s."
     others = sorted({f"NeMo {p.source['nemo']} on {p.source['device']}" for p in nemo})
     if others:
-        yield f"{markdown('; '.join(others))}: full batches in bf16 at the time of the median step, an upper bound."
+        yield f"{markdown('; '.join(others))}: full batches in bf16 at the time of the median step, the best batch that was tried."
     checkpoints = {model["sha256"] for j in journals for model in j.provenance["models"]}
     if any(p.source["sha256"] not in checkpoints for p in nemo):
         yield "NeMo's checkpoint was another one."

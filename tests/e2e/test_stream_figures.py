@@ -148,7 +148,7 @@ def test_table_of_sustained_streams(tmp_path):
     assert page.read_text() == """<!-- streams:sustained -->
 quickstart-rnnt. Some CPU, rtfx 0123456789ab, 2026-01-02.
 Each number kept the rule in one trial of 120 s.
-NeMo 3.0.0 on Some GPU: full batches in bf16 at the time of the median step, an upper bound.
+NeMo 3.0.0 on Some GPU: full batches in bf16 at the time of the median step, the best batch that was tried.
 NeMo's checkpoint was another one.
 Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole step.
 Energy is that of the GPU. Streams repeat the utterances of the dataset, and each time counts.
