@@ -2,7 +2,8 @@
 
 A cell is an object of "cells" in configs/tables/*.json. It selects a case by `model`, `decoder` and
 `batch`, and by `dataset` and `dtype` where there are several, or by the case's whole name (`case`). A comparison is with
-the decoder `over` at the same settings, or at `over_model` and `over_batch`.
+the decoder `over` at the same settings, or at `over_model` and `over_batch`. A cell with `again` compares a published figure
+once more, over another baseline or with kernels that the paper lacks, and does not count as an effect.
 
 Metrics:
   rtfx.total, rtfx.decode         seconds of audio per second of work, mean over rounds

@@ -6,6 +6,7 @@ says of each whether ours has the same direction. The whole tables and their fig
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 import paper_table
@@ -28,6 +29,8 @@ from script import OneLineParser, file_of, run_script
 
 NOT_RUN = "not run"
 VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
+OTHER_SIZE = "of these, other size"
+HEADS = [SAME, OTHER_SIZE, *VERDICTS[1:]]  # of the list of tables
 EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "verdict"]
 RIGHT = "--:"
 
@@ -42,22 +45,32 @@ def is_effect(cell):
     return cell["class"] == "R" and nothing is not None and float(cell["published"]) != nothing
 
 
-def effect_rows(table, cases):
-    """Yields (texts under EFFECT_HEADS, verdict) for each effect of a table."""
+@dataclass
+class Effect:
+    texts: list  # under EFFECT_HEADS
+    verdict: str
+    is_other_size: bool
+    is_repeat: bool  # compares a published figure again, over another baseline or with other kernels
+
+
+def effects_of(table, cases):
+    """Yields the effects of a table."""
     for cell in filter(is_effect, table["cells"]):
         ours, interval = our_value(cases, cell), our_interval(cases, cell)
         found = verdict(cell, ours, interval) or NOT_RUN
         digits = max(2, digits_of(cell["published"]))
         where = [cell["model"], cell.get("dataset"), f"batch {cell['batch']}"]
         ends = f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval and ours is not None else "–"
-        yield [
-            f"{METRICS[cell['metric']]}: {cell['arm']}",
-            ", ".join(filter(None, where)),
-            cell["published"],
-            "–" if ours is None else f"{ours:.{digits}f}",
-            ends,
-            found if ours is None else found + other_size(found, ours, float(cell["published"])),
-        ], found
+        size = "" if ours is None else other_size(found, ours, float(cell["published"]))
+        texts = [f"{METRICS[cell['metric']]}: {cell['arm']}", ", ".join(filter(None, where)), cell["published"],
+                 "–" if ours is None else f"{ours:.{digits}f}", ends, found + size]  # fmt: skip
+        yield Effect(texts, found, bool(size), cell.get("again", False))
+
+
+def counts_of(effects):
+    """Returns the numbers under HEADS."""
+    by_verdict = [sum(effect.verdict == v for effect in effects) for v in VERDICTS]
+    return [by_verdict[0], sum(e.is_other_size for e in effects if e.verdict == SAME), *by_verdict[1:]]
 
 
 def figure_names(table):
@@ -66,21 +79,21 @@ def figure_names(table):
 
 def page(tables, folder):
     """Yields the lines of the page; `tables` are (name, table, journal or None)."""
-    found = {name: list(effect_rows(table, journal.cases if journal else [])) for name, table, journal in tables}
+    found = {name: list(effects_of(table, journal.cases if journal else [])) for name, table, journal in tables}
     yield "# Published tables and ours"
     yield ""
-    yield ("A table without effects has words, curves or counts alone. An effect is a published comparison of two arms. It has the same direction where the 95 % interval of ours over "
+    yield ("An effect is a published comparison of two arms. It has the same direction where the 95 % interval of ours over "
            "rounds lies on the same side of no difference. Word error rates have no interval: their direction is that of the "
-           "counted errors.")  # fmt: skip
-    yield from ("", row(["table", *VERDICTS]), f"|---|{'--:|' * len(VERDICTS)}")
-    totals = [0] * len(VERDICTS)
-    for name, table, journal in tables:
-        counts = [sum(verdict == v for _, verdict in found[name]) for v in VERDICTS]
-        totals = [a + b for a, b in zip(totals, counts)]
+           "counted errors. Other size means less than half of the published effect, or more than twice. A table without effects "
+           "has words, curves or counts alone.")  # fmt: skip
+    yield from ("", row(["table", *HEADS]), f"|---|{'--:|' * len(HEADS)}")
+    for name, _, journal in tables:
         state = "" if journal else " (not run)"
-        shown = map(str, counts) if found[name] else ["–"] * len(VERDICTS)
-        yield f"| [{name}](#{name}){state} {row(list(shown))}"
-    yield row(["all", *map(str, totals)])
+        shown = map(str, counts_of([e for e in found[name] if not e.is_repeat])) if found[name] else ["–"] * len(HEADS)
+        yield f"| [{name}](#{name}){state} {row(shown)}"
+    every = [effect for effects in found.values() for effect in effects]
+    yield row(["all", *map(str, counts_of([e for e in every if not e.is_repeat]))])
+    yield row(["again, over another baseline or with other kernels", *map(str, counts_of([e for e in every if e.is_repeat]))])
     for name, table, journal in tables:
         paper = table["paper"]
         yield from ("", f'<a id="{name}"></a>', "", f"## {script.markdown(paper['title'])}", "", f"{script.markdown(paper['reference'])}.", "")
@@ -93,8 +106,10 @@ def page(tables, folder):
             machine, day = paper_table.run_on(journal), journal.provenance["started"][:10]
             yield f"Journal: {script.markdown(journal.path.name)}, {script.markdown(machine)}, {day}."
         if found[name] and journal is not None:
+            if any("min_ms" in cell["metric"] for cell in filter(is_effect, table["cells"])):
+                yield from ("", "Figures of least times have the interval of the mean times, which need not hold them.")
             yield from ("", row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
-            yield from (row(texts) for texts, _ in found[name])
+            yield from (row(effect.texts) for effect in found[name])
         if journal is not None:
             yield from details(name, table, journal, folder)
 
@@ -130,8 +145,8 @@ def main():
     arguments = parser.parse_args()
     tables = [read_one(*pair) for pair in arguments.table]
     arguments.output.write_text("\n".join(page(tables, arguments.output.parent)) + "\n", encoding="utf-8")
-    effects = [verdict for _, table, journal in tables
-               for _, verdict in effect_rows(table, journal.cases if journal else [])]  # fmt: skip
+    effects = [effect.verdict for _, table, journal in tables
+               for effect in effects_of(table, journal.cases if journal else []) if not effect.is_repeat]  # fmt: skip
     counts = ", ".join(f"{effects.count(v)} {v}" for v in VERDICTS if v in effects)
     run = sum(journal is not None for _, _, journal in tables)
     print(f"{run} of {len(tables)} tables were run; of {len(effects)} effects: {counts}")

@@ -64,17 +64,33 @@ def _short_of(found, wanted):
     return f"{found} of {wanted}" if found < wanted else None
 
 
-def _warm_ups(journal):
-    return min(about["config"].get("protocol", {}).get("warmup_rounds", 0) for about in parts(journal))
+def rounds_of_models(journal):
+    """Returns {(warm-up rounds, fewest measured rounds of a case): models}."""
+    found = {}
+    for about in parts(journal):
+        warm_ups = about["config"].get("protocol", {}).get("warmup_rounds", 0)
+        for model in (m["id"] for m in about.get("models", [])):
+            measured = [len(case.rounds) for case in journal.cases if case.model == model and case.rounds]
+            if measured:
+                found.setdefault((warm_ups, min(measured)), []).append(model)
+    return found
+
+
+def _of_models(texts):
+    """Joins {text: models}, with the models where the texts differ."""
+    if len(texts) == 1:
+        return next(iter(texts))
+    return "; ".join(f"{text} for {', '.join(models)}" for text, models in texts.items())
 
 
 def _rounds(protocol, journal):
-    if warm := _short_of(_warm_ups(journal), protocol.get("warmup_rounds", 0)):
-        yield f"{warm} warm-up rounds"
-    measured = [len(case.rounds) for case in journal.cases if case.rounds]
-    few = _short_of(min(measured, default=0), protocol.get("measured_rounds", 0))
-    if measured and few:
-        yield f"{few} measured rounds"
+    for at, key, name in ((0, "warmup_rounds", "warm-up"), (1, "measured_rounds", "measured")):
+        few = {}
+        for had, models in rounds_of_models(journal).items():
+            few.setdefault(_short_of(had[at], protocol.get(key, 0)), []).extend(models)
+        for text, models in few.items():
+            if text:
+                yield f"{text} {name} rounds" + (f" for {', '.join(models)}" if len(few) > 1 else "")
 
 
 def _sets(protocol, journal):
@@ -178,13 +194,16 @@ def _software(about):
 def our_setting(journal):
     stand_ins = {case.dataset: case.stand_in_data for case in journal.cases}
     models = {m["id"]: m for about in parts(journal) for m in about["models"]}
-    datasets = {d["id"]: d for about in parts(journal) for d in about["datasets"]}
+    sets = {}  # {id: {size: models}}: models may have samples of other sizes
+    for about in parts(journal):
+        for d in about["datasets"]:
+            size = f"{d['utterances']} utterances, {d['audio_seconds']:.1f} s"
+            sets.setdefault(d["id"], {}).setdefault(size, []).extend(m["id"] for m in about["models"])
     sets = [
-        f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s"
-        + (f"; stand-in: {stand_ins[d['id']]})" if stand_ins.get(d["id"]) else ")")
-        for d in datasets.values()
+        f"{name} ({_of_models(sizes)}" + (f"; stand-in: {stand_ins[name]})" if stand_ins.get(name) else ")")
+        for name, sizes in sets.items()
     ]
-    rounds = {len(case.rounds) for case in journal.cases if case.rounds} or {0}
+    rounds = {f"{warm} warm-ups, {measured} measured": models for (warm, measured), models in rounds_of_models(journal).items()}
     return {
         "GPU": _each(journal, _gpu),
         "data": "; ".join(sets),
@@ -192,7 +211,7 @@ def our_setting(journal):
         "precision": _each(journal, lambda about: ", ".join(about["config"]["dtypes"])),
         "text normaliser": our_normaliser(journal),
         "software": _each(journal, _software),
-        "rounds": f"{_warm_ups(journal)} warm-ups, {max(rounds)} measured",
+        "rounds": _of_models(rounds) if rounds else "none measured",
     }
 
 

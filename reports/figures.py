@@ -575,6 +575,10 @@ def times_as_fast(source, ours, reference, seconds=decode, **wanted):
     return costs[1] / costs[0], *paired_ratio(*(source.rounds(seconds, decoder=d, **wanted) for d in (ours, reference)))
 
 
+def div(a, b):
+    return a / b
+
+
 def percent_slower(source, ours, reference, **wanted):
     """Returns by how many percent `ours` is slower in total than `reference`, with the 95 % interval."""
     share, low, high = times_as_fast(source, ours, reference, total, **wanted)
@@ -587,9 +591,10 @@ def utterances(source, **wanted):
 
 page_of_tables = (ROOT / "reports/h100/tables/tables.md").read_text(encoding="utf-8")
 effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1].split("|")]
-reports.figure("Of {} published effects,\n{} go in the same direction, {} show no difference, and {} are reversed. {} come from one round",
-               sum(effects), *effects[:4])  # fmt: skip
-reports.figure("and have no interval. {} were\nnot run.", effects[4])
+same, other_size, no_difference, backwards, one_round, left_out = effects
+reports.figure("Of {} published effects,\n{} go in the same direction, {} show no difference, and {} are reversed. {} come from one round and have no interval, and {} were",
+               same + no_difference + backwards + one_round + left_out, same, no_difference, backwards, one_round, left_out)  # fmt: skip
+reports.figure("Of the {}, {} have less than half or more than twice", same, other_size)
 reports.figure("{} of the {} tables of the five papers", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))))
 sol, ll1, ll2, ll3, ll5 = (tables[n] for n in ("speed_of_light_table1", *(f"label_looping_table{i}" for i in (1, 2, 3, 5))))
 fast = {"model": "parakeet-rnnt-1.1b", "batch": 32}
@@ -597,7 +602,12 @@ rnnt_large, tdt_large = ({"model": f"stt_en_fastconformer_{kind}_large", "batch"
 reports.figure("1.1B RNN-T | 2.09 | {} [{}, {}] |", *times_as_fast(sol, "label_looping", "frame_looping", **fast))
 reports.figure("over a baseline that reads one for each row, it is {} [{}, {}] |", *times_as_fast(sol, "label_looping", "frame_looping_rows", **fast))
 reports.figure("the same with CUDA graphs | 10.40 | {} [{}, {}] |", *times_as_fast(sol, "label_looping_graphs", "frame_looping", **fast))
-reports.figure("over that baseline {} [{}, {}] |", *times_as_fast(sol, "label_looping_graphs", "frame_looping_rows", **fast))
+reports.figure("over that baseline {} [{}, {}], where frame-looping with graphs has {} [{}, {}] instead of 6.59",
+               *(n for d in ("label_looping_graphs", "frame_looping_graphs") for n in times_as_fast(sol, d, "frame_looping_rows", **fast)))  # fmt: skip
+reports.figure("| 1.58, derived | {} [{}, {}], reversed |", *times_as_fast(sol, "label_looping_graphs", "frame_looping_graphs", **fast))
+reports.figure("launched one by one, label-looping makes {} times as many joint calls", div(*(
+    sol.mean(lambda record: record["counters"]["joint_calls"], decoder=d, **fast) for d in ("label_looping", "frame_looping")
+)))  # fmt: skip
 ctc_rounds = sol.rounds(total, model="parakeet-ctc-1.1b", decoder="ctc_greedy", batch=32)
 
 
@@ -623,8 +633,12 @@ spgi = {"batch": 32, "dataset": "spgi"}
 trained_1k, trained_24k = ({"model": f"fastconformer-rnnt-{hours}k"} for hours in (1, 24))
 beam1, beam2 = tables["beam_table1"], tables["beam_table2"]
 reports.figure("RNN-T | 31.1 | {} [{}, {}] |", *times_as_fast(beam1, "alsd_pp", "alsd", total, **trained_1k, **spgi))
+reports.figure("ALSD++ makes {} times fewer joint calls", div(*(
+    beam1.mean(lambda record: record["counters"]["joint_calls"], decoder=d, **trained_1k, **spgi) for d in ("alsd", "alsd_pp")
+)))  # fmt: skip
+reports.figure("a beam takes {} [{}, {}] times as long as greedy search", *times_as_fast(beam2, "greedy", "alsd_pp_cg", **trained_24k, **spgi))
 reports.figure("batch 32, CUDA graphs | 14.9 % | {} % [{}, {}] |", *percent_slower(beam2, "alsd_pp_cg", "greedy", **trained_24k, **spgi))
-reports.figure("searching takes {} % of the time of a greedy pass", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
+reports.figure("the search takes {} % of a greedy pass here", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
 greedy_wer, lm_wer = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("greedy", "greedy_lm_spgi_24k"))
 reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} %, reversed |", 100 * (1 - lm_wer / greedy_wer))
 CTC = [f"conformer-ctc-{size}" for size in ("small", "medium", "large")]
@@ -641,15 +655,28 @@ reports.figure("decoding alone | 47 to 67 | {} to {}, one round |", *span(
 ))  # fmt: skip
 
 
-def saved(without, with_it):
-    """Returns how much of decoding is saved at batch 200, in percent, with the 95 % interval."""
-    share, low, high = ratio(*(wfst_forms.rounds(decode, decoder=d, batch=200) for d in (without, with_it)))
+reports.figure("over our own CPU search with the same beams, the factor is {} to {} |", *span(
+    wfst2.mean(TOTAL, decoder="cuda_compact", **at) / wfst2.mean(TOTAL, decoder="lexicon", **at) for at in sets
+))  # fmt: skip
+reports.figure("over its 16 threads, the factor is {} to {} |", *span(
+    wfst3.mean(DECODE, decoder="cuda_compact", **at) / wfst3.mean(DECODE, decoder="lexicon_16_cores", **at) for at in sets
+))  # fmt: skip
+on_gpu, on_cpu = (tables["wfst_table4"].records(kind="stream", decoder=d, batch=256)[0]["metrics"] for d in ("cuda_compact", "cpu_compact"))
+reports.figure("CPU over GPU | 7.9 | {}, one trial | our CPU search takes {} % of the time, and the encoder {} % |",
+               on_cpu["stream.total_ms"] / on_gpu["stream.total_ms"], 100 * on_cpu["stream.busy.search"], 100 * on_cpu["stream.busy.encoder"])  # fmt: skip
+
+
+def saved(without, with_it, batch=200):
+    """Returns how much of decoding is saved, in percent, with the 95 % interval."""
+    share, low, high = ratio(*(wfst_forms.rounds(decode, decoder=d, batch=batch) for d in (without, with_it)))
     return 100 * (1 - share), 100 * (1 - high), 100 * (1 - low)
 
 
 reports.figure("save launches, batch 200 | up to 20 % | {} % [{}, {}] |", *saved("phases", "phases_graph"))
 reports.figure("where a step is a CUDA graph | about 25 % | {} % [{}, {}] |", *saved("phases_graph", "phases_graph_double_buffer"))
-reports.stated("paper", "about half the beam of 32", "has 6 kernels a frame, Kaldi's 34", "where the pull request has 15", "and 465 to 646 in the paper",
+reports.figure("at batch 1 it is {} %; probably", saved("phases", "phases_graph", 1)[0])
+reports.figure("without the graph it is {} % [{}, {}] |", *saved("phases", "phases_double_buffer"))
+reports.stated("paper", "about half the beam of 32", "instead of 6.59", "instead of 1.70", "latency of 256 streams", "| 1.58, derived |", "where the pull request has 15", "and 465 to 646 in the paper",
                "| 14.9 % |", "| 7.5 % |", "| 16 % |")  # fmt: skip
 
 
@@ -663,9 +690,9 @@ reports.figure("it makes {} times as many for RNN-T and {} times for TDT", *(
 assert all(joint_calls("label_looping", **at | {"batch": 1}) == joint_calls("frame_looping", **at | {"batch": 1}) for at in (rnnt_large, tdt_large))
 steps = tables["replay_graphs"]
 clips = {"dataset": "clips_7.4s"}
-reports.figure("Replay of a batch is {} times as fast as one clip at a\n  time", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
+reports.figure("Replay of a batch of eight is {} times as fast as single", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
                / fmean(steps.rounds(decode, decoder="coalesced", batch=8, **clips)))  # fmt: skip
-recorded = re.findall(r"\| \[replay_graphs\]\S+ \| (\d+) \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
+recorded = re.findall(r"\| \[replay_graphs\]\S+ \| (\d+) \| \d+ \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
 reports.figure("All {} effects of recorded step graphs", int(recorded[0]))
 
 
@@ -674,14 +701,15 @@ def boosted(arm, scale):
 
 
 reports.figure("Here it is {} % without boost, {} % at 2, {} % at 4 and {} % at 8", *(boosted("accurate", scale) for scale in (0, 2, 4, 8)))
-reports.figure("it is {} % at 2 and {} % at 32. These are {} utterances", *(boosted("inaccurate", scale) for scale in (2, 32)),
+reports.figure("it rises from {} % at 2 to {} % at 32. These are {} utterances", *(boosted("inaccurate", scale) for scale in (2, 32)),
                utterances(tables["wfst_figure6"]))  # fmt: skip
 with_lm, without_lm = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("alsd_pp_fused_lm_spgi_24k", "alsd_pp_fused"))
 reports.figure("ALSD++ with it has {} % for RNN-T, and {} % without, on {} utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
 reports.figure("AN4 has\n  {} words", beam1.records(kind="run", dataset="slurp")[0]["wer"]["reference_words"])
-reports.stated("setting", "Batch sizes 1 to 16 of the tables of Label-Looping have samples of 32 to 512 utterances", "batch 32 has 1,024",
-               "instead of five and ten", "with 16 processor threads each", "instead of 2,620", "with 4x sub-sampling")  # fmt: skip
-reports.figure("stand {} utterances instead of", utterances(wfst2, dataset="test_clean"))
+reports.stated("setting", "batch sizes 1 to 16 have samples of 32 to 512\nutterances, and larger ones 1,024",
+               "with 16 processor threads each", "with 4x sub-sampling")  # fmt: skip
+reports.figure("stand {} utterances of the set", utterances(wfst2, dataset="test_clean"))
+reports.figure("batch 32 has {} utterances, and the models of 1k hours {}", *(utterances(beam1, dataset="spgi", **of) for of in (trained_24k, trained_1k)))
 reports.stated("data", "Hub5'00")
 reports.stated("setting", "begun 25 s to 4 minutes apart", "with rounds of 4 s", "with rounds of 3 s")
 reports.stated("meaning", "medians or 99th percentiles")
@@ -1147,7 +1175,7 @@ speed.figure("RNN-T 0.6B reached {} ± {} seconds a second from samples to text 
 speed.figure("Its CTC head reached {} ± {} and {} ± {}", *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="ctc_greedy", dtype=dtype)))
 speed.figure("All {} utterances were equal to the isolated pass", later.records(kind="run")[0]["dataset"]["utterances"])
 earlier = Source("h100/chain/rnnt_0.6b.jsonl.gz")
-speed.figure("An earlier build, with another H100, had {} ± {} and\n{} ± {}",
+speed.figure("With an earlier build, RNN-T had {} ± {} in bf16 and {} ± {} in fp8",
              *(n for dtype in ("bf16", "fp8") for n in earlier.both(TOTAL, decoder="fused_looping", batch=128, dtype=dtype)))  # fmt: skip
 speed.stated("setting", "from samples to text in bf16 at batch 128")
 assert all(r["suspect"] == ["sw_power_cap"] for r in later.records(kind="run"))

@@ -302,7 +302,8 @@ def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
     table["paper"]["protocol"] = {"warmup_rounds": 2}
     assert render(tmp_path, table).returncode == 0
     text = (tmp_path / "table.md").read_text()
-    assert "0 of 2 warm-up rounds" in text and "| rounds | 0 warm-ups, 1 measured |" in text
+    assert "REDUCED: 0 of 2 warm-up rounds for model-2. Not" in text
+    assert "| rounds | 2 warm-ups, 1 measured for model-1; 0 warm-ups, 1 measured for model-2 |" in text
     assert "model-1 (rnnt, 6.3 M parameters); model-2 (rnnt" in text and "model-3" not in text
     assert "(111111111111)" in text and "(222222222222)" in text
 
@@ -382,6 +383,7 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
         cell("speedup.total", decoder="gone", over="frame_looping", published="2.7", arm="gone"),
         cell("speedup.total", over="frame_looping", published="1.0", arm="no effect"),
         cell("rtfx.total", published="75.30", arm="a speed", **{"class": "H"}),
+        cell("speedup.total", over="frame_looping", published="2.7", arm="with other kernels", again=True),
     ]
     for name, question in (("one", "What is *fast*?"), ("two", "And slow?")):
         (tmp_path / f"{name}.json").write_text(json.dumps(table_of(*effects) | {"question": question}))
@@ -394,7 +396,8 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "1 of 2 tables were run; of 8 effects: 2 same direction, 1 reversed, 5 not run" in result.stdout
     text = (tmp_path / "page.md").read_text()
-    assert "| [one](#one) | 2 | 0 | 1 | 0 | 1 |" in text and "| [two](#two) (not run) | 0 | 0 | 0 | 0 | 4 |" in text
+    assert "| [one](#one) | 2 | 1 | 0 | 1 | 0 | 1 |" in text and "| [two](#two) (not run) | 0 | 0 | 0 | 0 | 0 | 4 |" in text
+    assert "| again, over another baseline or with other kernels | 1 | 0 | 0 | 0 | 0 | 1 |" in text
     assert text.index('<a id="one"></a>') < text.index('<a id="two"></a>')
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| Speed-up")]
     verdicts = {row[0].partition(": ")[2].strip(): row[-1].strip() for row in rows[:4]}
