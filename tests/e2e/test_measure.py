@@ -23,7 +23,8 @@ def measure(tmp_path):
     program.write_text(
         "#!/usr/bin/env bash\n"
         f'printf "%s\\n" "$@" >>{calls}; echo -- >>{calls}\n'
-        'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" && echo "{}" >"$2/journal.jsonl"; shift; done\n'
+        'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" &&\n'
+        '  echo "{}" | tee "$2/journal.jsonl" "$2/profile.jsonl" >"$2/trace.json"; shift; done\n'
         'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
@@ -131,6 +132,15 @@ def test_journals_of_several_processes_are_joined(measure):
     assert result.returncode == 0, result.stderr
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n{}\n"
     assert calls[-1] == ["reproduce", "--all", "--from", str(folder / "tables")]
+
+
+def test_the_profile_stands_beside_the_joined_journals(measure):
+    result, calls, folder = measure("table:speed_of_light_table1:parakeet-rnnt-1.1b", "profile", "tables")
+    assert result.returncode == 0, result.stderr
+    assert calls[1][:4] == ["profile", "configs/tables/speed_of_light_table1.json", "--only", "/frame_looping"]
+    for name in ("profile.jsonl", "trace.json"):
+        assert gzip.decompress((folder / f"tables/{name}.gz").read_bytes()) == b"{}\n"
+    assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n"
 
 
 def test_the_journal_of_a_step_with_a_failed_case_is_kept(measure, monkeypatch):
