@@ -37,7 +37,10 @@ def test_reading_a_trace(folder):
 def test_a_trace_may_be_gzipped(folder):
     packed = folder / "trace.json.gz"
     packed.write_bytes(gzip.compress((folder / "trace.json").read_bytes()))
-    assert read_trace(packed) == read_trace(folder)
+    plain = read_trace(folder)
+    assert read_trace(packed) == plain
+    (folder / "trace.json").unlink()
+    assert read_trace(folder) == plain
 
 
 def test_what_was_left_out_is_not_idle(folder):
