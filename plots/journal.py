@@ -221,11 +221,14 @@ def option(case, *keys):
 
 
 def arm(case):
-    """Returns a decoder's name with its loop and language model: "alsd_pp, CUDA graph, LM"."""
+    """Returns a decoder's name with its kernels, loop and language model: "alsd_pp, fused graph, LM"."""
     # Some committed journals say `graphs`: `conditional`.
     loop = option(case, "loop") or option(case, "graphs")
     loops = {"graph": "CUDA graph", "conditional": "CUDA graph", "replay": "replayed graphs"}
-    parts = [case.last["decoder"]["name"], loops.get(loop)]
+    form = loops.get(loop)
+    if option(case, "kernels") == "fused":
+        form = form.replace("CUDA", "fused") if form else "fused"
+    parts = [case.last["decoder"]["name"], form]
     if option(case, "lm"):
         parts.append("LM")
     return ", ".join(filter(None, parts))

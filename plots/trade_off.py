@@ -4,7 +4,7 @@ The line joins the decoders that no other one beats in both."""
 
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from style import GREY, NARROW, legend, log_scale, main, name_panel, new_figure, series_style
+from style import GREY, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, series_style
 
 
 def best_of_both(points):
@@ -47,7 +47,7 @@ def draw(cases, width):
     numbers = "; numbers: beam size" if beams else ""
     figure.supxlabel(f"RTFx total (s of audio per s){numbers}", fontsize=9)
     handles = [Line2D([], [], linestyle="", markersize=5, **styles[name]) for name in names]
-    legend(figure, handles, names, 0.7 * width)
+    legend(figure, handles, names, width, entry_width(names))
     return figure
 
 

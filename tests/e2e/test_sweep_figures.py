@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from types import SimpleNamespace
 
 import pytest
 import synthetic_journal as synthetic
@@ -221,3 +222,14 @@ def test_a_journal_without_such_options_is_an_error(name, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.typical()).parent
     result = script(f"plots/{name}.py", run, "-o", tmp_path / "f.svg")
     assert result.returncode != 0 and "no record that this figure shows" in result.stderr
+
+
+@pytest.mark.parametrize(("options", "label"), [
+    ({"kernels": "fused", "loop": "graph", "lm": {"path": "a"}}, "alsd_pp, fused graph, LM"),
+    ({"kernels": "fused", "loop": "host"}, "alsd_pp, fused"),
+    ({"kernels": "operators", "loop": "graph"}, "alsd_pp, CUDA graph"),
+])  # fmt: skip
+def test_fused_kernels_are_told_apart(options, label, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "plots"))
+    case = SimpleNamespace(last={"decoder": {"name": "alsd_pp", "options": options}})
+    assert importlib.import_module("journal").arm(case) == label
