@@ -216,8 +216,8 @@ def our_setting(journal):
 
 
 def run_on(journal):
-    """Returns the GPU and the software of a journal."""
-    return f"{_each(journal, _gpu)}, {_each(journal, _software)}"
+    """Returns the GPU, or the CPU where there was none, and the software of a journal."""
+    return f"{_each(journal, _gpu).removeprefix('none: ')}, {_each(journal, _software)}"
 
 
 def _per_second(name):

@@ -595,7 +595,8 @@ same, other_size, no_difference, backwards, one_round, left_out = effects
 reports.figure("Of {} published effects,\n{} go in the same direction, {} show no difference, and {} are reversed. {} come from one round and have no interval, and {} were",
                same + no_difference + backwards + one_round + left_out, same, no_difference, backwards, one_round, left_out)  # fmt: skip
 reports.figure("Of the {}, {} have less than half or more than twice", same, other_size)
-reports.figure("{} of the {} tables of the five papers", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))))
+reports.figure("{} of the {} tables of the five papers were measured at one revision, {} of them on NVIDIA H100s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
+               len(re.findall(r"(?m)^Journal: .*NVIDIA H100", page_of_tables)))  # fmt: skip
 sol, ll1, ll2, ll3, ll5 = (tables[n] for n in ("speed_of_light_table1", *(f"label_looping_table{i}" for i in (1, 2, 3, 5))))
 fast = {"model": "parakeet-rnnt-1.1b", "batch": 32}
 rnnt_large, tdt_large = ({"model": f"stt_en_fastconformer_{kind}_large", "batch": 32} for kind in ("transducer", "tdt"))
@@ -692,6 +693,19 @@ steps = tables["replay_graphs"]
 clips = {"dataset": "clips_7.4s"}
 reports.figure("Replay of a batch of eight is {} times as fast as single", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
                / fmean(steps.rounds(decode, decoder="coalesced", batch=8, **clips)))  # fmt: skip
+on_cpu_steps = tables["replay_graphs_cpu"]
+
+
+def least_decode(decoder, dataset):
+    return min(on_cpu_steps.rounds(decode, decoder=decoder, dataset=dataset))
+
+
+reports.figure("the two forms of replay have\n  {} to {} times the speed of the one without", *span(
+    least_decode("rebuild", dataset) / least_decode(form, dataset) for form in ("replay", "coalesced") for dataset in ("clips_7.4s", "clips_23s")
+))  # fmt: skip
+suspect_steps = [sum(bool(r["suspect"]) for r in on_cpu_steps.records(kind="run", decoder=form, dataset=dataset))
+                 for form in ("replay", "coalesced") for dataset in ("clips_7.4s", "clips_23s")]  # fmt: skip
+reports.figure("and {} to {} of {} are suspect", *span(suspect_steps), len(on_cpu_steps.records(kind="run", decoder="replay", dataset="clips_23s")))
 recorded = re.findall(r"\| \[replay_graphs\]\S+ \| (\d+) \| \d+ \| 0 \| 0 \| 0 \| 0 \|", page_of_tables)
 reports.figure("All {} effects of recorded step graphs", int(recorded[0]))
 
