@@ -380,14 +380,18 @@ def stamps(table, journal):
     if made:
         yield (
             f"Rows marked '{STAND_IN_MODEL}': the published checkpoint was not there, and another one of its "
-            f"size was measured: {'; '.join(f'{name} is {what}' for name, what in made)}. "
+            f"size was measured. {'. '.join(f'{name} is {what}' for name, what in made)}. "
             "Word error rates are those of the small model."
         )
-    sets = dict.fromkeys((c.dataset, c.stand_in_data) for c in journal.cases if c.stand_in_data)
+    sets = {}  # {what stands in: sets}
+    for case in journal.cases:
+        if case.stand_in_data:
+            sets.setdefault(case.stand_in_data, {})[case.dataset] = None
     if sets:
+        texts = [f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in sets.items()]
         yield (
             f"Rows marked '{STAND_IN_DATA}': the published set was not there, and other audio was "
-            f"decoded in its place: {'; '.join(f'{name} is {what}' for name, what in sets)}."
+            f"decoded in its place. {'. '.join(texts)}."
         )
     failed = sum(case.failure is not None for case in journal.cases)
     if failed:

@@ -44,7 +44,7 @@ class DeviceScope {
 /// notice. A CPU keeps fp8, which building the model then refuses.
 Dtypes usable_dtypes(const Dtypes& asked, at::Device device, std::vector<std::string>& notices);
 
-/// The same for a GPU of this compute capability.
+/// Does so for a GPU of this compute capability.
 Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices);
 
 /// Waits until the device has done everything enqueued; nothing to do on the CPU.
