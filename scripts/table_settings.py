@@ -121,7 +121,7 @@ def with_lm(decoder):
     return decoder | {"options": decoder["options"] | {"lm": lm | {"path": LM}}}
 
 
-def settings(name, model, whole=False, rounds=None, batches=None, streams=None):
+def settings(name, model, whole=False, rounds=None, batches=None, streams=None, precision=None, aa=False):
     config = table(name)
     batches = batches or config["batch_sizes"]
     models = [m for m in config["models"] if m["id"] == model]
@@ -144,6 +144,10 @@ def settings(name, model, whole=False, rounds=None, batches=None, streams=None):
     if rounds:
         yield f"protocol.warmup_rounds={rounds[0]}"
         yield f"protocol.measured_rounds={rounds[1]}"
+    if precision:
+        yield f"protocol.precision={precision}"
+    if aa:
+        yield "protocol.aa_control=true"
     if not any(decoder["id"] == config["baseline"] for decoder in decoders):
         yield "baseline=" + json.dumps(decoders[0]["id"])
 
@@ -155,13 +159,16 @@ def main():
     parser.add_argument("--whole", action="store_true", help="no samples")
     parser.add_argument("--batches", nargs="+", type=int, metavar="SIZE", help="in place of the table's batch sizes")
     parser.add_argument("--rounds", nargs=2, type=int, metavar=("WARM_UPS", "MEASURED"), help="in place of the table's")
+    parser.add_argument("--precision", type=float, metavar="SHARE",
+                        help="more rounds until the interval of every total RTFx is within this share, such as 0.03")  # fmt: skip
+    parser.add_argument("--aa", action="store_true", help="the baseline twice, which shows the noise of a comparison")
     parser.add_argument("--streams", nargs="+", type=int, metavar="COUNT", help="in place of the table's numbers of streams")
     parser.add_argument("--steps", action="store_true", help="print all pairs TABLE:MODEL")
     arguments = parser.parse_args()
     if arguments.steps:
         print("\n".join(steps()))
     elif arguments.model:
-        options = {key: getattr(arguments, key) for key in ("whole", "rounds", "batches", "streams")}
+        options = {key: getattr(arguments, key) for key in ("whole", "rounds", "batches", "streams", "precision", "aa")}
         print("\n".join(settings(arguments.table, arguments.model, **options)))
     else:
         parser.error("give TABLE and MODEL, or --steps")

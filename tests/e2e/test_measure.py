@@ -107,6 +107,17 @@ def test_options_of_a_table_are_passed(measure, monkeypatch):
         "protocol.warmup_rounds=0", "protocol.measured_rounds=2", "stream.streams=[256]", "batch_sizes=[16, 64]"} <= set(call)  # fmt: skip
 
 
+def test_precision_and_control_of_a_table_are_passed(measure, monkeypatch):
+    table = "table:label_looping_table5:stt_en_fastconformer_tdt_large"
+    _, (plain,), _ = measure(table)
+    assert not any(argument.startswith(("protocol.precision", "protocol.aa_control")) for argument in plain)
+    monkeypatch.setenv("TABLE_OPTIONS", "--precision 0.03 --aa")
+    (measure("prompt")[2] / f".done-{table}").unlink()
+    result, (_, _, call), _ = measure(table)
+    assert result.returncode == 0, result.stderr
+    assert {"protocol.precision=0.03", "protocol.aa_control=true"} <= set(call)
+
+
 def test_no_cell_of_a_table_is_lost_by_its_settings(tmp_path, monkeypatch):
     """Each published figure finds its decoder and its set, also where slow batches take a sample."""
     spoken = tmp_path / "spoken.jsonl"
