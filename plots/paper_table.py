@@ -97,7 +97,10 @@ def _sets(protocol, journal):
     wanted = protocol.get("utterances", {})
     if not wanted:
         return
-    sizes = {case.dataset: case.last["dataset"]["utterances"] for case in journal.cases}
+    sizes = {}  # the smallest sample of each set, since models may have others
+    for case in journal.cases:
+        size = case.last["dataset"]["utterances"]
+        sizes[case.dataset] = min(size, sizes.get(case.dataset, size))
     for name, size in sizes.items():
         published = wanted.get(name, min(wanted.values()))  # a set of another name stands for any of them
         if size < published:

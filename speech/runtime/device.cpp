@@ -64,8 +64,8 @@ at::Device parse_device(const std::string& name, const std::string& where) {
 Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices) {
   if (asked.encoder != at::kFloat8_e4m3fn || multiplies_fp8(major)) return asked;
   notices.push_back(fmt::format(
-      "the encoder computes in bf16 instead of fp8, which this GPU of compute capability {}.{} has "
-      "not in the form that rtfx needs",
+      "the encoder computes in bf16 instead of fp8, since this GPU of compute capability {}.{} "
+      "multiplies fp8 without a scale for each row",
       major, minor));
   return {at::kBFloat16, asked.decoder};
 }

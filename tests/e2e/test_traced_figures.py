@@ -1,14 +1,13 @@
-"""Every figure of the pages comes from a committed journal: reports/figures.py says from which."""
+"""Every figure of the pages comes from a committed journal: reports/figures.py and note_figures.py say from which."""
 
-import runpy
-
+import figures
+import note_figures
 import pytest
 import traced
-from conftest import ROOT
 
-PAGES = runpy.run_path(str(ROOT / "reports/figures.py"))["PAGES"]
+PAGES = figures.PAGES + note_figures.PAGES
 HELP = """
-A measured figure has an entry in reports/figures.py: the words around it with {} in the place of the number, and its value
+A measured figure has an entry in reports/figures.py or note_figures.py: the words around it with {} in the place of the number, and its value
 from a journal of reports/. Correct the page, point the entry at the new journal, or add an entry. A number that nobody
 measured is named with stated() and a reason."""
 

@@ -1,4 +1,4 @@
-"""Figures of pages, and the journals that they come from. reports/figures.py lists them; this file reads and compares them.
+"""Figures of pages, and the journals that they come from. reports/figures.py and note_figures.py list them; this file reads and compares them.
 
 A page prints a number in a sentence or in a cell. `figure()` gives the sentence or the row with `{}` in the place of each
 number, and the values. `stated()` gives words whose numbers no journal holds: a setting, a paper's figure, a limit.
@@ -110,10 +110,16 @@ def span(values):
 
 @dataclass
 class Entry:
-    line: int  # in reports/figures.py
+    place: str  # file and line of the entry
     text: str
     values: tuple
     reason: str | None = None
+
+
+def place_of_caller():
+    """Returns file and line of the call of the function that calls this one."""
+    frame = inspect.stack()[2]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 class Page:
@@ -125,13 +131,13 @@ class Page:
     def figure(self, text, *values):
         if text.count("{}") != len(values):
             raise ValueError(f"{text!r} has {text.count('{}')} places and {len(values)} values")
-        self.entries.append(Entry(inspect.stack()[1].lineno, text, values))
+        self.entries.append(Entry(place_of_caller(), text, values))
 
     def stated(self, reason, *texts):
         if reason not in REASONS:
             raise ValueError(f"{reason!r} is none of {REASONS}")
         for text in texts:
-            self.entries.append(Entry(inspect.stack()[1].lineno, text, (), reason))
+            self.entries.append(Entry(place_of_caller(), text, (), reason))
 
 
 def pattern(text):
@@ -204,14 +210,13 @@ def check(page):
 
     rest = without_sections(page, measured_text(original), original)
     for entry in page.entries:
-        entry_at = f"reports/figures.py:{entry.line}"
         found = list(pattern(entry.text).finditer(original))
         if not found:
-            yield f"{page.path}: no longer says '{entry.text}' ({entry_at})"
+            yield f"{page.path}: no longer says '{entry.text}' ({entry.place})"
         for match in found:
             for number, (printed, value) in enumerate(zip(match.groups(), entry.values, strict=True), 1):
                 if not agrees(printed, value):
-                    yield f"{place(match.start(number))}: prints {printed}, and the journal gives {value:.6g} ({entry_at})"
+                    yield f"{place(match.start(number))}: prints {printed}, and the journal gives {value:.6g} ({entry.place})"
             rest = blanked(rest, match.span())
     for match in re.finditer(NUMBER, without(rest, *ALLOWED)):
         line = original[original.rfind("\n", 0, match.start()) + 1 : original.find("\n", match.end())]
