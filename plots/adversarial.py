@@ -3,7 +3,8 @@
 Such an utterance is called adversarial. The names of the sets end in p and the share of these utterances, such as
 long_p0.01, and the times are relative to those of the set with p0. If an utterance is adversarial with probability p, a
 batch of k holds at least one with probability 1 - (1 - p)^k. The dashed lines say what follows for the time, if one such
-utterance makes a batch as slow as a batch of them (p1)."""
+utterance makes a batch as slow as a batch of them. Where these (p1) were not measured, the ratio of the lengths stands for
+how slow they are."""
 
 import re
 from statistics import mean
@@ -15,8 +16,10 @@ COLUMNS = 3
 
 
 def share_of(case):
-    """Returns the share of adversarial utterances in the case's set; None for a set without one in its name."""
-    found = re.search(r"p(\d+(?:\.\d+)?)$", case.dataset)
+    """Returns the share of adversarial utterances in the case's set; None for a set without one in its name.
+
+    A sample of a set has its size at the end of its name: long_p0.01_320."""
+    found = re.search(r"p(\d+(?:\.\d+)?)(_\d+)?$", case.dataset)
     return float(found[1]) if found else None
 
 
@@ -43,13 +46,23 @@ def times_of(cases):
     return times
 
 
+def length_ratio(cases):
+    """Returns how many times as long adversarial utterances are as the others, from the mean lengths of two sets."""
+    lengths = {share_of(case): case.last["dataset"]["audio_seconds"] / case.last["dataset"]["utterances"]
+               for case in cases if case.rounds and share_of(case) is not None}  # fmt: skip
+    share = max(lengths, default=NO_SHARE)
+    if share == NO_SHARE or NO_SHARE not in lengths:
+        return None
+    return 1 + (lengths[share] / lengths[NO_SHARE] - 1) / share
+
+
 def expected(share, size, all_slow):
     """Returns the expected factor at a batch size: a batch is `all_slow` times as slow if it has one such utterance."""
     return 1 + (all_slow - 1) * (1 - (1 - share) ** size)
 
 
 def draw(cases, width):
-    times = times_of(cases)
+    times, lengths = times_of(cases), length_ratio(cases)
     if not times:
         return None
     columns = min(COLUMNS, len(times)) if width > 5 else 1
@@ -63,7 +76,8 @@ def draw(cases, width):
             points = sorted(sizes.items())
             (line,) = cell.plot(*zip(*points), markersize=4, linewidth=1.4, **style)
             handles[share] = line
-            known = {size: slow for size, slow in panel.get(ALL, {}).items() if size in sizes}
+            slow_by_size = panel.get(ALL) or dict.fromkeys(sizes, lengths)
+            known = {size: slow for size, slow in slow_by_size.items() if size in sizes and slow}
             if share != ALL and known:
                 theory = [(size, expected(share, size, slow)) for size, slow in sorted(known.items())]
                 cell.plot(*zip(*theory), color=style["color"], linewidth=1, linestyle="--")

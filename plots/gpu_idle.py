@@ -135,8 +135,9 @@ def draw_case(cell, row, case, handles, excess):
             )
     if busy["low"] is not None:
         kernels = case.last["regions"][REGION].get("kernels", 0) / case.last.get("laps", 1)
-        low = busy["low"] - kernels * excess / seconds_of(case)
-        ends = [min(100, max(0, 100 * end)) for end in (low, busy["high"])]
+        # One lap has no interval: what the profiler adds to kernels is then the only error that is known.
+        low, high = (busy["low"], busy["high"]) if busy["high"] is not None else (busy["share"], busy["share"])
+        ends = [min(100, max(0, 100 * end)) for end in (low - kernels * excess / seconds_of(case), high)]
         cell.plot(ends, [row, row], color=INK, linewidth=1.2, marker="|", markersize=5)
 
 

@@ -179,6 +179,15 @@ STAND_IN_MODEL = "stand-in model"
 STAND_IN_DATA = "stand-in data"
 
 
+def stand_in_sets(cases):
+    """Returns what the sets of the cases are: ["test_clean, test_other are espeak-ng speech"]."""
+    sets = {}
+    for case in cases:
+        if case.stand_in_data:
+            sets.setdefault(case.stand_in_data, {})[case.dataset] = None
+    return [f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in sets.items()]
+
+
 def stand_in_sentences(cases):
     """Yields sentences that say which sets and checkpoints of the cases are stand-ins."""
     models = dict.fromkeys(case.model for case in cases if case.is_synthetic)
@@ -187,9 +196,8 @@ def stand_in_sentences(cases):
     made = dict.fromkeys((case.model, case.stand_in_model) for case in cases if case.stand_in_model)
     if made:
         yield f"Stand-in models: {'; '.join(f'{name} is {what}' for name, what in made)}."
-    sets = dict.fromkeys((case.dataset, case.stand_in_data) for case in cases if case.stand_in_data)
-    if sets:
-        yield f"Stand-in data: {'; '.join(f'{name} is {what}' for name, what in sets)}."
+    if sets := stand_in_sets(cases):
+        yield f"Stand-in data: {'; '.join(sets)}."
 
 
 def panels(cases):

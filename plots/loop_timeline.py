@@ -2,7 +2,7 @@
 
 The title of a panel gives the share of time in which no kernel runs. It reads trace.json of `rtfx profile`."""
 
-from style import BLUE, GREY, INK, ORANGE, name_rows, new_figure
+from style import BLUE, GREY, ORANGE, name_rows, new_figure
 from timeline import busy_share, main
 
 REGION = "decode.loop"
@@ -11,8 +11,11 @@ ROWS = {"CUDA calls": ("calls", ORANGE), "kernels": ("kernels", BLUE), "copies":
 
 
 def stretch(lap, length):
-    """Returns the middle of the longest loop, which lies past its start and before rows of the batch end."""
-    begin, end = max(lap.spans(REGION), key=lambda span: span[1] - span[0])
+    """Returns the middle of the longest loop, which lies past its start and before rows of the batch end.
+
+    Where the trace lacks the last events of a loop, it is the middle of those that it has."""
+    known = [(begin, min(end, lap.known_until)) for begin, end in lap.spans(REGION)]
+    begin, end = max(known, key=lambda span: span[1] - span[0])
     middle, length = (begin + end) / 2, min(length, end - begin)
     return middle - length / 2, middle + length / 2
 
@@ -24,7 +27,7 @@ def inside(spans, begin, end):
 
 def draw(laps, width, microseconds=MICROSECONDS):
     laps = [lap for lap in laps if lap.has_device and lap.spans(REGION)]
-    laps = [lap for lap in laps if stretch(lap, microseconds)[1] <= lap.known_until]
+    laps = [lap for lap in laps if stretch(lap, microseconds)[1] > stretch(lap, microseconds)[0]]
     if not laps:
         return None
     figure, axes = new_figure(len(laps), 1, width, [0.7] * len(laps))
@@ -37,9 +40,8 @@ def draw(laps, width, microseconds=MICROSECONDS):
         name_rows(cell, list(ROWS))
         cell.set_xlim(0, end - begin)
         cell.grid(False)
-        cell.set_title(lap.case)
-        cell.set_title(f"no kernel {100 * (1 - busy):.0f} %", loc="right", fontsize=8.5, color=INK)
-    axes[-1, 0].set_xlabel(f"µs, from the middle of the longest {REGION}; profiler included")
+        cell.set_title(f"{lap.case}\nno kernel {100 * (1 - busy):.0f} %")
+    axes[-1, 0].set_xlabel(f"µs, from the middle of the longest recorded {REGION}; profiler included")
     return figure
 
 

@@ -53,6 +53,13 @@ class Effect:
     is_repeat: bool  # compares a published figure again, over another baseline or with other kernels
 
 
+def digits_for(interval, nothing, digits):
+    """Returns as many digits as keep the ends of an interval apart from no difference, four at most."""
+    while digits < 4 and any(end != nothing and round(end, digits) == nothing for end in interval):
+        digits += 1
+    return digits
+
+
 def effects_of(table, cases):
     """Yields the effects of a table."""
     for cell in filter(is_effect, table["cells"]):
@@ -60,7 +67,10 @@ def effects_of(table, cases):
         found = verdict(cell, ours, interval) or NOT_RUN
         digits = max(2, digits_of(cell["published"]))
         where = [cell["model"], cell.get("dataset"), f"batch {cell['batch']}"]
-        ends = f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval and ours is not None else "–"
+        ends = "–"
+        if interval and ours is not None:
+            close = digits_for(interval, neutral(cell["metric"]), digits)
+            ends = f"[{interval[0]:.{close}f}, {interval[1]:.{close}f}]"
         size = "" if ours is None else other_size(found, ours, float(cell["published"]))
         texts = [f"{METRICS[cell['metric']]}: {cell['arm']}", ", ".join(filter(None, where)), cell["published"],
                  "–" if ours is None else f"{ours:.{digits}f}", ends, found + size]  # fmt: skip

@@ -7,6 +7,7 @@ NAME.jsonl. With --latex it writes a .tex file too.
 
 import argparse
 import json
+import re
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,15 @@ from cells import (
     our_value,
     same_settings,
 )
-from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, journal_name, percent, read_journal
+from journal import (
+    STAND_IN_DATA,
+    STAND_IN_MODEL,
+    STAND_IN_WEIGHTS,
+    journal_name,
+    percent,
+    read_journal,
+    stand_in_sets,
+)
 from script import OneLineParser, file_of, run_script
 
 # The key "protocol" of "paper" in configs/tables/*.json tells the published protocol:
@@ -101,14 +110,17 @@ def _sets(protocol, journal):
     for case in journal.cases:
         size = case.last["dataset"]["utterances"]
         sizes[case.dataset] = min(size, sizes.get(case.dataset, size))
+    smaller = {}  # {what is said of sets: their names}
     for name, size in sizes.items():
         published = wanted.get(name, min(wanted.values()))  # a set of another name stands for any of them
         if size < published:
             batches = dict.fromkeys(case.batch for case in journal.cases if case.dataset == name)
             where = f" at batch {', '.join(batches)}" if len(sizes) > len(wanted) else ""
-            yield f"{name}{where}: {size} of {published} utterances"
+            smaller.setdefault(f"{where}: {size} of {published} utterances", []).append(name)
+    yield from (f"{', '.join(names)}{text}" for text, names in smaller.items())
     if len(wanted) > 1:
-        yield from (f"without {name}" for name in wanted if name not in sizes)
+        left_out = [name for name in wanted if name not in sizes]
+        yield from [f"Without {', '.join(left_out)}"] if left_out else []
 
 
 def _batches(journal):
@@ -123,7 +135,7 @@ def _streams(protocol, journal):
     had = {n for config in configs for n in config.get("streams", [])}
     left_out = [n for n in protocol.get("streams", []) if n not in had]
     if left_out:
-        yield f"without {', '.join(map(str, left_out))} streams"
+        yield f"Without {', '.join(map(str, left_out))} streams"
     seconds = _short_of(min(config.get("seconds", 0) for config in configs), protocol.get("seconds", 0))
     if seconds:
         yield f"{seconds} s of streams"
@@ -367,12 +379,12 @@ def stamps(table, journal):
         d["limit"]
         for about in parts(journal)
         for d in about["config"].get("datasets", [])
-        if d.get("limit") and d["limit"] != own.get(d["id"])
+        if d.get("limit") and d["limit"] not in (own.get(d["id"]), own.get(re.sub(r"_\d+$", "", d["id"])))  # a sample: set_320
     ]
     if limits:
         yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."
     if less := reductions(table, journal):
-        yield f"REDUCED: {'; '.join(less)}. Not the protocol of the published table."
+        yield f"REDUCED: {'. '.join(less)}. Not the protocol of the published table."
     if any(case.is_synthetic for case in journal.cases):
         yield (
             f"Rows marked '{STAND_IN_WEIGHTS}': the checkpoint was not there. An encoder of its size with "
@@ -386,12 +398,7 @@ def stamps(table, journal):
             f"size was measured. {'. '.join(f'{name} is {what}' for name, what in made)}. "
             "Word error rates are those of the small model."
         )
-    sets = {}  # {what stands in: sets}
-    for case in journal.cases:
-        if case.stand_in_data:
-            sets.setdefault(case.stand_in_data, {})[case.dataset] = None
-    if sets:
-        texts = [f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in sets.items()]
+    if texts := stand_in_sets(journal.cases):
         yield (
             f"Rows marked '{STAND_IN_DATA}': the published set was not there, and other audio was "
             f"decoded in its place. {'. '.join(texts)}."
@@ -399,6 +406,28 @@ def stamps(table, journal):
     failed = sum(case.failure is not None for case in journal.cases)
     if failed:
         yield f"{failed} of {len(journal.cases)} cases failed."
+
+
+def tuned(journal):
+    """Yields a sentence for each search whose weights `rtfx tune` chose before our run."""
+    for about in parts(journal):
+        options = {decoder["id"]: decoder.get("options", {}) for decoder in about["config"].get("decoders", [])}
+        for spec in about["config"].get("tune", []):
+            values = []
+            for name in spec["options"]:
+                value = options.get(spec["decoder"], {})
+                for key in name.split("."):
+                    value = value.get(key, "–")
+                values.append(f"{name} {value}")
+            dataset = spec["dataset"] if isinstance(spec["dataset"], str) else spec["dataset"].get("manifest", spec["dataset"]["id"])
+            forms = 1 + len(spec.get("shared_with", []))
+            yield f"Weights that `rtfx tune` chose on {dataset} for {forms} forms of {spec['decoder']}: {', '.join(values)}."
+
+
+def remarks(table, journal):
+    """Yields what readers must know about a table, the paper's part first."""
+    yield from table["paper"].get("remarks", [])
+    yield from tuned(journal)
 
 
 def setting_rows(table, journal):
@@ -419,7 +448,7 @@ def markdown(table, journal):
     yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
     yield from map(row, setting_rows(table, journal))
     yield ""
-    yield from (f"- {text}" for text in paper.get("remarks", []))
+    yield from (f"- {text}" for text in remarks(table, journal))
     for section in sections(table, journal):
         yield from ("", f"## {section.title}", "", f"{section.note}.", "")
         yield from (row(HEADS), "|---|---|---|--:|--:|--:|--:|---|")
@@ -446,7 +475,7 @@ def terminal(table, journal):
     yield ""
     yield from script.terminal_table(["what differs", "ours", "paper"], setting_rows(table, journal))
     yield ""
-    for text in paper.get("remarks", []):
+    for text in remarks(table, journal):
         yield from wrapped(f"- {text}", "  ")
     for section in sections(table, journal):
         yield from ("", section.title, *wrapped(f"{section.note}."), "")

@@ -18,7 +18,7 @@ BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
 ORANGE, VERMILION, PURPLE, GREY = "#E69F00", "#D55E00", "#CC79A7", "#999999"
 SERIES = [BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY]
 MARKERS = "os^Dv<>PXph*"  # with the colour, so that series are told apart in grey too
-HATCHES = ["", "////", "....", "xxxx", "||||", "----"]  # the same for parts of a bar
+HATCHES = ["", "////", r"\\\\", "xxxx", "||||", "----"]  # the same for parts of a bar; dots would make large files
 HATCHED = {"edgecolor": "#FFFFFF66", "linewidth": 0}
 
 # In a figure inside a page, these two stand for the page's own colours, which may be light or dark.

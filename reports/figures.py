@@ -29,9 +29,10 @@ boosting_rivals = Source("cpu/boosting_rivals.jsonl.gz")
 c120 = {key: Source(f"h200/streams/c120_{key[0]}_{key[1]}.jsonl.gz") for key in product((80, 160, 320, 560, 1120), ("bf16", "fp8"))}
 nemo_streams = {period: Source(f"h200/streams/nemo_streams_{period}.jsonl") for period in (80, 160, 320, 1120)}
 chain = {model: Source(f"h200/chain/{model}.jsonl.gz") for model in ("rnnt_0.6b", "tdt_0.6b", "ctc_0.6b", "rnnt_1.1b")}
-files = {m: Source(f"h200/chain/files_{m}.jsonl.gz") for m in chain}
+files = {m: Source(f"h100/chain/files_{m}.jsonl.gz") for m in chain}
+chain_h100 = {m: Source(f"h100/chain/{m}.jsonl.gz") for m in ("rnnt_0.6b", "ctc_0.6b")}
 batches = [Source(f"h200/chain/batches_{m}.jsonl.gz") for m in chain]
-latency = Source("h200/chain/latency.jsonl.gz")
+latency = Source("h100/chain/latency.jsonl.gz")
 nemo_search, same_words = (
     Source(f"h100/chain/{name}.jsonl") for name in ("nemo_search", "same_words")
 )
@@ -392,7 +393,7 @@ TYPES = ("bf16", "fp8")
 def from_files(model, dtype):
     """Returns the speed from FLAC files over that from samples, in percent."""
     wanted = {"decoder": DECODERS[model], "dtype": dtype, "batch": 128}
-    return 100 * files[model].mean(TOTAL, **wanted) / chain[model].mean(TOTAL, **wanted)
+    return 100 * files[model].mean(TOTAL, **wanted) / chain_h100[model].mean(TOTAL, **wanted)
 
 
 def busy(stage, sources, dtypes=TYPES):
@@ -401,16 +402,9 @@ def busy(stage, sources, dtypes=TYPES):
         yield 100 * sources[model].mean(f"busy.{stage}", decoder=DECODERS[model], dtype=dtype, batch=128)
 
 
-small = {model: files[model] for model in NAMES if model.endswith("0.6b")}
-reports.figure("the encoder is busy for {} to {} % of a pass", *span(busy("encoder", chain)))
-reports.figure("From FLAC files, the 0.6B models reach {} to {} % of their speed from samples", *span(from_files(m, t) for m in small for t in TYPES))
-ordered = {name: Source(f"h200/order/{name}_first.jsonl.gz") for name in ("shortest", "longest")}
-one_encoder, two_encoders = (Source(f"h200/two_encoders/{name}.jsonl.gz") for name in ("one", "two"))
-reports.figure("RNN-T 0.6B in fp8 transcribed {} ± {} seconds a second from FLAC files instead of {} ± {}",
-               *ordered["shortest"].both(TOTAL), *ordered["longest"].both(TOTAL))  # fmt: skip
-reports.figure("From samples it had {} ± {} on the same GPU", *one_encoder.both(TOTAL, dtype="fp8"))
-assert all(r["suspect"] for s in (*ordered.values(), one_encoder, two_encoders) for r in s.records(kind="run"))
-all_runs = [r for s in (*chain.values(), *files.values(), *batches, *ordered.values(), one_encoder, two_encoders) for r in s.records(kind="run")]
+reports.figure("the encoder is busy for\n{} to {} % of a pass", *span(busy("encoder", chain)))
+reports.figure("From FLAC files, RNN-T and CTC 0.6B reach {} to {} % of their speed from samples", *span(from_files(m, t) for m in chain_h100 for t in TYPES))
+all_runs = [r for s in (*chain.values(), *chain_h100.values(), *files.values(), *batches) for r in s.records(kind="run")]
 assert all(r["isolated"]["grade"] == "bitwise" and r["exactness"]["replay"]["beyond"] == 0 for r in all_runs)
 reports.figure("The results of all {} utterances equal", all_runs[0]["dataset"]["utterances"])
 
@@ -428,9 +422,8 @@ reports.figure("The results have {} to {} tokens a second, and the references {}
 reports.stated("setting", "three rounds of at least 10 s", "Batch 32 and 512 have three rounds of at least 5 s", "It costs about 1 % of the speed at batch 32\nand 128", "of at least 3 s",
                "each with 16 processor threads of its own", "measured the 0.6B models, one after the other", "another GPU than 32 and 512")  # fmt: skip
 reports.stated("limit", "a limit of 700 W")
-on_h200 = [r for s in (*chain.values(), *files.values(), *batches, Source("h200/chain/files_wav.jsonl.gz")) for r in s.records(kind="run")]
-assert all(r["suspect"] == ["sw_power_cap"] for r in on_h200)
-reports.figure("and at most {} W.", max(r["energy"]["watts"] for r in on_h200 if r.get("energy")))
+assert all(r["suspect"] == ["sw_power_cap"] for r in all_runs)
+reports.figure("and at most {} W.", max(r["energy"]["watts"] for r in all_runs if r.get("energy")))
 
 
 def first_pass(source, model, dtype, batch):
@@ -442,12 +435,20 @@ def first_pass(source, model, dtype, batch):
 
 few = dict(zip(NAMES, batches, strict=True))
 reports.figure("The first pass of a process has {} to {} % of the steady speed", *span([
-    *(first_pass(files[m], m, "bf16", 128) for m in NAMES), *(first_pass(few[m], m, "bf16", 32) for m in NAMES),
+    *(first_pass(few[m], m, "bf16", 32) for m in NAMES),
     first_pass(chain["ctc_0.6b"], "ctc_0.6b", "bf16", 128)]))  # fmt: skip
 reports.figure("Later first passes have {} to {} % at batch 128, and {} to {} % at batch 32", *span([
-    *(first_pass(s[m], m, "fp8", 128) for s in (files, chain) for m in NAMES),
+    *(first_pass(chain[m], m, "fp8", 128) for m in NAMES),
     *(first_pass(chain[m], m, "bf16", 128) for m in NAMES if m != "ctc_0.6b")]), *span(first_pass(few[m], m, "fp8", 32) for m in NAMES))
-changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/chain/wer_beside_fp32.json").read_text())]
+scaling = {n: Source(f"h100/scaling/scaling_{n}.jsonl.gz") for n in (1, 2, 4)}
+for dataset, label in (("strong", "the same set"), ("weak", "a set that grows")):
+    at = {"decoder": "fused_looping", "dataset": dataset}
+    speeds = {n: source.both(TOTAL, **at) for n, source in scaling.items()}
+    reports.figure(f"| {label} | {{}} ± {{}} | {{}} ± {{}} | {{}} ± {{}} | {{}} | {{}} |", *(v for pair in speeds.values() for v in pair),
+                   *(speeds[n][0] / speeds[1][0] for n in (2, 4)))  # fmt: skip
+reports.figure("the same {} utterances for all numbers of GPUs", scaling[4].records(kind="run", dataset="strong")[0]["dataset"]["utterances"])
+assert all(r["suspect"] == ["sw_power_cap"] for source in scaling.values() for r in source.records(kind="run"))
+changes = [case["wer"]["change"] for case in json.loads((ROOT / "reports/h100/fp32/wer_beside_fp32.json").read_text())]
 reports.figure("WER differs from fp32 by at most {} points, and no 95 % interval goes beyond {}.",
                100 * max(abs(c["estimate"]) for c in changes), 100 * max(c["high"] for c in changes))  # fmt: skip
 
@@ -486,12 +487,9 @@ reports.figure(f"| RNN-T, `fused_looping`, median |{cells}\n| the same, 99th per
                *lengths("fused_looping", "p50_ms"), *lengths("fused_looping", "p99_ms"))  # fmt: skip
 reports.figure(f"| CTC, `ctc_greedy`, median |{cells}\n| the same, 99th percentile |{cells}",
                *lengths("ctc_greedy", "p50_ms"), *lengths("ctc_greedy", "p99_ms"))  # fmt: skip
-few_rows = {name: Source(f"h200/few_rows/{when}.jsonl.gz") for name, when in (("cuBLASLt", "before"), ("CUTLASS", "after"))}
-reports.figure("at 1 and 5 s. Those of RNN-T went from {} and {} to {} and {} ms, and those of CTC from {} and {} to {} and {} ms",
-               *(v for d in ("fused_looping", "ctc_greedy") for form in ("cuBLASLt", "CUTLASS") for v in lengths(d, "p50_ms", few_rows[form])[:2]))  # fmt: skip
 first_requests = [latency.records(kind="run", decoder=d, round=0)[0] for d in ("ctc_greedy", "fused_looping")]
 assert [r["order"] for r in first_requests] == [0, 1]
-reports.figure("the first request of the process took {} ms (`ctc_greedy`). The first one of `fused_looping`, which ran second, took {} ms",
+reports.figure("the first request of the process\ntook {} ms (`ctc_greedy`). The first one of `fused_looping`, which ran second, took {} ms",
                *(1000 * r["first_pass"]["first_text_seconds"] for r in first_requests))  # fmt: skip
 
 # Section "What do language models, penalties and other beams cost?"
@@ -639,7 +637,8 @@ reports.figure("a beam takes {} [{}, {}] times as long as greedy search", *times
 reports.figure("batch 32, CUDA graphs | 14.9 % | {} % [{}, {}] |", *percent_slower(beam2, "alsd_pp_cg", "greedy", **trained_24k, **spgi))
 reports.figure("the search takes {} % of a greedy pass here", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
 greedy_wer, lm_wer = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("greedy", "greedy_lm_spgi_24k"))
-reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} %, reversed |", 100 * (1 - lm_wer / greedy_wer))
+reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} % |", 100 * (1 - lm_wer / greedy_wer))
+reports.figure("best on the development set is small ({})", beam1.records(kind="run", decoder="greedy_lm_spgi_24k")[0]["decoder"]["options"]["lm"]["alpha"])
 CTC = [f"conformer-ctc-{size}" for size in ("small", "medium", "large")]
 wfst2, wfst3, wfst_forms = tables["wfst_table2"], tables["wfst_table3"], tables["wfst_ablations"]
 sets = [{"model": model, "dataset": dataset} for model in CTC for dataset in ("test_clean", "test_other")]
@@ -716,14 +715,52 @@ reports.figure("Here it is {} % without boost, {} % at 2, {} % at 4 and {} % at 
 reports.figure("it rises from {} % at 2 to {} % at 32. These are {} utterances", *(boosted("inaccurate", scale) for scale in (2, 32)),
                utterances(tables["wfst_figure6"]))  # fmt: skip
 with_lm, without_lm = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("alsd_pp_fused_lm_spgi_24k", "alsd_pp_fused"))
-reports.figure("ALSD++ with it has {} % for RNN-T, and {} % without, on {} utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
-reports.figure("AN4 has\n  {} words", beam1.records(kind="run", dataset="slurp")[0]["wer"]["reference_words"])
+reports.figure("ALSD++ with it has {} % for RNN-T, and {} % without, on {}\n  utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
+on_an4 = [beam1.records(kind="run", decoder=d, dataset="slurp", **trained_24k)[0]["wer"] for d in ("alsd_pp_fused", "alsd_pp_fused_lm_slurp_24k")]
+reports.figure("from {} % to {} %. AN4 has {} words, so that this is {} words", *(100 * words["wer"] for words in on_an4), on_an4[0]["reference_words"],
+               on_an4[1]["wer"] * on_an4[1]["reference_words"] - on_an4[0]["wer"] * on_an4[0]["reference_words"])  # fmt: skip
+sweep = tables["beam_figure2"]
+reports.figure("chose weights and ways of fusion on {} spoken utterances", utterances(sweep))
+
+
+def swept(pruning, blank, weight, of="wer"):
+    """Returns the word error rate of ALSD++ with the RNN-T of 1k hours, or its share of deleted words, in percent."""
+    words = sweep.records(kind="run", decoder=f"alsd_pp_{pruning}_{blank}[lm.alpha={weight}]", **trained_1k)[0]["wer"]
+    return 100 * (words["wer"] if of == "wer" else words[of] / words["reference_words"])
+
+
+reports.figure("ALSD++ has {} % at a weight of {}\n  and {} % at {} if the model does not score blank, where {} % of the words are deleted",
+               swept("late", "no_score", 0.2), 0.2, swept("late", "no_score", 1.0), 1, swept("late", "no_score", 1.0, "deletions"))  # fmt: skip
+reports.figure("With blank rescaled it has\n  {} % and {} %", *(swept("late", "lm_weighted_full", weight) for weight in (0.2, 1.0)))
+reports.figure("early pruning has {} % too", swept("early", "lm_weighted_full", 0.2))
+adversarial = tables["speed_of_light_adversarial"]
+
+
+def longer(decoder, share=0.01, batch=32):
+    """Returns how many times as long an utterance is decoded where others in its batch are long."""
+    seconds = [adversarial.mean(lambda r: decode(r) / r["dataset"]["utterances"], decoder=decoder, batch=batch, model="parakeet-rnnt-0.6b",
+                                dataset=f"long_p{p}_640") for p in (share, 0)]  # fmt: skip
+    return seconds[0] / seconds[1]
+
+
+reports.figure("RNN-T 0.6B decodes {} times as long by", longer("frame_looping_graphs"))
+reports.figure("By label-looping on graphs it is {} times, and by\n  `fused_looping` {} times", *map(longer, ("label_looping_graphs", "fused_looping")))
+reports.figure("it would be {} times", 1 + (30 / 5 - 1) * (1 - (1 - 0.01) ** 32))
+reports.stated("setting", "With 1 % of 30 s among those of 5 s, in batches of 32", "Batches of 8 have 320 utterances, and those of 32 have 640", "  of 30 s alone", "half of TDT's sets with 25 %",
+               "`--rounds 1 3 --batches 8 32 128`", "`--batches 200`", "735 utterances for each GPU", "RNN-T large, batch 32). So the rounds")  # fmt: skip
+waiting = {r["decoder"]["id"]: 100 * (1 - r["regions"]["decode"]["busy"]["share"]) for r in tables["profile"].records(kind="profile")}
+reports.figure("No kernel runs for {} % of the decoding time of frame-looping, and for {} % where it reads", waiting["frame_looping"], waiting["frame_looping_rows"])
+assert waiting["frame_looping_graphs"] < 0
+reports.stated("paper", "The paper states 80 %")
+again = Source("h100/aa.jsonl.gz")
+reports.figure("the second is {} [{}, {}] times as fast", *times_as_fast(again, "frame_looping.aa", "frame_looping"))
 reports.stated("setting", "batch sizes 1 to 16 have samples of 32 to 512\nutterances, and larger ones 1,024",
                "with 16 processor threads each", "with 4x sub-sampling")  # fmt: skip
 reports.figure("stand {} utterances of the set", utterances(wfst2, dataset="test_clean"))
-reports.figure("batch 32 has {} utterances, and the models of 1k hours {}", *(utterances(beam1, dataset="spgi", **of) for of in (trained_24k, trained_1k)))
+reports.figure("in table 1 the models of 1k hours have {} utterances, and in table 2 batch 32 has {}",
+               utterances(beam1, dataset="spgi", **trained_1k), utterances(beam2, dataset="spgi"))  # fmt: skip
 reports.stated("data", "Hub5'00")
-reports.stated("setting", "begun 25 s to 4 minutes apart", "with rounds of 4 s", "with rounds of 3 s")
+reports.stated("setting", "begun 25 s to 4 minutes apart")
 reports.stated("meaning", "medians or 99th percentiles")
 
 PAGES = [readme, reports]

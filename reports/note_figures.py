@@ -14,15 +14,11 @@ from figures import (
     ctc_beam,
     f_scores,
     factors,
-    few_rows,
     interval_of_slower,
-    latency,
     lengths,
     lm_greedy,
     nemo3_beam,
     nemo3_lm,
-    one_encoder,
-    two_encoders,
     vocabulary,
     waited,
     wfst,
@@ -343,6 +339,9 @@ for tiles, every in (("64x32x128", (16, 64)), ("64x64x128", (128,)), ("64x128x64
 speed.figure("tiles of 128 x 160 took {} µs", of_product("128x160x64", 1250)[1])
 speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
 speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
+latency = Source("h200/chain/latency.jsonl.gz")
+few_rows = {name: Source(f"h200/few_rows/{when}.jsonl.gz") for name, when in (("cuBLASLt", "before"), ("CUTLASS", "after"))}
+one_encoder, two_encoders = (Source(f"h200/two_encoders/{name}.jsonl.gz") for name in ("one", "two"))
 latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", "_after"))}
 for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
     for when, source in {**latency_h200, "later": latency}.items():
@@ -476,21 +475,32 @@ speed.figure("the encoder took {} ms before and {} ms after in bf16, and {} and 
              *(1e3 * roofline[at].records(kind="roofline")[0]["seconds"] for at in EVERY))  # fmt: skip
 
 
-def search_share(limit, batch):
-    (record,) = Source("h100/kernels/roofline_search.jsonl.gz").records(kind="roofline", model="standin256-rnnt", batch=batch)
-    return 100 * record["kernels"][0]["shares"][limit]
+of_search = {build: Source(f"h100/kernels/roofline_search{ending}.jsonl.gz") for build, ending in (("before", "_before"), ("after", ""))}
 
 
-speed.figure("uses {} % of the L2 cache's rate at batch 1, and {} % at batch 32 and 64. It uses {}, {} and {} % of the matrix",
+def search_record(batch, build="after"):
+    (record,) = of_search[build].records(kind="roofline", model="standin256-rnnt", batch=batch)
+    return record
+
+
+def search_share(limit, batch, build="after"):
+    return 100 * search_record(batch, build)["kernels"][0]["shares"][limit]
+
+
+speed.figure("uses {} % of the L2 cache's rate at batch 1, and {} % at batch 32\n  and 64. It uses {}, {} and {} % of the matrix",
              search_share("l2", 1), search_share("l2", 32), *(search_share("matrix", b) for b in (1, 32, 64)))  # fmt: skip
 assert round(search_share("l2", 32)) == round(search_share("l2", 64))
+speed.figure("The build before used {}, {} and {} % of the L2 cache's rate", *(search_share("l2", b, "before") for b in (1, 32, 64)))
+assert all(round(search_share(limit, b, "before")) == round(search_share(limit, b)) for limit in ("matrix", "memory") for b in (1, 32, 64))
+speed.figure("Decoding took {}, {} and {} ms before at batch 1, 32 and 64, and\n  {}, {} and {} ms after",
+             *(1000 * search_record(b, build)["seconds"] for build in of_search for b in (1, 32, 64)))  # fmt: skip
 speed.figure("and at most {} % of memory", max(search_share("memory", b) for b in (1, 32, 64)))
-later = Source("h100/samples/rnnt_0.6b.jsonl.gz")
+later = Source("h100/chain/rnnt_0.6b.jsonl.gz")
 speed.figure("RNN-T 0.6B reached {} ± {} seconds a second from samples to text in bf16 at batch 128 on one NVIDIA H100, and {} ± {} in fp8.",
              *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="fused_looping", dtype=dtype)))  # fmt: skip
 speed.figure("Its CTC head reached {} ± {} and {} ± {}", *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="ctc_greedy", dtype=dtype)))
 speed.figure("All {} utterances were equal to the isolated pass", later.records(kind="run")[0]["dataset"]["utterances"])
-earlier = Source("h100/chain/rnnt_0.6b.jsonl.gz")
+earlier = Source("h100/fp32/rnnt_0.6b.jsonl.gz")
 speed.figure("With an earlier build, RNN-T had {} ± {} in bf16 and {} ± {} in fp8",
              *(n for dtype in ("bf16", "fp8") for n in earlier.both(TOTAL, decoder="fused_looping", batch=128, dtype=dtype)))  # fmt: skip
 speed.stated("setting", "from samples to text in bf16 at batch 128")

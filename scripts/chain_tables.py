@@ -20,6 +20,7 @@ MODELS = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.
 TYPES = ("bf16", "fp8")
 BATCHES = (32, 128, 512)
 TOTAL = "rtfx.total"
+SUSPECT = "suspect rounds"  # head of a column
 
 
 def search_of(model):
@@ -113,19 +114,24 @@ def in_fp32(folder, journal, model, decoder):
     return case if case and folder.checkpoint(other) == folder.checkpoint(journal) else None
 
 
+def filled(rows):
+    """Yields a table of texts whose first row has the heads, without columns that have dashes alone."""
+    heads, *rows = rows
+    kept = [i for i in range(len(heads)) if any(row[i] != "–" for row in rows)]
+    yield f"| {' | '.join(heads[i] for i in kept)} |"
+    yield "|---|" + "".join("---|" if heads[i] == SUSPECT else "--:|" for i in kept[1:])
+    yield from (f"| {' | '.join(row[i] for i in kept)} |" for row in rows)
+
+
 def speeds(folder):
-    heads = ["seconds of audio per second, batch 128", "bf16", "fp8", "WER %, bf16", "fp8", "fp32",
-             "joules per hour of audio, bf16", "fp8", "suspect rounds"]  # fmt: skip
-    rows = []
+    rows = [["seconds of audio per second, batch 128", "bf16", "fp8", "WER %, bf16", "fp8", "fp32",
+             "joules per hour of audio, bf16", "fp8", SUSPECT]]  # fmt: skip
     for label, journal, model, decoder in chains():
         cases = [folder.case(journal, decoder, dtype) for dtype in TYPES]
         if any(cases):
             exact = in_fp32(folder, journal, model, decoder)
             rows.append([label, *map(speed, cases), *map(wer, cases), wer(exact), *map(energy, cases), suspect(*cases)])
-    kept = [i for i in range(len(heads)) if any(row[i] != "–" for row in rows)]
-    yield f"| {' | '.join(heads[i] for i in kept)} |"
-    yield f"|---|{'--:|' * (len(kept) - 2)}---|"
-    yield from (f"| {' | '.join(row[i] for i in kept)} |" for row in rows)
+    return filled(rows)
 
 
 def batches(folder):
@@ -141,8 +147,7 @@ def batches(folder):
 
 def first_pass(folder):
     columns = [("files", dtype, 128) for dtype in TYPES] + [("samples", dtype, batch) for dtype in TYPES for batch in (32, 128)]
-    yield f"| share of the steady speed | {' | '.join(f'{kind}, {dtype}, {batch}' for kind, dtype, batch in columns)} |"
-    yield "|---|" + "--:|" * len(columns)
+    rows = [["share of the steady speed", *(f"{kind}, {dtype}, {batch}" for kind, dtype, batch in columns)]]
     for model, name in MODELS.items():
         cells = []
         for kind, dtype, batch in columns:
@@ -150,7 +155,8 @@ def first_pass(folder):
             case = folder.case(journal, search_of(model), dtype, batch)
             first = [r["metrics"]["rtfx.first_pass"] for r in case.rounds if r["round"] == 0] if case else []
             cells.append(f"{100 * first[0] / fmean(metric(case, TOTAL)):.0f} %" if first else "–")
-        yield f"| {name} | {' | '.join(cells)} |"
+        rows.append([name, *cells])
+    return filled(rows)
 
 
 def below_ctc(folder):

@@ -39,6 +39,7 @@ STEPS=(
   alignment                  # forced alignment beside torchaudio's
 )
 mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
+STEPS+=(scaling) # all GPUs of the machine
 STEPS+=(profile) # where the GPU waits, for figures of speed_of_light_table1
 STEPS+=(tables)  # joins the journals of tables, and renders them into FOLDER/tables/tables.md
 
@@ -125,13 +126,23 @@ step() {
       done | tee "$folder/transcribe.txt"
       ;;
     table)
-      local table=${of%%:*} model=${of#*:} command=run settings options
+      local table=${of%%:*} model=${of#*:} command=run settings options config status=0
       [[ $table != wfst_table4 ]] || command=stream
       read -ra options <<<"${TABLE_OPTIONS:-}"
       mapfile -t settings < <(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
       mkdir -p "$folder/tables/$table"
+      config=tables/$table
+      if [[ " ${options[*]} " == *" --tune "* ]]; then # the tuned configuration has all settings
+        "$rtfx" tune "configs/$config.json" --output "$folder/tune/$table-$model" --write "configs/$config.$model.tuned.json" \
+          --set "${settings[@]}"
+        config+=.$model.tuned
+        settings=("name=$table")
+      fi
       # Two of these tables have flashlight-text itself.
-      RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "tables/$table" --set "${settings[@]}"
+      RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "$config" --set "${settings[@]}" || status=$?
+      # In configs/tables it would be taken for a table.
+      [[ $config == "tables/$table" ]] || mv "configs/$config.json" "$folder/tune/$table-$model/"
+      return "$status"
       ;;
     profile) # The figures of a table find it beside the joined journals.
       local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings work
@@ -153,6 +164,21 @@ step() {
       [[ -e $folder/tables/wfst_table1 || ! -e $folder/tables/wfst_table2.jsonl.gz ]] ||
         cp "$folder/tables/wfst_table2.jsonl.gz" "$folder/tables/wfst_table1.jsonl.gz"
       "$rtfx" reproduce --all --from "$folder/tables"
+      ;;
+    scaling) # `strong` is one set for any number of GPUs; `weak` has 735 utterances for each
+      local gpus work n i shards shard
+      gpus=$({ nvidia-smi --list-gpus || true; } 2>/dev/null | wc -l)
+      for ((n = 1; n == 1 || n <= gpus; n *= 2)); do
+        work=$(mktemp -d)
+        shards=()
+        for ((i = 0; i < n; i++)); do
+          CUDA_VISIBLE_DEVICES=$i "$rtfx" run configs/scaling.json --shard $i/$n --output "$work/run" --set datasets.1.limit=$((735 * n)) &
+          shards+=($!)
+        done
+        for shard in "${shards[@]}"; do wait "$shard"; done
+        gzip -9nc "$work/run/journal.jsonl" >"$folder/scaling_$n.jsonl.gz"
+        rm -rf "$work"
+      done
       ;;
     prompt) run prompt prompt ;;
     searches)

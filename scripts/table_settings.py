@@ -26,10 +26,13 @@ SETS = {
     "internal": (SPOKEN / "manifest.jsonl", None),
     "spgi": (SPOKEN / "test.jsonl", None),
     "spgi_dev": (SPOKEN / "dev.jsonl", None),
+    "europarl_dev": (SPOKEN / "dev.jsonl", None),
+    "slurp_dev": (SPOKEN / "dev.jsonl", None),
     "europarl": (SHARED / "audio/mini_libri/manifest.jsonl", "two readers of mini LibriSpeech"),
     "slurp": (SHARED / "audio/an4/manifest.jsonl", "the test set of AN4"),
 }
 LM = "data/token_6gram.arpa.gz"
+TUNED_ONE_BY_ONE = 64  # utterances of the development set for searches of single utterances, which are slow
 # {TABLE or TABLE:MODEL: {batch size: utterances of the largest set}}; other batch sizes take all utterances.
 SAMPLES = {
     "label_looping_table1": {1: 32, 4: 128, 16: 512, 32: 1024},
@@ -42,6 +45,7 @@ SAMPLES = {
     "beam_table1:fastconformer-rnnt-1k": {32: 128},
     "beam_table1": {32: 1024},
     "beam_table2": {1: 32, 4: 128, 8: 256, 16: 512, 32: 1024},
+    "speed_of_light_adversarial": {8: 320, 32: 640},
     "wfst_ablations": {1: 32},
     "wfst_figure6": {32: 1024},
 }
@@ -59,7 +63,8 @@ def from_root(value):
 def table(name):
     config = json.loads((ROOT / f"configs/tables/{name}.json").read_text(encoding="utf-8"))
     return {key: from_root(config[key]) for key in ("models", "datasets", "decoders", "batch_sizes")} | {
-        "baseline": config.get("baseline", config["decoders"][0]["id"])}  # fmt: skip
+        "baseline": config.get("baseline", config["decoders"][0]["id"]),
+        "tune": from_root(config.get("tune", []))}  # fmt: skip
 
 
 def steps():
@@ -110,6 +115,8 @@ def by_batch(dataset, batches, samples):
     for file in files:
         name = dataset["id"] if file == files[-1] else f"{dataset['id']}_{file.stem.rpartition('_')[2]}"
         entry = dataset | {"id": name, "manifest": str(file)}
+        if file != manifest:
+            entry.pop("limit", None)  # the sample is smaller
         yield entry | ({"batch_sizes": sizes[file]} if len(files) > 1 else {})
 
 
@@ -121,7 +128,35 @@ def with_lm(decoder):
     return decoder | {"options": decoder["options"] | {"lm": lm | {"path": LM}}}
 
 
-def settings(name, model, whole=False, rounds=None, batches=None, streams=None, precision=None, aa=False):
+def tunings(config, model, decoders):
+    """Returns what `rtfx tune` chooses for a model: once for each search and development set that is there.
+
+    The forms of a search share their weights, and the fastest of them is tuned. Sets whose stand-in is the same share
+    them too.
+    """
+    options = {decoder["id"]: decoder.get("options", {}) for decoder in decoders}
+    found = {}
+    for entry in config["tune"]:
+        dataset = stand_in(entry["dataset"])
+        if model not in entry.get("models", [model]) or dataset is None:
+            continue
+        forms = [entry["decoder"], *entry.get("shared_with", [])]
+        key = (forms[0].partition("_lm_")[0], dataset["manifest"])
+        if key not in found:
+            if not any(is_batched(options[form]) for form in forms):
+                dataset = dataset | {"manifest": str(sample(Path(dataset["manifest"]), TUNED_ONE_BY_ONE))}
+            found[key] = {"dataset": dataset, "options": entry["options"], "tolerance": 0.1, "forms": []}
+        found[key]["forms"] += forms
+    for entry in found.values():
+        forms = sorted(entry.pop("forms"), key=lambda form: (options[form].get("kernels") != "fused", "fused" not in form))
+        yield entry | {"decoder": forms[0], "shared_with": forms[1:]}
+
+
+def is_batched(options):
+    return options.get("loop") == "graph"
+
+
+def settings(name, model, whole=False, rounds=None, batches=None, streams=None, precision=None, aa=False, tune=False):
     config = table(name)
     batches = batches or config["batch_sizes"]
     models = [m for m in config["models"] if m["id"] == model]
@@ -137,7 +172,8 @@ def settings(name, model, whole=False, rounds=None, batches=None, streams=None, 
     # One model is left, so that no decoder needs to say which.
     decoders = [{key: value for key, value in with_lm(decoder).items() if key != "models"}
                 for decoder in config["decoders"] if model in decoder.get("models", [model])]  # fmt: skip
-    for key, value in {"models": models, "datasets": datasets, "decoders": decoders, "batch_sizes": batches, "tune": None}.items():
+    for key, value in {"models": models, "datasets": datasets, "decoders": decoders, "batch_sizes": batches,
+                       "tune": list(tunings(config, model, decoders)) if tune else None}.items():  # fmt: skip
         yield f"{key}={json.dumps(value)}"
     if streams:
         yield f"stream.streams={json.dumps(streams)}"
@@ -163,12 +199,13 @@ def main():
                         help="more rounds until the interval of every total RTFx is within this share, such as 0.03")  # fmt: skip
     parser.add_argument("--aa", action="store_true", help="the baseline twice, which shows the noise of a comparison")
     parser.add_argument("--streams", nargs="+", type=int, metavar="COUNT", help="in place of the table's numbers of streams")
+    parser.add_argument("--tune", action="store_true", help="keep what the table has for `rtfx tune`, where its set is there")
     parser.add_argument("--steps", action="store_true", help="print all pairs TABLE:MODEL")
     arguments = parser.parse_args()
     if arguments.steps:
         print("\n".join(steps()))
     elif arguments.model:
-        options = {key: getattr(arguments, key) for key in ("whole", "rounds", "batches", "streams", "precision", "aa")}
+        options = {key: getattr(arguments, key) for key in ("whole", "rounds", "batches", "streams", "precision", "aa", "tune")}
         print("\n".join(settings(arguments.table, arguments.model, **options)))
     else:
         parser.error("give TABLE and MODEL, or --steps")

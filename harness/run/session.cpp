@@ -1,6 +1,7 @@
 #include "harness/run/session.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -74,6 +76,19 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
 
+/// Hides LibTorch's warnings while it exists.
+class QuietLibTorch {
+ public:
+  QuietLibTorch() : level_(std::exchange(FLAGS_caffe2_log_level, kErrors)) {}
+  ~QuietLibTorch() { FLAGS_caffe2_log_level = level_; }
+  QuietLibTorch(const QuietLibTorch&) = delete;
+  QuietLibTorch& operator=(const QuietLibTorch&) = delete;
+
+ private:
+  static constexpr int kErrors = 2;
+  int level_;
+};
+
 std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 }  // namespace
@@ -87,6 +102,7 @@ struct Rendezvous::State {
 
   /// Whether the key is there within a second.
   bool wait(const std::string& name) {
+    const QuietLibTorch quiet;  // it warns whenever the second has passed
     try {
       store->wait({key(name)}, std::chrono::seconds(1));
       return true;

@@ -4,6 +4,7 @@ import json
 import math
 
 import cells
+import paper_page
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT
@@ -281,7 +282,7 @@ def test_fewer_streams_and_seconds_are_stamped():
     provenance = {"config": {"stream": {"streams": [1, 64], "seconds": 5}}}
     journal = Journal("j", [provenance], [])
     less = reductions({"paper": {"protocol": protocol}}, journal)
-    assert less == ["without 16 streams", "5 of 60 s of streams"]
+    assert less == ["Without 16 streams", "5 of 60 s of streams"]
 
 
 def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
@@ -310,14 +311,14 @@ def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
 
 def test_smaller_sets_of_some_batches_and_sets_left_out_are_stamped(tmp_path):
     text = reduced(tmp_path, {"utterances": {"one": 2939, "two": 2620}})
-    assert "quickstart: 24 of 2620 utterances; without one; without two" in text
+    assert "quickstart: 24 of 2620 utterances. Without one, two" in text
     sample = synthetic.run(batch=4)
     sample["dataset"] = sample["dataset"] | {"id": "sample"}
     sample["case"] = sample["case"].replace("/quickstart/", "/sample/")
     text = reduced(tmp_path, {"utterances": {"quickstart": 24}}, sample | {"result_key": "of the sample"})
     assert "REDUCED" not in text
     text = reduced(tmp_path, {"utterances": {"quickstart": 30}}, sample | {"result_key": "of the sample"})
-    assert "quickstart at batch 16: 24 of 30 utterances; sample at batch 4: 24 of 30 utterances" in text
+    assert "quickstart at batch 16: 24 of 30 utterances. sample at batch 4: 24 of 30 utterances" in text
 
 
 def test_counts_explain_the_figures(tmp_path):
@@ -406,6 +407,35 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
     assert "![one: drawn](one_drawn.svg)" in text and "not_drawn" not in text
     assert r"What is \*fast\*?" in text and "`rtfx reproduce two` runs it" in text
     assert "| 75.30 |" in text and "### Speed-up" in text
+
+
+def test_a_sample_of_a_limited_set_is_no_quick_run(tmp_path):
+    """The table's own set has a limit of 30, and its samples 24 utterances."""
+    config = synthetic.provenance()["config"] | {"dtypes": ["fp32"]}
+    for limit, is_quick in ((30, False), (8, True)):
+        config["datasets"] = [{"id": "quickstart_24", "limit": limit}]
+        synthetic.write(tmp_path, [synthetic.provenance(config=config), synthetic.run()])
+        table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "quickstart", "limit": 30}]}
+        assert render(tmp_path, table).returncode == 0
+        assert ("QUICK" in (tmp_path / "table.md").read_text()) == is_quick
+
+
+def test_tuned_weights_are_shown(tmp_path):
+    config = synthetic.provenance()["config"] | {"dtypes": ["fp32"]}
+    config["decoders"] = [{"id": "fused", "options": {"lm": {"alpha": 0.25, "pruning": "late"}}}]
+    config["tune"] = [{"decoder": "fused", "dataset": {"id": "dev", "manifest": "dev.jsonl"}, "shared_with": ["operators"],
+                       "options": {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"], "lm.beta": [0, 1]}}]  # fmt: skip
+    synthetic.write(tmp_path, [synthetic.provenance(config=config), synthetic.run()])
+    assert render(tmp_path, table_of(cell("rtfx.total"))).returncode == 0
+    text = (tmp_path / "table.md").read_text()
+    assert "- Weights that `rtfx tune` chose on dev.jsonl for 2 forms of fused: lm.alpha 0.25, lm.beta –, lm.pruning late." in text
+
+
+def test_ends_of_intervals_stay_apart_from_no_difference():
+    assert paper_page.digits_for((0.9551, 0.9982), 1, 2) == 3  # [0.955, 0.998] instead of [0.96, 1.00]
+    assert paper_page.digits_for((0.95, 1.2), 1, 2) == 2
+    assert paper_page.digits_for((0.99999, 1.2), 1, 2) == 4
+    assert paper_page.digits_for((1, 1), 1, 2) == 2
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)

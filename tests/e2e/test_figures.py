@@ -152,6 +152,19 @@ def test_logarithmic_ticks(low, high):
     assert 2 <= len(ticks) <= 9 and all(low <= tick <= high for tick in ticks)
 
 
+def test_samples_of_a_set_have_its_share_and_lengths_stand_for_a_set_of_long_ones(drawn):
+    """Without p1, the ratio of the lengths (30 s over 5 s) says what the formula predicts."""
+    records = []
+    for share, length in ((0, 5), (0.25, 11.25)):
+        record = synthetic.run(batch=8, decode_seconds=1 + share)
+        record["dataset"] = record["dataset"] | {"id": f"long_p{share}_320", "utterances": 320, "audio_seconds": 320 * length}
+        record["case"] = record["case"].replace("quickstart/", f"long_p{share}_320/")
+        records.append(record | {"result_key": record["case"]})
+    (cell,) = drawn(adversarial, records).axes
+    dashed = [line for line in cell.lines if line.get_linestyle() == "--"]
+    assert [line.get_ydata()[0] for line in dashed] == [pytest.approx(adversarial.expected(0.25, 8, 6))]
+
+
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
 def test_every_entry_of_a_legend_is_in_the_figure(drawn, module):
     records = list(DRAWN[module]())

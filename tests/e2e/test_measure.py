@@ -24,7 +24,8 @@ def measure(tmp_path):
         "#!/usr/bin/env bash\n"
         f'printf "%s\\n" "$@" >>{calls}; echo -- >>{calls}\n'
         'while (($#)); do [[ $1 == --output ]] && mkdir -p "$2" &&\n'
-        '  echo "{}" | tee "$2/journal.jsonl" "$2/profile.jsonl" >"$2/trace.json"; shift; done\n'
+        '  echo "{}" | tee "$2/journal.jsonl" "$2/profile.jsonl" >"$2/trace.json"\n'
+        '  [[ $1 == --write ]] && echo "{}" >"$2"; shift; done\n'
         'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
@@ -97,6 +98,35 @@ def test_slow_batches_take_a_sample_of_all_lengths(tmp_path, monkeypatch):
     assert sorted(line["duration"] for line in chosen) == [13, 38, 63, 88]
     assert chosen == [line for line in lines if line in chosen]  # in the order of the manifest
     assert list(table_settings.by_batch(whole, [200], {})) == [whole]
+
+
+def test_a_table_is_tuned_before_it_is_measured(measure, monkeypatch, tmp_path):
+    """Each search once for a development set, by its fastest form; the run takes what `rtfx tune` wrote."""
+    dev = tmp_path / "dev.jsonl"
+    dev.write_text("".join(json.dumps({"audio_filepath": f"{i}.flac", "duration": i + 1}) + "\n" for i in range(100)))
+    settings = dict(setting.split("=", 1) for setting in tuned_settings(dev, monkeypatch))
+    entries = {entry["decoder"]: entry for entry in json.loads(settings["tune"])}
+    assert set(entries) == {"greedy_fused_lm_spgi_1k", "aes_lm_spgi_1k", "aes_pp_cg_lm_spgi_1k", "alsd_pp_fused_lm_spgi_1k"}
+    fused = entries["alsd_pp_fused_lm_spgi_1k"]
+    assert fused["dataset"]["manifest"] == str(dev) and len(fused["shared_with"]) == 8  # three sets, and three forms
+    assert set(fused["options"]) == {"lm.alpha", "lm.beta", "lm.pruning", "lm.blank_scoring"}
+    assert entries["aes_lm_spgi_1k"]["dataset"]["manifest"] == str(dev.with_stem("dev_64"))  # one utterance after the other
+    decoders = {decoder["id"] for decoder in json.loads(settings["decoders"])}
+    assert all({e["decoder"], *e["shared_with"]} <= decoders for e in entries.values())
+
+    monkeypatch.setenv("TABLE_OPTIONS", "--tune")
+    result, (tune, run), folder = measure("table:beam_table1:fastconformer-rnnt-1k")
+    assert result.returncode == 0, result.stderr
+    written = "configs/tables/beam_table1.fastconformer-rnnt-1k.tuned.json"
+    assert tune[:2] == ["tune", "configs/tables/beam_table1.json"] and tune[tune.index("--write") + 1] == written
+    assert run[:2] == ["run", written] and run[-2:] == ["--set", "name=beam_table1"]
+    assert (folder / "tables/beam_table1/fastconformer-rnnt-1k.jsonl.gz").exists()
+    assert not (ROOT / written).exists() and list(folder.glob("tune/*/*.tuned.json"))
+
+
+def tuned_settings(dev, monkeypatch):
+    monkeypatch.setattr(table_settings, "SETS", defaultdict(lambda: (dev, None)))
+    return list(table_settings.settings("beam_table1", "fastconformer-rnnt-1k", tune=True))
 
 
 def test_options_of_a_table_are_passed(measure, monkeypatch):

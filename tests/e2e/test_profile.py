@@ -150,6 +150,14 @@ def test_figure_of_idle_shares(tmp_path, ending, magic):
     assert output.read_bytes().startswith(magic)
 
 
+def test_one_lap_has_no_interval(tmp_path):
+    record = synthetic.profile()
+    record["regions"]["decode"]["busy"] = {"share": 0.25, "low": 0.0, "high": None}
+    result = draw(tmp_path, tmp_path / "idle.svg", record)
+    assert result.returncode == 0, result.stderr
+    assert ">75<" in (tmp_path / "idle.svg").read_text()
+
+
 def test_figure_of_kernels():
     """A committed profile of an H200 names the kernel that bounds a fused step."""
     laps = {case.decoder: case for case in gpu_idle.read_profile(BUSY).cases}

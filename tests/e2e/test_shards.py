@@ -109,6 +109,16 @@ def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
     assert gate.returncode == 12 and "shards/count" in gate.stdout
 
 
+def test_waiting_for_other_shards_is_no_warning(start):
+    port = {"MASTER_PORT": free_port()}
+    first = start(["--shard", "0/2"], port)
+    time.sleep(2.5)  # it waits for a second at a time
+    processes = [first, start(["--shard", "1/2"], port)]
+    for process in processes:
+        _, stderr = process.communicate(timeout=300)
+        assert process.returncode == 0 and "c10d" not in stderr and "timed out" not in stderr, stderr
+
+
 def test_a_killed_shard_and_resume(start, whole, tmp_path):
     port = {"MASTER_PORT": free_port()}
     shards = [start(["--shard", f"{i}/2"], port) for i in range(2)]

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import loop_timeline
 import pytest
 import synthetic_journal as synthetic
 from forked_script import script
@@ -50,6 +51,15 @@ def test_what_was_left_out_is_not_idle(folder):
     assert lap.known_until == 420  # the last event that was kept begins there
     result = script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg")
     assert result.returncode == 0 and "not recorded" in (folder / "f.svg").read_text()
+
+
+def test_a_loop_that_was_cut_is_drawn_as_far_as_it_was_recorded(folder):
+    """The loop lasts from 100 to 500 µs, and the trace knows it until 420: its middle is at 260."""
+    trace = synthetic.trace(CASES[:1], left_out=3)
+    (folder / "trace.json").write_text(json.dumps(trace))
+    (lap,) = read_trace(folder)
+    assert loop_timeline.stretch(lap, 200) == (160, 360)
+    assert loop_timeline.stretch(lap, 10_000) == (100, 420)
 
 
 @pytest.mark.parametrize("name", ["gpu_timeline", "loop_timeline"])
