@@ -638,7 +638,15 @@ reports.figure("batch 32, CUDA graphs | 14.9 % | {} % [{}, {}] |", *percent_slow
 reports.figure("the search takes {} % of a greedy pass here", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
 greedy_wer, lm_wer = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("greedy", "greedy_lm_spgi_24k"))
 reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} % |", 100 * (1 - lm_wer / greedy_wer))
-reports.figure("best on the development set is small ({})", beam1.records(kind="run", decoder="greedy_lm_spgi_24k")[0]["decoder"]["options"]["lm"]["alpha"])
+best_weight = beam1.records(kind="run", decoder="greedy_lm_spgi_24k")[0]["decoder"]["options"]["lm"]["alpha"]
+
+
+def errors_at(weight):
+    (record,) = Source("h100/tuning/greedy_rnnt-24k.jsonl.gz").records(kind="run", decoder=f"greedy_fused_lm_spgi_24k[lm.alpha={weight:g}]")
+    return sum(record["wer"][kind] for kind in ("substitutions", "insertions", "deletions"))
+
+
+reports.figure("the best weight ({}) has {} errors, and search without the model has {}", best_weight, errors_at(best_weight), errors_at(0))
 CTC = [f"conformer-ctc-{size}" for size in ("small", "medium", "large")]
 wfst2, wfst3, wfst_forms = tables["wfst_table2"], tables["wfst_table3"], tables["wfst_ablations"]
 sets = [{"model": model, "dataset": dataset} for model in CTC for dataset in ("test_clean", "test_other")]
