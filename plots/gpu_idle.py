@@ -126,18 +126,17 @@ def draw_case(cell, row, case, handles, excess):
             cell.text(
                 left + share / 2,
                 row,
-                f"{share:.0f}",
+                f"{100 * busy['share']:.0f}, with what the profiler adds" if label == BUSY and busy["share"] > 1 else f"{share:.0f}",
                 ha="center",
                 va="center",
                 fontsize=7.5,
                 color=text_on(colour),
                 bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
             )
-    if busy["low"] is not None:
+    if busy["low"] is not None and busy["high"] is not None:  # one lap has no interval
         kernels = case.last["regions"][REGION].get("kernels", 0) / case.last.get("laps", 1)
-        # One lap has no interval: what the profiler adds to kernels is then the only error that is known.
-        low, high = (busy["low"], busy["high"]) if busy["high"] is not None else (busy["share"], busy["share"])
-        ends = [min(100, max(0, 100 * end)) for end in (low - kernels * excess / seconds_of(case), high)]
+        low = busy["low"] - kernels * excess / seconds_of(case)
+        ends = [min(100, max(0, 100 * end)) for end in (low, busy["high"])]
         cell.plot(ends, [row, row], color=INK, linewidth=1.2, marker="|", markersize=5)
 
 

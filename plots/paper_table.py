@@ -209,9 +209,12 @@ def _software(about):
 def our_setting(journal):
     stand_ins = {case.dataset: case.stand_in_data for case in journal.cases}
     models = {m["id"]: m for about in parts(journal) for m in about["models"]}
+    measured = {case.dataset for case in journal.cases}
     sets = {}  # {id: {size: models}}: models may have samples of other sizes
     for about in parts(journal):
         for d in about["datasets"]:
+            if d["id"] not in measured:
+                continue
             size = f"{d['utterances']} utterances, {d['audio_seconds']:.1f} s"
             sets.setdefault(d["id"], {}).setdefault(size, []).extend(m["id"] for m in about["models"])
     sets = [
@@ -427,6 +430,9 @@ def tuned(journal):
 def remarks(table, journal):
     """Yields what readers must know about a table, the paper's part first."""
     yield from table["paper"].get("remarks", [])
+    gpus = {about["device"].get("uuid") for about in parts(journal)}
+    if len(gpus) > 1 and any("over_model" in cell for cell in table["cells"]):
+        yield f"{len(gpus)} GPUs measured our models, so that comparisons of models hold the difference of the GPUs. No interval does."
     yield from tuned(journal)
 
 

@@ -25,6 +25,7 @@ HATCHED = {"edgecolor": "#FFFFFF66", "linewidth": 0}
 INK, FAINT = "#101112", "#B9BABB"
 
 WIDE, NARROW = 8.6, 4.3  # inches
+NO_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 BAR = 0.21  # inches of height for one bar
 MOST_KEYS = 4  # result keys that a script prints
 
@@ -249,7 +250,9 @@ def spans_decades(pairs):
 
 def save(figure, path):
     try:
-        figure.savefig(path, facecolor="white", dpi=160)
+        # A figure must always give the same file, so that it has no date and no random names.
+        with plt.rc_context({"svg.hashsalt": path.stem}):
+            figure.savefig(path, facecolor="white", dpi=160, metadata=NO_DATE.get(path.suffix))
     except OSError as error:
         raise SystemExit(f"{printable(path)}: {error.strerror}") from None
 

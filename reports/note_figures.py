@@ -339,10 +339,10 @@ for tiles, every in (("64x32x128", (16, 64)), ("64x64x128", (128,)), ("64x128x64
 speed.figure("tiles of 128 x 160 took {} µs", of_product("128x160x64", 1250)[1])
 speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
 speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
-latency = Source("h200/chain/latency.jsonl.gz")
+latency = Source("h200/latency/later.jsonl.gz")
 few_rows = {name: Source(f"h200/few_rows/{when}.jsonl.gz") for name, when in (("cuBLASLt", "before"), ("CUTLASS", "after"))}
 one_encoder, two_encoders = (Source(f"h200/two_encoders/{name}.jsonl.gz") for name in ("one", "two"))
-latency_h200 = {name: Source(f"h200/chain/latency{suffix}.jsonl.gz") for name, suffix in (("before", "_before"), ("after", "_after"))}
+latency_h200 = {name: Source(f"h200/latency/{name}.jsonl.gz") for name in ("before", "after")}
 for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
     for when, source in {**latency_h200, "later": latency}.items():
         noisy = any(r["noisy"] for r in source.records(kind="summary") if f"/{decoder}/" in r["case"])

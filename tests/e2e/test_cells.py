@@ -431,6 +431,23 @@ def test_tuned_weights_are_shown(tmp_path):
     assert "- Weights that `rtfx tune` chose on dev.jsonl for 2 forms of fused: lm.alpha 0.25, lm.beta –, lm.pruning late." in text
 
 
+def test_sets_that_no_case_has_and_several_gpus(tmp_path):
+    """The second part was ended before its second set; its model ran on another GPU."""
+    parts = []
+    for number, runs in ((1, [synthetic.run()]), (2, [synthetic.run(decoder="window")])):
+        about = synthetic.provenance() | {"provenance_id": str(number)}
+        about["device"] = about["device"] | {"uuid": f"GPU-{number}"}
+        about["datasets"] = [*about["datasets"], about["datasets"][0] | {"id": "never"}]
+        about["config"] = about["config"] | {"dtypes": ["fp32"]}
+        parts += [about, *(run | {"provenance_id": str(number)} for run in runs)]
+    synthetic.write(tmp_path, parts)
+    assert render(tmp_path, table_of(cell("rtfx.total"))).returncode == 0
+    text = (tmp_path / "table.md").read_text()
+    assert "quickstart (24 utterances" in text and "never (" not in text and "GPUs measured" not in text
+    assert render(tmp_path, table_of(cell("slower.total", over="window", over_model="quickstart-rnnt"))).returncode == 0
+    assert "- 2 GPUs measured our models" in (tmp_path / "table.md").read_text()
+
+
 def test_ends_of_intervals_stay_apart_from_no_difference():
     assert paper_page.digits_for((0.9551, 0.9982), 1, 2) == 3  # [0.955, 0.998] instead of [0.96, 1.00]
     assert paper_page.digits_for((0.95, 1.2), 1, 2) == 2

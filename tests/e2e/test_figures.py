@@ -19,7 +19,7 @@ from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
-from style import NARROW, WIDE, log_ticks, note_stand_ins, in_lines
+from style import NARROW, WIDE, in_lines, log_ticks, note_stand_ins, save
 
 FIGURES = [
     "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
@@ -163,6 +163,16 @@ def test_samples_of_a_set_have_its_share_and_lengths_stand_for_a_set_of_long_one
     (cell,) = drawn(adversarial, records).axes
     dashed = [line for line in cell.lines if line.get_linestyle() == "--"]
     assert [line.get_ydata()[0] for line in dashed] == [pytest.approx(adversarial.expected(0.25, 8, 6))]
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_the_same_figure_is_the_same_file(tmp_path, ending):
+    journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *synthetic.typical()]))
+    written = []
+    for _ in range(2):
+        save(decoder_share.draw(journal.cases, WIDE), tmp_path / f"f.{ending}")
+        written.append((tmp_path / f"f.{ending}").read_bytes())
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)

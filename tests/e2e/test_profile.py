@@ -152,10 +152,11 @@ def test_figure_of_idle_shares(tmp_path, ending, magic):
 
 def test_one_lap_has_no_interval(tmp_path):
     record = synthetic.profile()
-    record["regions"]["decode"]["busy"] = {"share": 0.25, "low": 0.0, "high": None}
-    result = draw(tmp_path, tmp_path / "idle.svg", record)
-    assert result.returncode == 0, result.stderr
-    assert ">75<" in (tmp_path / "idle.svg").read_text()
+    for share, text in ((0.25, ">75<"), (1.1, ">110, with what the profiler adds<")):
+        record["regions"]["decode"]["busy"] = {"share": share, "low": 0.0, "high": None}
+        result = draw(tmp_path, tmp_path / "idle.svg", record)
+        assert result.returncode == 0, result.stderr
+        assert text in (tmp_path / "idle.svg").read_text()
 
 
 def test_figure_of_kernels():
