@@ -434,7 +434,7 @@ for dataset, label in (("strong", "the same set"), ("weak", "a set that grows"))
                    *(speeds[n][0] / speeds[1][0] for n in (2, 4)))  # fmt: skip
 reports.figure("the same {} utterances for all numbers of GPUs", scaling[4].records(kind="run", dataset="strong")[0]["dataset"]["utterances"])
 reports.figure("The set that grows has {}, {} and {} s", *(source.records(kind="run", dataset="weak")[0]["dataset"]["audio_seconds"] for source in scaling.values()))
-reports.figure("pass of {} to {} s", *span(r["total_seconds"] for source in scaling.values() for r in source.records(kind="run", decoder="fused_looping")))
+reports.figure("one pass of {} to {} s", *span(r["total_seconds"] for source in scaling.values() for r in source.records(kind="run", decoder="fused_looping")))
 sol_1b = [bool(r["suspect"]) for r in tables["speed_of_light_table1"].records(kind="run", model="parakeet-rnnt-1.1b", decoder="label_looping")]
 reports.figure("{} of {} rounds of the 1.1B RNN-T are suspect", sum(sol_1b), len(sol_1b))
 assert all(r["suspect"] == ["sw_power_cap"] for source in scaling.values() for r in source.records(kind="run"))
@@ -714,9 +714,9 @@ reports.figure("Here it is {} % without boost, {} % at 2, {} % at 4 and {} % at 
 reports.figure("it rises from {} % at 2 to {} % at 32. These are {} utterances", *(boosted("inaccurate", scale) for scale in (2, 32)),
                utterances(tables["wfst_figure6"]))  # fmt: skip
 with_lm, without_lm = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("alsd_pp_cg_lm_spgi_24k", "alsd_pp_cg"))
-reports.figure("ALSD++ on CUDA graphs has {} % with it for RNN-T, and {} % without, on {}\n  utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
+reports.figure("ALSD++ on CUDA graphs has {} % with it for RNN-T, and {} % \n  without, on {} utterances", with_lm, without_lm, utterances(beam1, dataset="spgi"))
 on_an4 = [beam1.records(kind="run", decoder=d, dataset="slurp", **trained_24k)[0]["wer"] for d in ("alsd_pp_fused", "alsd_pp_fused_lm_slurp_24k")]
-reports.figure("from {} % to {} %. AN4 has {} words, so that this is {} words", *(100 * words["wer"] for words in on_an4), on_an4[0]["reference_words"],
+reports.figure("from {} % to {} %. AN4 has {} words, so that this is\n  {} words", *(100 * words["wer"] for words in on_an4), on_an4[0]["reference_words"],
                on_an4[1]["wer"] * on_an4[1]["reference_words"] - on_an4[0]["wer"] * on_an4[0]["reference_words"])  # fmt: skip
 sweep = tables["beam_figure2"]
 reports.figure("chose weights and ways of fusion on {} spoken utterances", utterances(sweep))
@@ -753,7 +753,7 @@ reports.figure("Of the {} rounds {} are suspect, and {} of {} cases are NOISY", 
                sum(r["noisy"] for r in of_cases), len(of_cases))  # fmt: skip
 reports.figure("{} times would be expected", 1 + (30 / 5 - 1) * (1 - (1 - 0.01) ** 32))
 reports.stated("setting", "With 1 % of 30 s among those of 5 s, in batches of 32", "Batches of 8 have 320 utterances, and those of 32 have 640", "Batches of 30 s alone, TDT's batches of 32 and 128 with 25 %", "cannot show differences\n  below 13 %", "effects are of 2 %",
-               "`--rounds 1 3 --batches 8 32 128`", "`--batches 200`", "735 utterances for each GPU", "(for AES on 64 of them)", "had 64, 32 or\n16 processor threads", "RNN-T large, batch 32). So three")  # fmt: skip
+               "`--rounds 1 3 --batches 8 32 128`", "`--batches 200`", "The second one has 735 utterances", "(for AES on 64 of them)", "had 64, 32 or 16 processor threads", "RNN-T large, batch 32). So three")  # fmt: skip
 waiting = {r["decoder"]["id"]: 100 * (1 - r["regions"]["decode"]["busy"]["share"]) for r in tables["profile"].records(kind="profile")}
 reports.figure("No kernel runs for {} % of the decoding time of frame-looping, and for {} % where it reads", waiting["frame_looping"], waiting["frame_looping_rows"])
 reports.figure("On CUDA graphs, kernels take {} % of the time", 100 - waiting["frame_looping_graphs"])
