@@ -411,20 +411,31 @@ def stamps(table, journal):
         yield f"{failed} of {len(journal.cases)} cases failed."
 
 
+def option_at(options, name):
+    """Returns the value of an option by its dotted name, such as lm.alpha; a dash where it is not there."""
+    value = options
+    for key in name.split("."):
+        if not isinstance(value, dict) or key not in value:
+            return "–"
+        value = value[key]
+    return value
+
+
 def tuned(journal):
-    """Yields a sentence for each search whose weights `rtfx tune` chose before our run."""
+    """Yields a sentence for each search of the journal that `rtfx tune` is for, with the weights that it had.
+
+    Journals of runs after `rtfx tune` have what it chose (`chosen`), so that others do not claim it."""
+    measured = {case.decoder for case in journal.cases}
     for about in parts(journal):
         options = {decoder["id"]: decoder.get("options", {}) for decoder in about["config"].get("decoders", [])}
-        for spec in about["config"].get("tune", []):
-            values = []
-            for name in spec["options"]:
-                value = options.get(spec["decoder"], {})
-                for key in name.split("."):
-                    value = value.get(key, "–")
-                values.append(f"{name} {value}")
+        for spec in about["config"].get("tune") or []:
+            forms = [spec["decoder"], *spec.get("shared_with", [])]
+            if spec["decoder"] not in options or measured.isdisjoint(forms):
+                continue
+            values = ", ".join(f"{name} {option_at(options[spec['decoder']], name)}" for name in spec["options"])
             dataset = spec["dataset"] if isinstance(spec["dataset"], str) else spec["dataset"].get("manifest", spec["dataset"]["id"])
-            forms = 1 + len(spec.get("shared_with", []))
-            yield f"Weights that `rtfx tune` chose on {dataset} for {forms} forms of {spec['decoder']}: {', '.join(values)}."
+            source = f" that `rtfx tune` chose on {dataset}" if spec.get("chosen") else ""
+            yield f"Weights{source} for {len(forms)} forms of {spec['decoder']}: {values}."
 
 
 def remarks(table, journal):
@@ -529,6 +540,15 @@ def read_table(path):
     return table
 
 
+def require_own(table, journal):
+    """Ends the program where the journal has no search of the table."""
+    own = {d if isinstance(d, str) else d.get("id", d.get("name")) for d in table.get("decoders", [])}
+    measured = {case.decoder.partition("[")[0] for case in journal.cases}
+    if own and measured and own.isdisjoint(measured):
+        raise SystemExit(f"{script.printable(journal.path)}: no case of this table, but of {', '.join(sorted(measured))}; "
+                         "give the journal of the table")  # fmt: skip
+
+
 def main():
     parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -542,6 +562,7 @@ def main():
     if not journal.provenance:
         raise SystemExit(f"{journal.path}: no provenance record")
     journal.cases += journal.streams
+    require_own(table, journal)
     name = "table" if journal_name(journal.path) == "journal" else journal_name(journal.path)
     output = arguments.output or journal.path.with_name(f"{name}.md")
     print("\n".join(terminal(table, journal)) + "\n")

@@ -7,8 +7,10 @@ written. They must be escaped for terminals, drawings, Markdown and LaTeX.
 import argparse
 import itertools
 import json
+import os
 import re
 import shutil
+import sys
 import textwrap
 from pathlib import Path
 
@@ -129,7 +131,20 @@ def breakable(name):
 
 
 def run_script(work):
-    """Calls `work()` and turns errors with files into one line."""
+    """Calls `work()` and turns errors with files into one line.
+
+    rtfx gives the exit status of these lines (RTFX_ERROR_STATUS), so that it does not explain them again."""
+    try:
+        _work_with_lines(work)
+    except SystemExit as error:
+        status = os.environ.get("RTFX_ERROR_STATUS")
+        if status is None or not isinstance(error.code, str):
+            raise
+        print(error.code, file=sys.stderr)
+        raise SystemExit(int(status)) from None
+
+
+def _work_with_lines(work):
     try:
         work()
     except OSError as error:

@@ -126,15 +126,17 @@ step() {
       done | tee "$folder/transcribe.txt"
       ;;
     table)
-      local table=${of%%:*} model=${of#*:} command=run settings options config status=0
+      local table=${of%%:*} model=${of#*:} command=run settings options config text resume=() status=0
       [[ $table != wfst_table4 ]] || command=stream
       read -ra options <<<"${TABLE_OPTIONS:-}"
-      mapfile -t settings < <(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
+      text=$(python3 scripts/table_settings.py "$table" "$model" "${options[@]}")
+      mapfile -t settings <<<"$text"
       mkdir -p "$folder/tables/$table"
       config=tables/$table
-      if [[ " ${options[*]} " == *" --tune "* ]]; then # the tuned configuration has all settings
+      if [[ " ${options[*]} " == *" --tune "* && $text != *$'\n'tune=null* ]]; then # the tuned configuration has all settings
+        [[ ! -d $folder/tune/$table-$model ]] || resume=(--resume)
         "$rtfx" tune "configs/$config.json" --output "$folder/tune/$table-$model" --write "configs/$config.$model.tuned.json" \
-          --set "${settings[@]}"
+          "${resume[@]}" --set "${settings[@]}"
         config+=.$model.tuned
         settings=("name=$table")
       fi
@@ -220,7 +222,7 @@ fi
 folder=$(realpath -m "${1:?usage: measure.sh FOLDER [STEP...], or --list}")
 shift
 for name in "$@"; do
-  [[ " ${STEPS[*]} " == *" $name "* ]] || { echo "measure.sh: no step '$name'; --list names them" >&2; exit 2; }
+  [[ $name != *[[:space:]]* && " ${STEPS[*]} " == *" $name "* ]] || { echo "measure.sh: no step '$name'; --list names them" >&2; exit 2; }
 done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"

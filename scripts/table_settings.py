@@ -61,7 +61,10 @@ def from_root(value):
 
 
 def table(name):
-    config = json.loads((ROOT / f"configs/tables/{name}.json").read_text(encoding="utf-8"))
+    path = ROOT / f"configs/tables/{name}.json"
+    if not path.is_file():
+        raise SystemExit(f"table_settings: error: no table '{name}'; --steps lists them")
+    config = json.loads(path.read_text(encoding="utf-8"))
     return {key: from_root(config[key]) for key in ("models", "datasets", "decoders", "batch_sizes")} | {
         "baseline": config.get("baseline", config["decoders"][0]["id"]),
         "tune": from_root(config.get("tune", []))}  # fmt: skip
@@ -69,6 +72,8 @@ def table(name):
 
 def steps():
     for file in sorted((ROOT / "configs/tables").glob("*.json")):
+        if file.stem.endswith(".tuned"):  # of `rtfx tune`
+            continue
         for model in table(file.stem)["models"]:
             path = Path(model["path"])
             if path.name.startswith("standin-") or (ROOT / path).exists():
@@ -143,13 +148,14 @@ def tunings(config, model, decoders):
         forms = [entry["decoder"], *entry.get("shared_with", [])]
         key = (forms[0].partition("_lm_")[0], dataset["manifest"])
         if key not in found:
-            if not any(is_batched(options[form]) for form in forms):
+            is_there = (ROOT / dataset["manifest"]).is_file()  # if not, rtfx names the command that makes it
+            if is_there and not any(is_batched(options[form]) for form in forms):
                 dataset = dataset | {"manifest": str(sample(Path(dataset["manifest"]), TUNED_ONE_BY_ONE))}
             found[key] = {"dataset": dataset, "options": entry["options"], "tolerance": 0.1, "forms": []}
         found[key]["forms"] += forms
     for entry in found.values():
         forms = sorted(entry.pop("forms"), key=lambda form: (options[form].get("kernels") != "fused", "fused" not in form))
-        yield entry | {"decoder": forms[0], "shared_with": forms[1:]}
+        yield entry | {"decoder": forms[0]} | ({"shared_with": forms[1:]} if forms[1:] else {})
 
 
 def is_batched(options):
@@ -173,7 +179,7 @@ def settings(name, model, whole=False, rounds=None, batches=None, streams=None, 
     decoders = [{key: value for key, value in with_lm(decoder).items() if key != "models"}
                 for decoder in config["decoders"] if model in decoder.get("models", [model])]  # fmt: skip
     for key, value in {"models": models, "datasets": datasets, "decoders": decoders, "batch_sizes": batches,
-                       "tune": list(tunings(config, model, decoders)) if tune else None}.items():  # fmt: skip
+                       "tune": (tune and list(tunings(config, model, decoders))) or None}.items():  # fmt: skip
         yield f"{key}={json.dumps(value)}"
     if streams:
         yield f"stream.streams={json.dumps(streams)}"

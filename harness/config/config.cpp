@@ -187,6 +187,12 @@ class Reader {
     const auto decoder = std::ranges::find(config_.decoders, tune.decoder, &DecoderSpec::id);
     if (decoder != config_.decoders.end())
       complete_ranges(tune, *decoder, view.at("options").where());
+    for (size_t i = 0; i < tune.shared_with.size(); ++i) {
+      const auto other = std::ranges::find(config_.decoders, tune.shared_with[i], &DecoderSpec::id);
+      if (other == config_.decoders.end()) continue;  // `rtfx tune` names it
+      const std::string where = view.at("shared_with").elements()[i].where();
+      for (const auto& [name, range] : tune.options) try_range(name, range, *other, where);
+    }
   }
 
   static bool is_number(const OptionInfo& option) {
@@ -213,16 +219,22 @@ class Reader {
         throw unknown_name(where, kind, name, names);
       }
       range.is_integer = option->allowed.starts_with("an integer");
-      std::vector<json> tried = range.choices;
-      if (is_number_wanted) {
-        for (const double end : {range.low, range.high})
-          tried.push_back(range.is_integer ? json(std::llround(end)) : json(end));
-      }
-      for (json& value : tried) {
-        json options = decoder.options;
-        set_option(options, name, std::move(value));
-        make_decoder(decoder.name, options, where);
-      }
+      try_range(name, range, decoder, where);
+    }
+  }
+
+  /// Makes the decoder with both ends of the range, or with each choice.
+  static void try_range(const std::string& name, const TuneRange& range, const DecoderSpec& decoder,
+                        const std::string& where) {
+    std::vector<json> tried = range.choices;
+    if (tried.empty()) {
+      for (const double end : {range.low, range.high})
+        tried.push_back(range.is_integer ? json(std::llround(end)) : json(end));
+    }
+    for (json& value : tried) {
+      json options = decoder.options;
+      set_option(options, name, std::move(value));
+      make_decoder(decoder.name, options, where);
     }
   }
 

@@ -34,8 +34,9 @@ struct TuneSpec {
   std::vector<std::string> models;           // ids; empty: those of the decoder
   std::vector<std::string> shared_with;      // ids of decoders that get the chosen values too
   int64_t grid = 5;                          // values of each option in the first, coarse search
-  double tolerance = 0.02;  // share of a range, to which the weights are found in the end
-  std::string where = {};   // JSON pointer, for errors found later
+  double tolerance = 0.02;     // share of a range, to which the weights are found in the end
+  nlohmann::json chosen = {};  // what `rtfx tune` found; null: it has not run
+  std::string where = {};      // JSON pointer, for errors found later
 };
 
 // The key "stream" of a configuration: what `rtfx stream` simulates.

@@ -143,8 +143,9 @@ const OptionTable<TuneSpec>& tune_keys() {
         return ranges;
       }};
   static const OptionField<TuneSpec> chosen{
-      "chosen", "what `rtfx tune` found, and its word error rate: it is not read", "any",
-      [](TuneSpec&, const JsonView&) {}, [](const TuneSpec&) { return nlohmann::json(); }};
+      "chosen", "what `rtfx tune` found, and its word error rate: journals keep it", "any",
+      [](TuneSpec& spec, const JsonView& v) { spec.chosen = v.value(); },
+      [](const TuneSpec& spec) { return spec.chosen; }};
   static const OptionTable<TuneSpec> keys{
       {text_option("decoder", &TuneSpec::decoder, "id of the decoder").required(),
        dataset.required(), options.required(),

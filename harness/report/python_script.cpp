@@ -50,6 +50,9 @@ class Input {
   int descriptor_;
 };
 
+/// Exit status of a script that has said in a line what is wrong.
+constexpr int kToldStatus = 3;
+
 /// The command line of a script, which finds this program by RTFX_BIN.
 class Command {
  public:
@@ -59,6 +62,7 @@ class Command {
     for (std::string& word : words_) pointers_.push_back(word.data());
     pointers_.push_back(nullptr);
     std::fflush(stdout);  // what we printed comes first
+    setenv("RTFX_ERROR_STATUS", std::to_string(kToldStatus).c_str(), /*overwrite=*/1);
     setenv("RTFX_BIN", std::filesystem::read_symlink("/proc/self/exe").c_str(), /*overwrite=*/1);
   }
 
@@ -103,6 +107,8 @@ void run_script(const std::string& what, const std::string& script,
       WEXITSTATUS(status) == 0) {
     return;
   }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kToldStatus)
+    throw UserError(what, fmt::format("{} could not do this", script), "see the line above");
   throw UserError(
       what, fmt::format("{} failed", script),
       fmt::format("it needs Python with matplotlib, jinja2 and scipy ({})",

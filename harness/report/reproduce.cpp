@@ -23,7 +23,9 @@ namespace rtfx {
 std::vector<std::string> table_names() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(project_file("configs/tables"))) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+    const std::filesystem::path name = entry.path().stem();
+    const bool is_tuned = name.extension() == ".tuned";  // by `rtfx tune`, a copy of a table
+    if (entry.path().extension() == ".json" && !is_tuned) names.push_back(name.string());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -23,6 +23,8 @@ struct CaseRecords {
   template <class Round>
   void add(Round&& record) {
     failure.reset();
+    // Rounds with these settings before rounds with others were measured anew.
+    if (record.result_key != last_key) rounds[record.result_key].clear();
     last_key = record.result_key;
     rounds[last_key].push_back(std::move(record));
   }

@@ -43,7 +43,7 @@ class Runner {
         sampler_(session.device()),
         earlier_(session.records_of<record::Run>()) {
     for (const auto& summary : session.records_of<record::Summary>())
-      summarized_.insert(summary.result_key);
+      summarized_[summary.case_name] = summary.result_key;
     std::string problem;  // without NVML no energy; `rtfx doctor` says why
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
@@ -88,16 +88,24 @@ class Runner {
                printable(group.decoders.front().case_name), size);
   }
 
-  /// The rounds of the arm by earlier invocations.
+  /// The rounds of the arm by earlier invocations. Those before rounds of the same case with other
+  /// settings do not count, because readers of the journal take the last settings.
   Measured measured_before(const Arm& arm) const {
     Measured measured;
     for (const record::Run& run : earlier_) {
-      if (run.result_key == arm.result_key) measured.add(run);
+      if (run.case_name != arm.plan.case_name) continue;
+      if (run.result_key == arm.result_key)
+        measured.add(run);
+      else
+        measured = {};
     }
     return measured;
   }
 
-  bool has_summary(const Arm& arm) const { return summarized_.contains(arm.result_key); }
+  bool has_summary(const Arm& arm) const {
+    const auto found = summarized_.find(arm.plan.case_name);
+    return found != summarized_.end() && found->second == arm.result_key;
+  }
 
   void run_group(const CaseGroup& group, Progress& progress) {
     const int64_t steps = protocol_.warmup_rounds + protocol_.measured_rounds;
@@ -281,11 +289,11 @@ class Runner {
   Rendezvous* rendezvous_;
   ChildTask task_;
   ConditionSampler sampler_;
-  std::vector<record::Run> earlier_;          // rounds of earlier invocations
-  std::set<std::string> summarized_;          // result keys of the summaries by them
-  std::set<std::string> told_;                // those whose first pass is in the journal
-  std::map<std::string, Measured> measured_;  // of the group's arms, by result key
-  std::unique_ptr<const Nvml> nvml_;          // where energy is asked for
+  std::vector<record::Run> earlier_;               // rounds of earlier invocations
+  std::map<std::string, std::string> summarized_;  // result keys of the last summaries, by case
+  std::set<std::string> told_;                     // those whose first pass is in the journal
+  std::map<std::string, Measured> measured_;       // of the group's arms, by result key
+  std::unique_ptr<const Nvml> nvml_;               // where energy is asked for
 };
 
 /// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its

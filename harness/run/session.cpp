@@ -121,7 +121,7 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     : state_(std::make_unique<State>()) {
   state_->shard = shard;
   const auto restarts = process_environment()("TORCHELASTIC_RESTART_COUNT").value_or("0");
-  state_->prefix = fmt::format("rtfx/{}/{}/{}/", run, shard.count, restarts);
+  state_->prefix = fmt::format("rtfx/{}/", restarts);
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(shard.port);
   options.isServer = shard.index == 0 && !shard.launcher_listens;
@@ -133,10 +133,27 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
                         "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
   }
+  require_same_run(fmt::format("{}/{}", run, shard.count));
   meet("begin", kToCome);
 }
 
+void Rendezvous::require_same_run(const std::string& own) {
+  if (state_->shard.index == 0) return state_->store->set(state_->key("run"), bytes(own));
+  const auto begin = Clock::now();
+  while (!state_->wait("run")) {
+    check_interrupt();
+    if (Clock::now() - begin > kToCome)
+      throw state_->error("shard 0 did not come", "start all of them");
+  }
+  const auto first = state_->store->get(state_->key("run"));
+  if (std::ranges::equal(first, bytes(own))) return;
+  leave("its configuration or number of shards is not that of shard 0");
+  throw state_->error("the configuration or number of shards is not that of shard 0",
+                      "start all shards with the same settings");
+}
+
 Rendezvous::~Rendezvous() {
+  const QuietLibTorch quiet;  // the others may have gone
   const Shard& shard = state_->shard;
   try {
     if (shard.index > 0) {
@@ -180,6 +197,7 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
 }
 
 void Rendezvous::leave(const std::string& reason) noexcept {
+  const QuietLibTorch quiet;
   try {
     const std::string text = fmt::format("shard {} left: {}", state_->shard.label(), reason);
     state_->store->set(state_->key("left"), bytes(text));

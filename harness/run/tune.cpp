@@ -302,19 +302,34 @@ class Tuner {
     return errors;
   }
 
+  /// Whether the case is of this search: a journal that was resumed may have others.
+  bool is_planned(const CaseResult& result) const {
+    const record::Case& about = result.about();
+    const auto is_its = [&](const ModelSource& model) { return model.id == about.model.id; };
+    const BatchRule& rule = config_.batches.front();
+    const bool is_its_size = rule.largest ? about.batch.largest.value_or(false)
+                                          : (about.batch.by == "seconds") == rule.by_seconds &&
+                                                about.batch.size == rule.size;
+    return about.dataset.id == spec_.dataset.id && about.dtype == config_.dtypes.front() &&
+           is_its_size && std::ranges::any_of(config_.models, is_its);
+  }
+
   /// Over all models.
   int64_t count(const ResultSet& results, const Weights& weights) {
     const std::string id = id_of(weights);
     std::vector<EditCounts>& edits = edits_[weights];
     for (const CaseResult& c : results.cases) {
-      if (c.decoder() != id) continue;
+      if (c.decoder() != id || !is_planned(c)) continue;
       if (c.summary.failure) throw UserError(c.name(), *c.summary.failure, "see its journal");
       const auto texts = read_hypotheses(results, c);
       RTFX_CHECK(texts.has_value(), "a measured case has no hypotheses");
+      size_t utterance = 0;
       for (const UtteranceText& text : *texts) {
-        if (text.reference)
-          edits.push_back(
-              count_edits(normalizer_.words(*text.reference), normalizer_.words(text.text)));
+        if (!text.reference) continue;
+        // An utterance counts once, with the words of all models.
+        if (utterance == edits.size()) edits.emplace_back();
+        edits[utterance++] +=
+            count_edits(normalizer_.words(*text.reference), normalizer_.words(text.text));
       }
     }
     EditCounts total;
@@ -366,9 +381,28 @@ void require_named(const Config& config, const TuneSpec& spec) {
   for (const std::string& id : spec.shared_with)
     if (std::ranges::find(decoders, id) == decoders.end())
       throw unknown_name(spec.where + "/shared_with", "decoder id", id, decoders);
+  std::vector<std::string> models;
+  for (const ModelSource& model : config.models) models.push_back(model.id);
+  for (const std::string& id : spec.models)
+    if (std::ranges::find(models, id) == models.end())
+      throw unknown_name(spec.where + "/models", "model id", id, models);
   const DatasetSource& dev = spec.dataset;
   if (dev.manifest.empty() && dev.librispeech.empty() && dev.files.empty())
     throw unknown_name(spec.where + "/dataset", "dataset id", dev.id, datasets);
+}
+
+/// A decoder's entry holds one value of an option, so that only one search may choose it.
+void require_chosen_once(const Config& config) {
+  std::map<std::string, std::string> chosen_at;
+  for (const TuneSpec& spec : config.tune) {
+    for (const std::string& id : ids_of(spec)) {
+      const auto [other, is_first] = chosen_at.emplace(id, spec.where);
+      if (is_first) continue;
+      throw UserError(spec.where,
+                      fmt::format("decoder '{}' gets values from {} too", id, other->second),
+                      "give each model or set a decoder of its own (\"models\", \"datasets\")");
+    }
+  }
 }
 
 void require_same_folder(const std::filesystem::path& target, const std::filesystem::path& file) {
@@ -429,6 +463,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
   require_regular_or_new(target);
   config.origins.naming_overrides([&] {
     for (const TuneSpec& spec : config.tune) require_named(config, spec);
+    require_chosen_once(config);
   });
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
   // An entry that is missing is found before anything is measured.

@@ -131,10 +131,11 @@ class StreamRunner {
 
   /// The record of the same case that is there already.
   std::optional<record::StreamRun> find(const record::StreamRun& wanted) const {
-    for (const auto& run : session_.records_of<record::StreamRun>()) {
-      if (run.case_name == wanted.case_name && run.result_key == wanted.result_key) return run;
-    }
-    return std::nullopt;
+    std::optional<record::StreamRun> last;  // readers of the journal take the last settings
+    for (const auto& run : session_.records_of<record::StreamRun>())
+      if (run.case_name == wanted.case_name) last = run;
+    if (last && last->result_key != wanted.result_key) last.reset();
+    return last;
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import cells
 import paper_page
@@ -423,12 +424,29 @@ def test_a_sample_of_a_limited_set_is_no_quick_run(tmp_path):
 def test_tuned_weights_are_shown(tmp_path):
     config = synthetic.provenance()["config"] | {"dtypes": ["fp32"]}
     config["decoders"] = [{"id": "fused", "options": {"lm": {"alpha": 0.25, "pruning": "late"}}}]
-    config["tune"] = [{"decoder": "fused", "dataset": {"id": "dev", "manifest": "dev.jsonl"}, "shared_with": ["operators"],
-                       "options": {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"], "lm.beta": [0, 1]}}]  # fmt: skip
+    spec = {"decoder": "fused", "dataset": {"id": "dev", "manifest": "dev.jsonl"}, "shared_with": ["operators"],
+            "options": {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"], "lm.beta": [0, 1], "lm.alpha.x": [0, 1]}}  # fmt: skip
+
+    def shown(entry, decoder="fused"):
+        config["tune"] = [entry]
+        synthetic.write(tmp_path, [synthetic.provenance(config=config), synthetic.run(decoder=decoder)])
+        assert render(tmp_path, table_of(cell("rtfx.total"))).returncode == 0
+        return re.findall(r"(?m)^- (Weights.*)$", (tmp_path / "table.md").read_text())
+
+    weights = "for 2 forms of fused: lm.alpha 0.25, lm.alpha.x –, lm.beta –, lm.pruning late."
+    assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.25}}}) == [f"Weights that `rtfx tune` chose on dev.jsonl {weights}"]
+    assert shown(spec) == [f"Weights {weights}"]  # a run that was not tuned
+    assert shown(spec, decoder="another") == []  # neither form was measured
+    assert shown(spec | {"decoder": "gone"}, decoder="operators") == []
+
+
+def test_a_journal_of_another_table_is_refused(tmp_path):
+    config = synthetic.provenance()["config"] | {"dtypes": ["fp32"]}
     synthetic.write(tmp_path, [synthetic.provenance(config=config), synthetic.run()])
-    assert render(tmp_path, table_of(cell("rtfx.total"))).returncode == 0
-    text = (tmp_path / "table.md").read_text()
-    assert "- Weights that `rtfx tune` chose on dev.jsonl for 2 forms of fused: lm.alpha 0.25, lm.beta –, lm.pruning late." in text
+    table = table_of(cell("rtfx.total")) | {"decoders": ["alsd", {"id": "beam", "name": "alsd_pp"}]}
+    result = render(tmp_path, table)
+    assert result.returncode == 1 and "no case of this table, but of label_looping" in result.stderr
+    assert render(tmp_path, table | {"decoders": [{"name": "label_looping"}]}).returncode == 0
 
 
 def test_sets_that_no_case_has_and_several_gpus(tmp_path):

@@ -162,6 +162,26 @@ def test_resume_does_only_what_is_missing(run_config, tmp_path):
     ]
 
 
+def test_resumed_after_other_settings_shows_its_own_results(run_config, rtfx, tmp_path):
+    """The journal has one case with one token a frame at most, then with ten, then with one again."""
+
+    dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
+
+    def words(*arguments, most):
+        assert run_config(*arguments, datasets=[dataset], decoders=["frame_looping", {"name": "label_looping", "options": {"max_symbols": most}}],
+                          verify={"required": {"fp32": "different"}}).returncode == 0  # fmt: skip
+        summary = json.loads(rtfx("summary", tmp_path / "run/journal.jsonl").stdout)
+        (case,) = [c for c in summary["cases"] if c["last"]["decoder"]["id"] == "label_looping"]
+        runs = [r for r in runs_of(strict_records(tmp_path / "run/journal.jsonl")) if r["decoder"]["id"] == "label_looping"]
+        assert len(case["rounds"]) == 1
+        return case["last"]["tokens_sha256"], len(runs)
+
+    one, ten, one_again, resumed = (words(*arguments, most=most) for arguments, most in (
+        ((), 1), (("--resume",), 10), (("--resume",), 1), (("--resume",), 1)))  # fmt: skip
+    assert one[0] == one_again[0] == resumed[0] != ten[0]
+    assert [count for _, count in (one, ten, one_again, resumed)] == [1, 2, 3, 3]  # the last time, nothing was missing
+
+
 def test_exactness_below_the_required_exits_with_13(run_config, tmp_path):
     """One token a frame at most changes the text of an utterance that has two in one frame."""
     limited = {"name": "label_looping", "options": {"max_symbols": 1}}

@@ -119,6 +119,18 @@ def test_waiting_for_other_shards_is_no_warning(start):
         assert process.returncode == 0 and "c10d" not in stderr and "timed out" not in stderr, stderr
 
 
+@pytest.mark.parametrize("first, second", [(["--shard", "0/2"], ["--shard", "1/2", "--set", "scorer=none"]),
+                                           (["--shard", "0/2"], ["--shard", "1/3"])])  # fmt: skip
+def test_shards_of_other_runs_are_told_at_once(start, first, second):
+    port = {"MASTER_PORT": free_port()}
+    processes = [start(arguments, port) for arguments in (first, second)]
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [2, 2], errors
+    assert "its configuration or number of shards is not that of shard 0" in errors[0]
+    assert "the configuration or number of shards is not that of shard 0" in errors[1]
+    assert "start all shards with the same settings" in errors[1]
+
+
 def test_a_killed_shard_and_resume(start, whole, tmp_path):
     port = {"MASTER_PORT": free_port()}
     shards = [start(["--shard", f"{i}/2"], port) for i in range(2)]

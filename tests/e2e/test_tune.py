@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from conftest import AUDIO, runs_of, small_config, strict_records
+from conftest import AUDIO, MODELS, runs_of, small_config, strict_records
 from test_language_model import arpa
 
 TUNE = {"decoder": "with_lm", "dataset": {"id": "dev", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3},
@@ -63,6 +63,35 @@ def test_the_journal_resumes(tuned, rtfx, tmp_path):
     resumed = rtfx("tune", folder / "config.json", "--output", folder / "run", "--resume")
     assert resumed.returncode == 0 and resumed.stdout == text
     assert len(runs_of(strict_records(journal))) == len(measured)
+
+
+def test_a_resumed_search_counts_its_own_cases_alone(tuned, rtfx, tmp_path):
+    """Between two searches lie others in the same folder: with another batch size, and of a set with the same id."""
+    folder, text = tuned
+    curve = ("tune", folder / "config.json", "--output", tmp_path / "run", "--write", folder / "again.tuned.json")
+    assert rtfx(*curve).returncode == 0
+    fewer = json.dumps(TUNE | {"dataset": TUNE["dataset"] | {"limit": 2}})
+    for change in ("batch_sizes=[1]", f"tune={fewer}"):
+        other = rtfx(*curve, "--resume", "--set", change)
+        assert other.returncode == 0 and f"with_lm on dev: {2 if 'tune' in change else 3} utterances" in other.stdout
+    again = rtfx(*curve, "--resume")
+    assert again.returncode == 0 and rows_of(again.stdout) == rows_of(text)
+    assert "with_lm on dev: 3 utterances" in again.stdout
+
+
+def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config, tmp_path):
+    (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
+    models = [str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")]
+    path = config(models=models, decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
+    result = rtfx("tune", path, "--output", tmp_path / "run")
+    assert result.returncode == 0 and "with_lm on dev: 3 utterances" in result.stdout, result.stderr
+    (tuned_path,) = tmp_path.glob("*.tuned.json")
+    (entry,) = json.loads(tuned_path.read_text())["tune"]
+    assert entry["chosen"]["utterances"] == 3
+    one = ["--set", f"models={json.dumps(models[:1])}", "--set", f"datasets.0={json.dumps(TUNE['dataset'])}"]
+    assert rtfx("run", tuned_path, "--output", tmp_path / "tuned", *one).returncode == 0
+    about = strict_records(tmp_path / "tuned/journal.jsonl")[0]
+    assert about["config"]["tune"][0]["chosen"] == entry["chosen"]
 
 
 def test_the_configuration_runs(tuned, rtfx):
@@ -138,6 +167,9 @@ def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, co
         ({"options": {"lm.alpha": ["late", "early"]}}, "unknown option with choices 'lm.alpha'"),
         ({"grid": 1}, "an integer 2..100"),
         ({"shared_with": ["with_lmm"]}, "did you mean 'with_lm'"),
+        ({"shared_with": ["frame_looping"]}, "/shared_with/0/lm"),  # which has no language model
+        ({"shared_with": ["with_lm"]}, "decoder 'with_lm' gets values from"),
+        ({"models": ["with"]}, "unknown model id 'with'"),
     ],
 )
 def test_errors(rtfx, config, tmp_path, changes, message):
