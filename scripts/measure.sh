@@ -227,13 +227,19 @@ done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"
 for name in "$@"; do
-  if [[ -e $folder/.done-$name && $name != tables ]]; then
+  mark=$folder/.done-$name used=
+  [[ $name != table:* ]] || used=${TABLE_OPTIONS:-}
+  if [[ -e $mark && $name != tables ]]; then
+    if [[ $(<"$mark") != "$used" ]]; then
+      echo "measure.sh: $name was measured with TABLE_OPTIONS='$(<"$mark")'; remove $mark to measure it again" >&2
+      exit 2
+    fi
     echo "$name: measured before"
     continue
   fi
   echo "== $name"
   begin=$SECONDS
   step "$name"
-  touch "$folder/.done-$name"
+  printf '%s' "$used" >"$mark"
   echo "$name: $((SECONDS - begin)) s"
 done

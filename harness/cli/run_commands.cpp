@@ -60,6 +60,7 @@ void add_run(CLI::App& app, int& code) {
     const Shard shard =
         args->shard.empty() ? Shard() : parse_shard(args->shard, process_environment());
     const Config config = args->config.load();
+    if (!args->child.is_child() && shard.index == 0) note_tuned_on_test_sets(config);
     code = rtfx::run(config, args->mode.mode(), shard, args->child);
     if (args->child.is_child() || shard.index != 0) return;
     const std::string shards = args->shard.empty() ? "" : " --shard " + for_shell(args->shard);

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <variant>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -16,6 +17,21 @@
 namespace rtfx {
 
 namespace {
+
+constexpr int64_t kNewestSchema = 1;
+
+void require_known_schema(const record::Any& record, const std::string& where) {
+  std::visit(
+      [&](const auto& one) {
+        if constexpr (requires { one.schema; }) {
+          if (one.schema && *one.schema > kNewestSchema) {
+            throw UserError(where, fmt::format("schema {}: a newer rtfx wrote it", *one.schema),
+                            fmt::format("this one reads {}: use a newer one", kNewestSchema));
+          }
+        }
+      },
+      record);
+}
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   cannot_write(path, error,
@@ -114,6 +130,7 @@ void read_journal(const std::filesystem::path& path,
       if (!lines.is_terminated() && !nlohmann::json::accept(line)) break;
       throw;
     }
+    require_known_schema(record, where);
     add(std::move(record));
   }
 }

@@ -339,7 +339,8 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (config.isolate && !task.is_child()) return run_isolated(config, mode);
   const InterruptWatch watch;
   std::optional<Rendezvous> rendezvous;
-  if (!shard.whole()) rendezvous.emplace(shard, config.hash());
+  // The journals of shards that go on and of those that begin anew do not belong together.
+  if (!shard.whole()) rendezvous.emplace(shard, fmt::format("{}/{}", config.hash(), int(mode)));
   record::Records records;
   bool whole = true;
   try {

@@ -75,6 +75,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
+constexpr std::chrono::seconds kToEnd{3};  // for shard 0, after the others
 
 /// Hides LibTorch's warnings while it exists.
 class QuietLibTorch {
@@ -95,10 +96,23 @@ std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text
 
 struct Rendezvous::State {
   Shard shard;
-  std::string prefix;
+  std::string place;   // of all runs that meet here one after the other, begins their keys
+  std::string prefix;  // of this run
   c10::intrusive_ptr<c10d::TCPStore> store;
 
   std::string key(const std::string& name) const { return prefix + name; }
+
+  /// Tells all runs that meet here, also those with other settings.
+  void say(const std::string& name, const std::string& text) {
+    store->set(place + name, bytes(text));
+  }
+
+  /// Returns what was told last; empty where nothing was.
+  std::string said(const std::string& name) {
+    if (!store->check({place + name})) return "";
+    const auto text = store->get(place + name);
+    return {text.begin(), text.end()};
+  }
 
   /// Whether the key is there within a second.
   bool wait(const std::string& name) {
@@ -121,7 +135,9 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     : state_(std::make_unique<State>()) {
   state_->shard = shard;
   const auto restarts = process_environment()("TORCHELASTIC_RESTART_COUNT").value_or("0");
-  state_->prefix = fmt::format("rtfx/{}/", restarts);
+  const std::string own = fmt::format("{}/{}", run, shard.count);
+  state_->place = fmt::format("rtfx/{}/", restarts);
+  state_->prefix = fmt::format("{}{}/", state_->place, own);
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(shard.port);
   options.isServer = shard.index == 0 && !shard.launcher_listens;
@@ -133,23 +149,33 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
                         "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
   }
-  require_same_run(fmt::format("{}/{}", run, shard.count));
+  require_same_run(own);
   meet("begin", kToCome);
 }
 
 void Rendezvous::require_same_run(const std::string& own) {
-  if (state_->shard.index == 0) return state_->store->set(state_->key("run"), bytes(own));
-  const auto begin = Clock::now();
-  while (!state_->wait("run")) {
-    check_interrupt();
-    if (Clock::now() - begin > kToCome)
-      throw state_->error("shard 0 did not come", "start all of them");
+  if (state_->shard.index == 0) {
+    state_->say("refused", "");
+    return state_->say("run", own);
   }
-  const auto first = state_->store->get(state_->key("run"));
-  if (std::ranges::equal(first, bytes(own))) return;
-  leave("its configuration or number of shards is not that of shard 0");
-  throw state_->error("the configuration or number of shards is not that of shard 0",
-                      "start all shards with the same settings");
+  const auto begin = Clock::now();
+  auto other_since = Clock::time_point::max();  // since when shard 0 has been in another run
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    check_interrupt();
+    const std::string theirs = state_->said("run");
+    const auto now = Clock::now();
+    if (theirs == own) return;
+    if (theirs.empty())
+      other_since = Clock::time_point::max();
+    else
+      other_since = std::min(other_since, now);
+    if (now - begin > kToCome) throw state_->error("shard 0 did not come", "start all of them");
+    if (other_since != Clock::time_point::max() && now - other_since > kToEnd) break;
+  }
+  state_->say("refused", state_->shard.label());
+  throw state_->error(
+      "the configuration, the number of shards, --force or --resume is not that of shard 0",
+      "start all shards with the same settings");
 }
 
 Rendezvous::~Rendezvous() {
@@ -160,6 +186,7 @@ Rendezvous::~Rendezvous() {
       state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
       return;
     }
+    state_->say("run", "");
     const auto begin = Clock::now();
     for (Shard other = shard; ++other.index < shard.count;) {
       while (!state_->store->check({state_->key("done/" + other.label())})) {
@@ -184,6 +211,10 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
         const auto text = state_->store->get(state_->key("left"));
         throw state_->error(std::string(text.begin(), text.end()),
                             "--resume continues the journals");
+      }
+      if (const std::string other = state_->said("refused"); !other.empty()) {
+        throw state_->error("shard " + other + " has other settings or another number of shards",
+                            "start all shards with the same settings");
       }
       if (Clock::now() - begin > limit) {
         throw state_->error(fmt::format("not all shards came to '{}'", name),

@@ -46,9 +46,9 @@ class Progress {
 
 class Rendezvous {
  public:
-  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` is the same for all
-  /// shards of a run. Throws UserError when a shard has another one, or not all come within five
-  /// minutes.
+  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` tells runs apart that
+  /// meet at the same place, one after the other. Throws UserError when shard 0 has been in another
+  /// run for three seconds, or not all come within five minutes.
   Rendezvous(const Shard& shard, const std::string& run);
   /// Shard 0 waits until the others need it no more, at most ten seconds.
   ~Rendezvous();

@@ -424,20 +424,25 @@ Recordings recordings(const DatasetSource& source) {
   return found;
 }
 
-/// Says where a development set has utterances of the sets that the configuration measures. A test
-/// set that is not there is no error, because tuning does not need it.
-void note_common_utterances(const Config& config) {
-  std::map<std::string, Recordings> measured;
-  for (const DatasetSource& source : config.datasets) {
-    try {
-      measured[source.id] = recordings(source);
-    } catch (const UserError&) {
-    }
+/// The recordings of a set; none where it is not there.
+Recordings recordings_if_there(const DatasetSource& source) {
+  try {
+    return recordings(source);
+  } catch (const UserError&) {
+    return {};
   }
+}
+
+/// Says where development sets have utterances of the sets that the configuration measures. A set
+/// that is not there is no error here.
+void note_common_utterances(const Config& config, const std::vector<TuneSpec>& specs) {
+  std::map<std::string, Recordings> measured;
+  for (const DatasetSource& source : config.datasets)
+    measured[source.id] = recordings_if_there(source);
   std::set<std::string> seen;
-  for (const TuneSpec& spec : config.tune) {
+  for (const TuneSpec& spec : specs) {
     if (!seen.insert(spec.dataset.id).second) continue;
-    const Recordings dev = recordings(spec.dataset);
+    const Recordings dev = recordings_if_there(spec.dataset);
     for (const auto& [id, test] : measured) {
       std::vector<Recordings::value_type> common;
       std::ranges::set_intersection(dev, test, std::back_inserter(common));
@@ -451,6 +456,13 @@ void note_common_utterances(const Config& config) {
 }
 
 }  // namespace
+
+void note_tuned_on_test_sets(const Config& config) {
+  std::vector<TuneSpec> ran;
+  std::ranges::copy_if(config.tune, std::back_inserter(ran),
+                       [](const TuneSpec& spec) { return !spec.chosen.is_null(); });
+  if (!ran.empty()) note_common_utterances(config, ran);
+}
 
 int tune(const Config& config, json document, const std::filesystem::path& target,
          Journal::Mode mode) {
@@ -469,7 +481,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
   // An entry that is missing is found before anything is measured.
   for (const TuneSpec& spec : config.tune)
     for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
-  note_common_utterances(config);
+  note_common_utterances(config, config.tune);
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
       Tuner tuner(config, config.tune[i], mode);

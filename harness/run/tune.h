@@ -50,4 +50,8 @@ std::vector<WeighedErrors> search_weights(const std::vector<TuneRange>& ranges, 
 int tune(const Config& config, nlohmann::json document, const std::filesystem::path& target,
          Journal::Mode mode);
 
+/// Says on standard error where `rtfx tune` has chosen options of the configuration ("chosen") on
+/// utterances of the sets that it measures. Sets that are not there are left out.
+void note_tuned_on_test_sets(const Config& config);
+
 }  // namespace rtfx

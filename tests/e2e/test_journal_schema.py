@@ -26,6 +26,14 @@ def journals():
             yield path, [json.loads(line) for line in lines]
 
 
+def test_a_newer_schema_is_refused(rtfx, run_config, tmp_path):
+    assert run_config().returncode == 0
+    journal = tmp_path / "run/journal.jsonl"
+    journal.write_text(journal.read_text().replace('"schema":1', '"schema":2'))
+    result = rtfx("report", tmp_path / "run")
+    assert result.returncode == 2 and "journal.jsonl:1: schema 2: a newer rtfx wrote it" in result.stderr
+
+
 def test_the_schema_is_one():
     command = [Path(sys.executable).with_name("check-jsonschema"), "--check-metaschema", SCHEMA]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -137,6 +137,15 @@ def test_options_of_a_table_are_passed(measure, monkeypatch):
         "protocol.warmup_rounds=0", "protocol.measured_rounds=2", "stream.streams=[256]", "batch_sizes=[16, 64]"} <= set(call)  # fmt: skip
 
 
+def test_a_table_that_was_measured_with_other_options_is_an_error(measure, monkeypatch):
+    table = "table:label_looping_table5:stt_en_fastconformer_tdt_large"
+    assert measure(table)[0].returncode == 0
+    monkeypatch.setenv("TABLE_OPTIONS", "--whole")
+    result, calls, folder = measure("prompt", table)
+    assert result.returncode == 2 and len(calls) == 2  # prompt has no such options
+    assert f"was measured with TABLE_OPTIONS=''; remove {folder}/.done-{table}" in result.stderr
+
+
 def test_precision_and_control_of_a_table_are_passed(measure, monkeypatch):
     table = "table:label_looping_table5:stt_en_fastconformer_tdt_large"
     _, (plain,), _ = measure(table)

@@ -120,15 +120,16 @@ def test_waiting_for_other_shards_is_no_warning(start):
 
 
 @pytest.mark.parametrize("first, second", [(["--shard", "0/2"], ["--shard", "1/2", "--set", "scorer=none"]),
-                                           (["--shard", "0/2"], ["--shard", "1/3"])])  # fmt: skip
+                                           (["--shard", "0/2"], ["--shard", "1/3"]),
+                                           (["--shard", "0/2", "--force"], ["--shard", "1/2", "--resume"])])  # fmt: skip
 def test_shards_of_other_runs_are_told_at_once(start, first, second):
     port = {"MASTER_PORT": free_port()}
     processes = [start(arguments, port) for arguments in (first, second)]
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [2, 2], errors
-    assert "its configuration or number of shards is not that of shard 0" in errors[0]
-    assert "the configuration or number of shards is not that of shard 0" in errors[1]
-    assert "start all shards with the same settings" in errors[1]
+    assert "has other settings or another number of shards" in errors[0]
+    assert "the configuration, the number of shards, --force or --resume is not that of shard 0" in errors[1]
+    assert all("start all shards with the same settings" in error for error in errors)
 
 
 def test_a_killed_shard_and_resume(start, whole, tmp_path):

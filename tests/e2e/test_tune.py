@@ -92,6 +92,20 @@ def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config,
     assert rtfx("run", tuned_path, "--output", tmp_path / "tuned", *one).returncode == 0
     about = strict_records(tmp_path / "tuned/journal.jsonl")[0]
     assert about["config"]["tune"][0]["chosen"] == entry["chosen"]
+    assert rtfx("report", tmp_path / "tuned").returncode == 0
+    weight = entry["chosen"]["options"]["lm.alpha"]
+    page = (tmp_path / "tuned/report.html").read_text()
+    assert f"rtfx tune chose options of with_lm on dev (3 utterances): lm.alpha {weight}." in page
+
+
+def test_a_run_says_that_it_was_tuned_on_its_test_set(tuned, rtfx, tmp_path):
+    folder, _ = tuned
+    for dataset, noticed in ((TUNE["dataset"], True), (TUNE["dataset"] | {"manifest": str(folder / "other.jsonl")}, False)):
+        (folder / "other.jsonl").write_text(json.dumps({"audio_filepath": str(AUDIO / "1737-146161-0011.flac"), "text": "a"}))
+        result = rtfx("run", folder / "config.tuned.json", "--output", tmp_path / "run", "--force",
+                      "--set", f"datasets.0={json.dumps(dataset)}")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert ("of the development set dev are in the set dev too" in result.stderr) == noticed
 
 
 def test_the_configuration_runs(tuned, rtfx):
