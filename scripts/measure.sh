@@ -142,7 +142,7 @@ step() {
       fi
       # Two of these tables have flashlight-text itself.
       RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "$config" --set "${settings[@]}" || status=$?
-      # In configs/tables it would be taken for a table.
+      # The choice is kept beside its journals. It had to be written where the paths of the table begin.
       [[ $config == "tables/$table" ]] || mv "configs/$config.json" "$folder/tune/$table-$model/"
       return "$status"
       ;;

@@ -15,18 +15,17 @@ namespace rtfx {
 
 /// The records of one case in the journal.
 struct CaseRecords {
-  std::optional<record::Failure> failure;        // where it is the last record
-  std::string last_key;                          // result key of the last round
-  std::map<std::string, record::Rounds> rounds;  // by result key
+  std::optional<record::Failure> failure;  // where it is the last record
+  std::string result_key;                  // of the last round
+  record::Rounds rounds;                   // the last ones with this key
 
   void add(record::Failure&& record) { failure = std::move(record); }
   template <class Round>
   void add(Round&& record) {
     failure.reset();
-    // Rounds with these settings before rounds with others were measured anew.
-    if (record.result_key != last_key) rounds[record.result_key].clear();
-    last_key = record.result_key;
-    rounds[last_key].push_back(std::move(record));
+    if (record.result_key != result_key) rounds.clear();  // measured anew, with other settings
+    result_key = record.result_key;
+    rounds.push_back(std::move(record));
   }
 };
 
@@ -97,7 +96,7 @@ CaseSummary summarize_case(CaseRecords records) {
     summary.last = std::move(*records.failure);
     return summary;
   }
-  summary.rounds = std::move(records.rounds[records.last_key]);
+  summary.rounds = std::move(records.rounds);
   std::visit([&](const auto& last) { summary.last = last; }, summary.rounds.back());
   if (!std::ranges::is_sorted(summary.rounds, {}, record::number_of))
     std::ranges::stable_sort(summary.rounds, {}, record::number_of);

@@ -340,7 +340,8 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   const InterruptWatch watch;
   std::optional<Rendezvous> rendezvous;
   // The journals of shards that go on and of those that begin anew do not belong together.
-  if (!shard.whole()) rendezvous.emplace(shard, fmt::format("{}/{}", config.hash(), int(mode)));
+  if (!shard.whole())
+    rendezvous.emplace(shard, fmt::format("{}/{}", config.hash(), static_cast<int>(mode)));
   record::Records records;
   bool whole = true;
   try {
