@@ -206,7 +206,10 @@ def inline_svg(figure, name, description):
 
 
 def duration(seconds):
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+    for unit, size in (("s", 1), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{1e6 * seconds:.3g} µs"
 
 
 def note_behind(cell, row, text):

@@ -63,7 +63,7 @@ def draw_case(cell, row, case):
     for i, (name, share, mean) in enumerate(parts(region)):
         style = {"color": SERIES[i % len(SERIES)], "hatch": HATCHES[i % len(HATCHES)], **HATCHED}
         (bar,) = cell.barh(row, 100 * share, 0.8, left=left, **style)
-        bars.append((cell, bar, style["color"], (f"{name} {1e6 * mean:.3g} µs", name)))
+        bars.append((cell, bar, style["color"], (f"{name} {duration(mean)}", name)))
         left += 100 * share
     cell.barh(row, 100 - left, 0.8, left=left, color=REST)
     return bars

@@ -33,6 +33,8 @@ STEPS=(
   prompt                     # with and without the layer of a prompt-conditioned model
   nemo_search transcribe
   searches:rnnt searches:tdt
+  exactness planted          # equal tokens and frames; which planted errors replay finds
+  sweep costs busy           # greedy forms: batches of 32 to 2,048, energy and memory, time without a kernel
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
   nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
@@ -183,6 +185,29 @@ step() {
       done
       ;;
     prompt) run prompt prompt ;;
+    exactness) run exactness exactness ;;
+    planted)
+      local decoders='"frame_looping"' error
+      for error in none token frame duration fp8 fp8_once; do
+        decoders+=", {\"id\": \"planted_$error\", \"name\": \"planting\", \"options\": {\"error\": \"$error\", \"search\": \"fused_looping\"}}"
+      done
+      run planted exactness --set "plugins=[\"$(dirname "$rtfx")/tests/librtfx_planting_decoder.so\"]" "decoders=[$decoders]" \
+        'batch_sizes=[32]' "datasets=[{\"id\": \"spoken_256\", \"manifest\": \"$speech\", \"limit\": 256}]"
+      ;;
+    sweep)
+      run sweep greedy_forms --set "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" \
+        'batch_sizes=[32, 64, 128, 256, 512, 1024, 2048]' 'dtypes=["bf16"]' baseline=fused_looping \
+        'decoders=["fused_looping", {"id": "label_looping_graph", "name": "label_looping", "options": {"loop": "graph"}}, "ctc_greedy", "null"]'
+      ;;
+    costs) run costs greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' protocol.energy_seconds=3 ;;
+    busy)
+      local work
+      work=$(mktemp -d)
+      "$rtfx" profile configs/greedy_forms.json --output "$work/run" --set 'models=["data/standin256-rnnt.nemo"]' \
+        "datasets=[{\"id\": \"spoken_96\", \"manifest\": \"$speech\", \"limit\": 96}]" 'batch_sizes=[32]' 'dtypes=["bf16"]'
+      gzip -9nc "$work/run/profile.jsonl" >"$folder/busy.jsonl.gz"
+      rm -rf "$work"
+      ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;

@@ -35,12 +35,11 @@ LM = "data/token_6gram.arpa.gz"
 TUNED_ONE_BY_ONE = 64  # utterances of the development set for searches of single utterances, which are slow
 # {TABLE or TABLE:MODEL: {batch size: utterances of the largest set}}; other batch sizes take all utterances.
 SAMPLES = {
-    "label_looping_table1": {1: 32, 4: 128, 16: 512, 32: 1024},
-    "label_looping_table2": {1: 32, 4: 128, 16: 512, 32: 1024},
-    "label_looping_table3": {1: 32, 4: 128, 32: 1024},
-    "label_looping_table4": {1: 32, 4: 128, 16: 512, 32: 1024},
-    "label_looping_table5": {32: 1024},
-    "label_looping_figure2": {1: 32, 4: 128, 16: 512, 32: 1024, 128: 1024},
+    "label_looping_table1": {1: 320, 4: 1024},
+    "label_looping_table2": {1: 320, 4: 1024},
+    "label_looping_table3": {1: 320, 4: 1024},
+    "label_looping_table4": {1: 320, 4: 1024},
+    "label_looping_figure2": {1: 320, 4: 1024},
     "beam_ablations": {1: 32, 32: 512},
     "beam_table1:fastconformer-rnnt-1k": {32: 128},
     "beam_table1": {32: 1024},

@@ -16,9 +16,10 @@ scripts/stream_tables.py, and scripts/readme_table.py reports/baselines/ci.jsonl
 def test_tables_between_marks_are_current(program, tmp_path):
     journals = tmp_path / "journals"
     journals.mkdir()
-    folders = [ROOT / "reports" / folder for folder in ("h200/rivals", "h200/searches")]
+    folders = [ROOT / "reports" / folder for folder in importlib.import_module("rival_reports").FOLDERS]
     for folder in folders:
         for path in [*folder.glob("*.jsonl*"), *folder.glob("alignment.json")]:
+            assert not (journals / path.name).exists(), f"{path.name}: two folders of reports have it"
             shutil.copy(path, journals)
     copies = [tmp_path / page.replace("/", "_") for page in PAGES]
     for page, copy in zip(PAGES, copies, strict=True):

@@ -8,9 +8,16 @@ import pytest
 from conftest import ROOT
 from forked_script import script
 from journal import read_records, read_text
+from rival_reports import FOLDERS
 
-RIVALS = ROOT / "reports/h200/rivals"
-JOURNAL = RIVALS / "nemo3_greedy.jsonl.gz"
+JOURNAL = ROOT / "reports/h100/rivals/nemo.jsonl.gz"
+SEARCHES = ROOT / "reports/h100/searches"
+
+
+def committed(name):
+    """Returns the folder of reports that holds a rival's journal."""
+    (folder,) = [ROOT / "reports" / folder for folder in FOLDERS if (ROOT / f"reports/{folder}/{name}.jsonl.gz").exists()]
+    return folder
 
 
 def table(*arguments):
@@ -31,8 +38,8 @@ def ours(tmp_path_factory):
 
 
 def rival_record(**changes):
-    record = {"model": "standin-rnnt.nemo", "decoder": "label", "dtype": "bf16", "batch": 32}
-    return record | {"audio_s": 1213.6, "decode_s": 0.1, "wer": 27.2} | changes
+    record = {"model": "standin256-rnnt.nemo", "decoder": "label", "dtype": "bf16", "batch": 32}
+    return record | {"audio_s": 6690.7, "decode_s": 0.1, "wer": 14.7} | changes
 
 
 def cells(text, name):
@@ -99,25 +106,24 @@ def test_other_audio_is_not_compared(ours, tmp_path):
     assert "nothing to compare" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["nemo3_beam", "nemo3_greedy", "nemo3_lm", "wfst", "wfst_cpu", "torchaudio"])
+@pytest.mark.parametrize("name", ["nemo_beam", "nemo", "nemo_lm", "wfst", "wfst_cpu", "torchaudio"])
 def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
-    journal, page = RIVALS / f"{name}.jsonl.gz", tmp_path / "page.md"
+    journal, page = committed(name) / f"{name}.jsonl.gz", tmp_path / "page.md"
     (tmp_path / journal.name).write_bytes(journal.read_bytes())
     notes = (ROOT / "reports/notes/rivals.md").read_text()
     assert f"<!-- rivals:{name} -->" in notes
     page.write_text(re.sub(r"\dx\b", "0x", notes))  # the figures of all tables are wrong
     result = script("scripts/rival_reports.py", tmp_path, page)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / f"{name}.md").read_text() == (RIVALS / f"{name}.md").read_text()
+    assert (tmp_path / f"{name}.md").read_text() == journal.with_name(f"{name}.md").read_text()
     table = re.compile(rf"<!-- rivals:{name} -->.*?<!-- /rivals -->", re.DOTALL)
     assert table.findall(page.read_text()) == table.findall(notes)
 
 
-SEARCHES = ROOT / "reports/h200/searches"
 BLOCKS = {
-    "beams": (RIVALS, ["nemo3_beam", "nemo3_lm", "wfst"]),
-    "searches:searches_rnnt": (SEARCHES, ["searches_rnnt"]),
-    "searches:searches_tdt": (SEARCHES, ["searches_tdt"]),
+    "beams": ["nemo_beam", "searches_rnnt", "wfst"],
+    "searches:searches_rnnt": ["searches_rnnt"],
+    "searches:searches_tdt": ["searches_tdt"],
 }
 
 
@@ -128,13 +134,13 @@ def block_of(text, mark):
 
 @pytest.mark.parametrize("mark", BLOCKS)
 def test_a_block_is_that_of_the_committed_journals(tmp_path, mark):
-    folder, names = BLOCKS[mark]
-    committed = (ROOT / "reports/README.md").read_text(encoding="utf-8")
+    names = BLOCKS[mark]
+    kept = (ROOT / "reports/README.md").read_text(encoding="utf-8")
     page = tmp_path / "page.md"
-    page.write_text(committed.replace(block := block_of(committed, mark), re.sub(r"\d", "0", block)), encoding="utf-8")
+    page.write_text(kept.replace(block := block_of(kept, mark), re.sub(r"\d", "0", block)), encoding="utf-8")
     for number, name in enumerate(names):
         assert block_of(page.read_text(encoding="utf-8"), mark) != block, "written without all of its journals"
-        (tmp_path / f"{name}.jsonl.gz").write_bytes((folder / f"{name}.jsonl.gz").read_bytes())
+        (tmp_path / f"{name}.jsonl.gz").write_bytes((committed(name) / f"{name}.jsonl.gz").read_bytes())
         if number in (0, len(names) - 1):
             result = script("scripts/rival_reports.py", tmp_path, page)
             assert result.returncode == 0, result.stderr
@@ -178,9 +184,9 @@ def test_the_searches_are_timed_to_the_hypotheses_on_the_host(name):
 
 
 def test_pairs_are_compared_one_by_one(tmp_path):
-    journal = RIVALS / "nemo3_beam.jsonl.gz"
+    journal = committed("nemo_beam") / "nemo_beam.jsonl.gz"
     rival = tmp_path / "rival.jsonl"
-    rival.write_text(json.dumps(rival_record(decoder="maes_batch_b4_nolm", decode_s=2.7)) + "\n")
+    rival.write_text(json.dumps(rival_record(decoder="maes_batch_b4_nolm", audio_s=3446.6, decode_s=2.7)) + "\n")
     result = table(journal, "--rival", rival, "--pairs", "alsd_pp4_fused=maes_batch_b4_nolm")
     assert result.returncode == 0, result.stderr
     at = cells(result.stdout, "decoding and copy to the host").index("batch 32")
@@ -211,9 +217,9 @@ def test_columns_of_different_audio_are_rtfx(tmp_path):
     columns = "--rtfx", "--only", "fused_persistent", "nemo_label_looping_graphs"
     whole = table(changed(tmp_path, lambda record: None), *columns)
     journal = changed(tmp_path, halve)
-    assert table(journal).stdout.count("## standin-rnnt") == 2
+    assert table(journal).stdout.count("## standin256-rnnt") == 2
     result = table(journal, *columns)
-    assert "## standin-rnnt, bf16: batch 32: 1214 s of audio; batch 128: 607 s of audio" in result.stdout
+    assert "## standin256-rnnt, bf16: batch 32: 6691 s of audio; batch 128: 3346 s of audio" in result.stdout
     (half, same), (full, also) = (cells(text, "fused_persistent")[2:0:-1] for text in (result.stdout, whole.stdout))
     assert same == also and float(half) == pytest.approx(float(full) / 2, rel=0.01)
     assert "frame_looping |" not in result.stdout
@@ -232,32 +238,32 @@ def test_noisy_is_by_what_is_shown(tmp_path):
     text = table(changed(tmp_path, plant)).stdout
     marks = cells(text, "decoding and copy to the host").index("marks")
     assert "NOISY" not in cells(text, "fused_persistent")[marks]
-    assert "batch 128: NOISY" in cells(text, "label_looping_graph")[marks]
+    assert "batch 128: stand-in data, NOISY" in cells(text, "label_looping_graph")[marks]
 
 
 def test_the_tables_of_pages(tmp_path):
-    (tmp_path / "nemo3_greedy.jsonl").write_text(read_text(JOURNAL))
+    (tmp_path / "nemo.jsonl").write_text(read_text(JOURNAL))
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- rivals:nemo3_greedy ours=ctc_greedy -->\nstale\n<!-- /rivals -->\nafter\n"
-                    "<!-- rivals:nemo3_beam -->\nkept\n<!-- /rivals -->\n")  # fmt: skip
+    page.write_text("before\n<!-- rivals:nemo ours=ctc_greedy -->\nstale\n<!-- /rivals -->\nafter\n"
+                    "<!-- rivals:nemo_beam -->\nkept\n<!-- /rivals -->\n")  # fmt: skip
     result = script("scripts/rival_reports.py", tmp_path, page)
     assert result.returncode == 0, result.stderr
     text = page.read_text()
-    assert text.startswith("before\n<!-- rivals:nemo3_greedy ours=ctc_greedy -->\n") and "stale" not in text
+    assert text.startswith("before\n<!-- rivals:nemo ours=ctc_greedy -->\n") and "stale" not in text
     assert text.count("CTC greedy |") == 2 and "label-looping" not in text and "kept" in text
-    assert "nemo 3.0.0" in text and "1214 s of audio" in text
-    beside = (tmp_path / "nemo3_greedy.md").read_text()
-    assert "## standin-tdt" in beside
+    assert "nemo 3.0.0" in text and "6691 s of audio" in text
+    beside = (tmp_path / "nemo.md").read_text()
+    assert "## standin256-tdt" in beside
     verdicts = beside[beside.index("## Do both return the same?") :]
     # The journal's grades in order: bitwise or exact, rounding, and the place of the first difference.
     grades = {}
-    for line in (tmp_path / "nemo3_greedy.jsonl").read_text().splitlines():
+    for line in (tmp_path / "nemo.jsonl").read_text().splitlines():
         record = json.loads(line)
         if record["kind"] == "run" and record["round"] == 0 and record["decoder"]["id"] == "nemo_ctc_greedy":
             grades[record["model"]["id"], int(record["batch"]["size"])] = record["exactness"]
-    found = cells(verdicts, "standin-tdt, bf16: nemo_ctc_greedy : ctc_greedy")
+    found = cells(verdicts, "standin256-rnnt, bf16: nemo_ctc_greedy : ctc_greedy")
     for cell, batch in zip(found[1:], (1, 8, 32, 128), strict=True):
-        exactness = grades["standin-tdt", batch]
+        exactness = grades["standin256-rnnt", batch]
         counts, first = exactness["grades"], exactness["first_difference"]
         assert cell.startswith(f"{counts['bitwise'] + counts['exact']} of {sum(counts.values())}")
         assert cell.endswith(f" at {first['seconds']:.2f} s") if first else " at " not in cell
@@ -268,7 +274,7 @@ def test_a_failed_case_says_so_in_both_tables(tmp_path):
     failed = {"decoder": "riva_online_end17", "size": 128}
     keys = ("batch", "case", "dataset", "device", "dtype", "model", "provenance_id", "result_key", "schema")
     lines = {}
-    for record in read_records(RIVALS / "wfst.jsonl.gz"):
+    for record in read_records(committed("wfst") / "wfst.jsonl.gz"):
         if record["kind"] == "run" and {"decoder": record["decoder"]["id"], "size": record["batch"]["size"]} == failed:
             options = {key: value for key, value in record["decoder"]["options"].items() if key != "versions"}
             record = {key: record[key] for key in keys} | {"decoder": record["decoder"] | {"options": options}}

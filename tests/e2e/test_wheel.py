@@ -235,7 +235,7 @@ def test_runs_and_records(rtfx_package, tmp_path, monkeypatch):
     assert {r["decoder.id"] for r in found} == {"frame_looping", "label_looping"}
     assert all(r["metrics.rtfx.total"] > 0 for r in found)
     assert list(tmp_path.iterdir()) == []
-    packed = ROOT / "reports/h200/rivals/nemo3_greedy.jsonl.gz"
+    packed = ROOT / "reports/h100/rivals/nemo.jsonl.gz"
     for path in (packed, packed.with_suffix("")):
         assert len(rtfx_package.records(path)) > 100
     (tmp_path / "torn.jsonl.gz").write_bytes(packed.read_bytes()[:1000])
