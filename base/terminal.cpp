@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+
+#include "base/printable.h"
 
 namespace rtfx {
 
@@ -56,6 +59,13 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent) {
 
 void print_wrapped(const std::string& text, size_t indent) {
   fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size()), indent));
+}
+
+void print_error(const UserError& error) {
+  ErrorList all;
+  all.add(error);
+  for (const UserError& one : all.all())
+    fmt::print(stderr, "rtfx: error: {}\n", printable(one.what()));
 }
 
 }  // namespace rtfx

@@ -1,10 +1,12 @@
-// The width of a terminal, and text that fits in it.
+// The width of a terminal, text that fits in it, and errors.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace rtfx {
 
@@ -28,5 +30,8 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
 /// Prints a line to standard output, wrapped where a terminal is narrower.
 void print_wrapped(const std::string& text, size_t indent = 0);
+
+/// Prints the error to standard error, or each of UserErrors on a line of its own.
+void print_error(const UserError& error);
 
 }  // namespace rtfx

@@ -30,6 +30,7 @@
 #include "speech/runtime/device.h"
 
 namespace rtfx {
+
 namespace {
 
 /// Help whose descriptions are wrapped between words to the width of the terminal.
@@ -144,13 +145,6 @@ struct Program {
     }
   }
 };
-
-void print_error(const UserError& error) {
-  ErrorList all;
-  all.add(error);
-  for (const UserError& one : all.all())
-    fmt::print(stderr, "rtfx: error: {}\n", printable(one.what()));
-}
 
 /// Whether who reads our output has closed the pipe, as `head` does when it has enough. Not every
 /// kernel tells this by poll(), so the error of the write counts too.

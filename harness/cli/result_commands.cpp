@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/config/document.h"
 #include "harness/report/dashboard.h"
@@ -176,8 +178,10 @@ nlohmann::json verification_json(const Verification& verification) {
   for (const auto& [name, why] : verification.left_out)
     left_out.push_back({{"case", name}, {"why", why}});
   nlohmann::json out = gate_json(verification.rows);
+  if (verification.not_repeated && verification.rows.empty()) out["verdict"] = nullptr;
   out.update({{"journal", verification.journal.string()},
               {"cases", verification.cases},
+              {"records", {{"checked", verification.checked}, {"sound", verification.sound}}},
               {"seed", verification.seed},
               {"sampled", verification.sampled},
               {"left_out", left_out}});
@@ -233,6 +237,14 @@ void add_verify(CLI::App& app, int& code) {
       const Verification verification = verify(args->journal, args->options);
       args->json ? fmt::print("{}", to_line(verification_json(verification)))
                  : print_verification(verification);
+      if (verification.not_repeated) {
+        if (verification.rows.empty()) std::rethrow_exception(verification.not_repeated);
+        try {
+          std::rethrow_exception(verification.not_repeated);
+        } catch (const UserError& error) {  // the verdict on the records is graver
+          print_error(error);
+        }
+      }
       code = verdict_code(verification.rows, args->json, args->allow_inconclusive);
     } catch (const Interrupted&) {
       code = kInterrupted;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "harness/results/contradictions.h"
 #include "harness/results/metrics.h"
 #include "harness/scoring/exactness.h"
 
@@ -19,58 +20,30 @@ GateRow row_of(const CaseResult& c, const char* what, Verdict verdict, std::stri
   return {c.name(), what, {}, {}, {}, {}, {}, verdict, std::move(reason)};
 }
 
-/// Whether two figures of a record agree but for the rounding of sums.
-bool agree(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), 1e-9); }
-
-/// The value of a metric in a record; none where it is null or missing.
-std::optional<double> figure(const record::Run& run, const char* key) {
-  const auto found = run.metrics.find(key);
-  return found == run.metrics.end() || !found->second ? std::nullopt
-                                                      : std::optional<double>(*found->second);
-}
-
-/// How the figures of a record contradict each other; empty where they do not.
-std::string contradiction(const record::Run& run) {
-  const double audio = run.dataset.audio_seconds, total = run.total_seconds;
-  const auto rate = [&](const char* key, double seconds) -> std::string {
-    const auto stated = figure(run, key);
-    if (!stated || agree(audio / seconds, *stated)) return "";
-    return fmt::format("{} is {:.6g}, and audio / seconds is {:.6g}", key, *stated,
-                       audio / seconds);
-  };
-  if (const std::string text = rate("rtfx.total", total); !text.empty()) return text;
-  const record::WordErrors& wer = run.wer;
-  const auto words = static_cast<double>(wer.reference_words.value_or(0));
-  const auto errors = static_cast<double>(wer.substitutions + wer.insertions + wer.deletions);
-  if (wer.wer && words > 0 && !agree(errors / words, *wer.wer)) {
-    return fmt::format("the WER is {:.6g}, and errors / words is {:.6g}",
-                       static_cast<double>(*wer.wer), errors / words);
-  }
-  // Shards and overlapped batches share their time.
-  if (run.shards || run.pipeline) return "";
-  double sum = 0;
-  for (const auto& [name, region] : run.regions) sum += region.host_seconds;
-  if (!agree(sum, total))
-    return fmt::format("total_seconds is {:.6g}, and the regions add up to {:.6g}", total, sum);
-  const auto decode = run.regions.find("decode");
-  return decode == run.regions.end() ? "" : rate("rtfx.decode", decode->second.host_seconds);
-}
-
-/// The first contradiction in the rounds of a case.
-std::string contradiction(const CaseResult& c) {
-  std::set<std::string> hashes;
-  bool deterministic = true;
+/// Names the first round whose tokens are not those of its baseline though its grade says so;
+/// empty where there is none.
+std::string other_tokens(const ResultSet& journal, const CaseResult& c) {
   for (const record::Round& round : c.rounds()) {
     const auto* run = std::get_if<record::Run>(&round);
-    if (run == nullptr) continue;
-    if (const std::string text = contradiction(*run); !text.empty())
-      return fmt::format("round {}: {}", run->round, text);
-    hashes.insert(run->hypotheses_sha256);
-    deterministic = deterministic && run->deterministic.value_or(true);
+    if (run == nullptr || !run->exactness || !run->tokens_sha256) continue;
+    const record::Exactness& exactness = *run->exactness;
+    if (exactness.grade != to_string(Grade::bitwise) && exactness.grade != to_string(Grade::exact))
+      continue;
+    for (const CaseResult& other : journal.cases) {
+      if (other.decoder() != exactness.baseline || other.group() != c.group()) continue;
+      for (const record::Round& its : other.rounds()) {
+        const auto* baseline = std::get_if<record::Run>(&its);
+        const bool is_same = baseline == nullptr || baseline->round != run->round ||
+                             !baseline->tokens_sha256 ||
+                             *baseline->tokens_sha256 == *run->tokens_sha256;
+        if (is_same) continue;
+        return fmt::format("round {}: its grade is {}, and its tokens_sha256 is not that of {}",
+                           run->round, std::string_view(exactness.grade),
+                           std::string_view(exactness.baseline));
+      }
+    }
   }
-  return deterministic && hashes.size() > 1
-             ? "`deterministic` is true, and the hashes of its rounds differ"
-             : "";
+  return "";
 }
 
 }  // namespace
@@ -81,7 +54,9 @@ std::vector<GateRow> check_records(const ResultSet& journal) {
     if (c.summary.failure) continue;
     if (const std::string why = unfit(c); !why.empty())
       rows.push_back(row_of(c, "case", Verdict::invalid, "no measurement: " + why));
-    if (const std::string why = contradiction(c); !why.empty())
+    std::string why = contradiction(c);
+    if (why.empty()) why = other_tokens(journal, c);
+    if (!why.empty())
       rows.push_back(
           row_of(c, "case", Verdict::invalid, "its records contradict themselves: " + why));
     if (const std::string why = c.summary.fault(); !why.empty())
@@ -134,7 +109,9 @@ class Claim {
     }
     add(rows, "results", judge_tokens());
     add(rows, "grade", judge_grade());
-    rows.push_back(wer_row());
+    rows.push_back(errors_row("wer", wer_of(claim_), wer_of(now_)));
+    if (const auto before = cer_of(claim_), now = cer_of(now_); before && now)
+      rows.push_back(errors_row("cer", before, now));
     if (!elsewhere_.empty()) add_speeds(rows);
     return rows;
   }
@@ -158,9 +135,31 @@ class Claim {
     return x.hypotheses_sha256 == y.hypotheses_sha256 ||
            (x.tokens_sha256 && y.tokens_sha256 && x.tokens_sha256 == y.tokens_sha256);
   }
+  /// Names a figure of the tokens that differs though both have the same ones; empty without one.
+  std::string other_figures() const {
+    const record::Run &x = first(claim_), &y = first(now_);
+    if (x.tokens_sha256 && y.tokens_sha256 && x.tokens_sha256 != y.tokens_sha256)
+      return "the same hypotheses_sha256, and the journal has another tokens_sha256";
+    const auto before = last_value("tokens.per_second", claim_),
+               now = last_value("tokens.per_second", now_);
+    if (!before || !now || std::abs(*before - *now) <= 1e-6 * std::abs(*now)) return "";
+    return fmt::format("the same tokens, and tokens.per_second is {:.6g}, not {:.6g}", *now,
+                       *before);
+  }
+  /// The metric of the last round that has it.
+  static std::optional<double> last_value(const char* key, const CaseResult& c) {
+    const auto values = metric_values(find_metric(key, ""), c.rounds());
+    return values.empty() ? std::nullopt : std::optional(values.back());
+  }
   static std::optional<double> wer_of(const CaseResult& c) {
     const record::WordErrors* errors = c.summary.word_errors();
     return errors == nullptr || !errors->wer ? std::nullopt : std::optional<double>(*errors->wer);
+  }
+  /// Journals of earlier releases have no character errors.
+  static std::optional<double> cer_of(const CaseResult& c) {
+    const record::WordErrors* errors = c.summary.word_errors();
+    const Number* cer = errors == nullptr ? nullptr : known(errors->cer);
+    return cer == nullptr ? std::nullopt : std::optional<double>(*cer);
   }
 
   Judgement judge_tokens() const {
@@ -169,9 +168,12 @@ class Claim {
     if (const std::string beyond = beyond_rounding(now_.summary);
         !beyond.empty() && beyond_rounding(claim_.summary).empty() && least_ < Grade::different)
       return {Verdict::correctness, "beyond rounding in the rerun: " + beyond};
-    if (first(claim_).hypotheses_sha256 == first(now_).hypotheses_sha256)
-      return {Verdict::pass, "the same, score bits included"};
-    if (same_tokens()) return {Verdict::pass, "the same tokens and frames, other score bits"};
+    if (same_tokens()) {
+      if (const std::string why = other_figures(); !why.empty()) return {Verdict::correctness, why};
+      const bool same_scores = first(claim_).hypotheses_sha256 == first(now_).hypotheses_sha256;
+      return {Verdict::pass, same_scores ? "the same, score bits included"
+                                         : "the same tokens and frames, other score bits"};
+    }
     if (!first(claim_).tokens_sha256)
       return {Verdict::invalid, "other hypotheses, and no tokens_sha256 that tells how"};
     if (elsewhere_.empty()) {
@@ -198,10 +200,12 @@ class Claim {
     return {allowed ? Verdict::pass : Verdict::correctness, text};
   }
 
-  GateRow wer_row() const {
-    GateRow row = row_of(claim_, "wer", Verdict::pass, "");
-    row.baseline = wer_of(claim_);
-    row.current = wer_of(now_);
+  /// `what`: wer or cer, with its rates.
+  GateRow errors_row(const char* what, std::optional<double> before,
+                     std::optional<double> now) const {
+    GateRow row = row_of(claim_, what, Verdict::pass, "");
+    row.baseline = before;
+    row.current = now;
     if (!row.baseline || !row.current) {
       const bool lost = row.baseline.has_value() != row.current.has_value();
       row.verdict = lost ? Verdict::invalid : Verdict::pass;

@@ -10,18 +10,18 @@
 namespace rtfx {
 
 /// Judges a journal without a rerun. Failed cases claim nothing. A case is INVALID where it is no
-/// measurement (unfit()). It is INVALID, too, where its records contradict themselves: an RTFx that
-/// is not audio / seconds, a WER that is not errors / words, regions that do not add up, or rounds
-/// with different hashes that are called deterministic. CORRECTNESS is a result that the journal
-/// itself shows to be wrong (CaseSummary::fault()). Cases without a finding have no row.
+/// measurement (unfit()). It is INVALID, too, where its records contradict themselves
+/// (contradiction()), or where its tokens_sha256 is not that of its baseline though its grade says
+/// so. CORRECTNESS is a result that the journal itself shows to be wrong (CaseSummary::fault()).
+/// Cases without a finding have no row.
 std::vector<GateRow> check_records(const ResultSet& journal);
 
 /// Compares each case of `claims` with the case of that name in `rerun`:
 ///
 ///   case        INVALID where model, data, batches or options differ, and where the rerun failed
-///   results     tokens and frames, by their hashes
+///   results     tokens and frames, by their hashes; with the same ones, tokens.per_second too
 ///   grade       the grade against the baseline decoder
-///   wer         within 0.1 points either way; equal where the tokens are
+///   wer, cer    within 0.1 points either way; equal where the tokens are
 ///   rtfx.total, rtfx.decode   as gate() judges them
 ///
 /// One program on one machine with one set of libraries always returns the same tokens, so other

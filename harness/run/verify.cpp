@@ -328,10 +328,18 @@ class Verifier {
   }
 
   Verification run() {
-    found_.rows = check_records(journal_);
+    check_own_records();
     check_completeness();
-    draw();
-    const ResultSet rerun = run_again();
+    ResultSet rerun;
+    try {
+      draw();
+      rerun = run_again();
+    } catch (const UserError&) {
+      found_.not_repeated = std::current_exception();
+      found_.sampled.clear();
+      sort_rows();
+      return std::move(found_);
+    }
     ResultSet claims, now;
     for (const CaseResult* claim : drawn_) {
       claims.cases.push_back(*claim);
@@ -344,6 +352,15 @@ class Verifier {
   }
 
  private:
+  void check_own_records() {
+    found_.rows = check_records(journal_);
+    std::set<std::string> wrong;
+    for (const GateRow& row : found_.rows) wrong.insert(row.case_name);
+    found_.checked = static_cast<size_t>(std::ranges::count_if(
+        journal_.cases, [](const CaseResult& c) { return !c.summary.failure; }));
+    found_.sound = found_.checked - wrong.size();
+  }
+
   const ClaimedConfig& config_of(const CaseResult& claim) {
     const record::Provenance* provenance = &claim.provenance();
     return configs_.try_emplace(provenance, journal_.journal, *provenance, options_).first->second;
@@ -482,12 +499,18 @@ Verification verify(const fs::path& journal, const VerifyOptions& options) {
 void print_verification(const Verification& verification) {
   fmt::print("journal  {}: {}\n", printable(verification.journal.string()),
              counted(static_cast<int64_t>(verification.cases), "case"));
-  fmt::print("sample   {} of them, --seed {}\n", verification.sampled.size(), verification.seed);
+  fmt::print("records  no fault in {} of {}\n", verification.sound,
+             counted(static_cast<int64_t>(verification.checked), "case"));
+  if (verification.not_repeated)
+    fmt::print("sample   none: nothing was repeated, and only the records were checked\n");
+  else
+    fmt::print("sample   {} of them, --seed {}\n", verification.sampled.size(), verification.seed);
   for (const auto& [name, why] : verification.left_out)
     fmt::print("left out {}: {}\n", printable(name), printable(why));
   print_gate(verification.rows);
   std::vector<std::string> agree;
-  for (const char* what : {"results", "grade", "wer", "rtfx.total", "rtfx.decode", "caching"}) {
+  for (const char* what :
+       {"results", "grade", "wer", "cer", "rtfx.total", "rtfx.decode", "caching"}) {
     // A speed without a tolerance is not judged.
     const auto is_kind = [&](const GateRow& row) {
       return row.what == what && (row.tolerance || !row.what.starts_with("rtfx."));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -25,11 +26,13 @@ struct VerifyOptions {
 struct Verification {
   std::filesystem::path journal;
   int64_t seed = 0;
-  size_t cases = 0;                                           // of the journal
-  std::vector<std::string> sampled;                           // names, in the journal's order
+  size_t cases = 0;                  // of the journal
+  size_t checked = 0, sound = 0;     // cases that claim a result; those whose records show no fault
+  std::vector<std::string> sampled;  // names, in the journal's order
   std::vector<std::pair<std::string, std::string>> left_out;  // name, and why it is not run again
   std::vector<GateRow> rows;  // case by case: check_records() of all cases; compare_claims() and
                               // `caching` of the sampled ones
+  std::exception_ptr not_repeated;  // a UserError that says why no case was run again; else null
 };
 
 /// Reads a journal and judges what it shows by itself, and whether it has all cases of its
@@ -37,9 +40,10 @@ struct Verification {
 /// fewer rounds, and compares. Controls, failed cases and those of several processes are not drawn,
 /// nor is what needs a GPU where the device is a CPU. Last, audits each of them for caching.
 ///
-/// Throws UserError for a file that is no journal, and for all models, data and files that the
-/// drawn cases need and this machine lacks, each with its place in the configuration. Throws
-/// Interrupted.
+/// Where no case can be run again, `not_repeated` is the error, and the rows are those of the
+/// records alone. It names all models, data and files that the drawn cases need and this machine
+/// lacks, each with its place in the configuration. Throws UserError for a file that is no journal,
+/// and Interrupted.
 Verification verify(const std::filesystem::path& journal, const VerifyOptions& options);
 
 /// The rows as print_gate() has them, what was drawn, and how many rows of each kind agree.

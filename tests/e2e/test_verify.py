@@ -141,8 +141,13 @@ def set_speed(record):
     for region in record["regions"].values():
         region["host_seconds"] /= 10
     record["total_seconds"] /= 10
+    for name in ("total_seconds", "decode_seconds"):
+        record["batches"][name] = [seconds / 10 for seconds in record["batches"][name]]
     for name in ("rtfx.total", "rtfx.decode", "rtfx.encode_decode"):
         record["metrics"][name] *= 10
+    for name in ("batch_ms.p50", "batch_ms.p95", "batch_ms.p99"):
+        if record["metrics"][name] is not None:
+            record["metrics"][name] /= 10
 
 
 def set_grade(record):
@@ -194,6 +199,26 @@ def set_hash_of_one_round(record):
         set_tokens(record)
 
 
+def set_tokens_alone(record):
+    record["tokens_sha256"] = "0" * 64
+
+
+def set_token_rate(record):
+    record["metrics"]["tokens.per_second"] *= 1.01
+
+
+def set_decode_share(record):
+    record["metrics"]["share.decode"] /= 2
+
+
+def set_batch_times(record):
+    record["metrics"]["batch_ms.p50"] /= 2
+
+
+def set_cer(record):
+    record["wer"]["cer"] /= 2
+
+
 def forget(record):
     record["deterministic"] = False
 
@@ -220,6 +245,35 @@ def test_a_journal_is_judged_by_itself_also_where_it_is_not_sampled(verify, jour
     assert ("ctc_greedy", "results") in rows and ("ctc_greedy", "case") not in rows
 
 
+def test_every_figure_of_a_record_is_computed_again(verify, journal, tmp_path):
+    wrong = {
+        "frame_looping": (set_cer, "the CER is"),
+        "label_looping": (set_tokens_alone, ", and its tokens_sha256 is not that of frame_looping"),
+        "step_replay": (set_decode_share, "share.decode is"),
+        "frame_looping_single": (set_batch_times, "batch_ms.p50 is"),
+        "ctc_greedy": (set_token_rate, "which is no whole number"),
+    }
+
+    def change(record):
+        for name, (alter, *_) in wrong.items():
+            of_decoder(name, alter)(record)
+
+    rows = rows_of(verify(altered(journal, tmp_path, change), "--only", "/frame_looping/", "--json", rounds=1))
+    for name, (_, reason) in wrong.items():
+        verdict, said = only(rows, name, "case")
+        assert verdict == "INVALID" and reason in said
+    verdict, said = only(rows, "frame_looping", "cer")
+    assert verdict == "CORRECTNESS" and "with the same tokens" in said
+
+
+def test_a_repeated_case_shows_another_hash_of_its_tokens(verify, journal, tmp_path):
+    path = altered(journal, tmp_path, of_decoder("ctc_greedy", set_tokens_alone))
+    result = verify(path, "--only", "/ctc_greedy/", "--json", rounds=1)
+    assert result.returncode == CORRECTNESS, result.stdout
+    assert only(rows_of(result), "ctc_greedy", "results") == (
+        "CORRECTNESS", "the same hypotheses_sha256, and the journal has another tokens_sha256")  # fmt: skip
+
+
 def test_a_case_that_the_configuration_has_and_the_journal_lacks_is_named(verify, journal, tmp_path):
     path = altered(journal, tmp_path, lambda r: r.get("decoder", {}).get("id") != "label_looping")
     result = verify(path, "--only", "/ctc_greedy/", "--json", rounds=1)
@@ -232,7 +286,8 @@ def test_another_machine_shows_speeds_and_judges_words(verify, journal, tmp_path
         if record["kind"] == "provenance":
             record["device"]["name"] = "Another CPU"
             record["rtfx"]["revision"] = "0123456789ab"
-        of_decoder("label_looping", set_tokens)(record)
+        if record["kind"] == "run":
+            set_tokens(record)
 
     path = altered(journal, tmp_path, change)
     result = verify(path, "--only", "/label_looping/", "--json")
@@ -323,7 +378,7 @@ def elsewhere(rtfx, tmp_path):
 def test_files_that_are_missing_are_named_all_at_once(verify, elsewhere):
     journal, here = elsewhere
     result = verify(journal)
-    assert result.returncode == USAGE and not result.stdout
+    assert result.returncode == USAGE
     model, manifest = result.stderr.splitlines()
     assert f"{journal}#/models/0/path: no such file here: " in model and "there/m.nemo" in model
     assert "--set models.0.path=FILE names it; its SHA-256 is " in model
@@ -336,6 +391,32 @@ def test_files_that_are_missing_are_named_all_at_once(verify, elsewhere):
     assert result.returncode == INVALID and "other model: its checksum differs" in result.stdout
 
 
+def test_records_are_checked_where_nothing_can_be_repeated(verify, elsewhere, tmp_path):
+    journal, _ = elsewhere
+    result = verify(journal)
+    assert result.returncode == USAGE and "no such file here" in result.stderr
+    assert "records  no fault in 1 of 1 case" in result.stdout
+    assert "sample   none: nothing was repeated, and only the records were checked" in result.stdout
+    assert "PASS" not in result.stdout
+    document = json.loads(verify(journal, "--json").stdout)
+    assert document["records"] == {"checked": 1, "sound": 1}
+    assert (document["verdict"], document["sampled"], document["rows"]) == (None, [], [])
+
+    path = altered(journal, tmp_path, of_decoder("label_looping", set_rate_alone))
+    result = verify(path)
+    assert result.returncode == INVALID and "no such file here" in result.stderr
+    assert "rtfx.decode is" in result.stdout and "nothing was repeated" in result.stdout
+    assert "records  no fault in 0 of 1 case" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["baselines/ci", "h100/fp32/fp32_ctc_0.6b", "h200/chain/prompt"])
+def test_the_records_of_reports_are_consistent(verify, name):
+    result = verify(ROOT / f"reports/{name}.jsonl.gz", "--only", "no such case", "--json")
+    assert "has no case that can be run again here" in result.stderr
+    records = json.loads(result.stdout)["records"]
+    assert records["sound"] == records["checked"] > 0
+
+
 def test_a_gpu_that_is_missing_is_named(verify, journal, tmp_path):
     def change(record):
         if record["kind"] == "provenance":
@@ -343,7 +424,8 @@ def test_a_gpu_that_is_missing_is_named(verify, journal, tmp_path):
 
     path = altered(journal, tmp_path, change)
     result = verify(path, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
-    assert result.returncode == USAGE and result.stderr.count("\n") == 1
+    assert result.returncode == INVALID and "no GPU clocks in its records" in result.stdout
+    assert result.stderr.count("\n") == 1
     assert "was measured on NVIDIA H100 80GB HBM3, and this machine has no GPU" in result.stderr
     assert "--device cpu compares the words alone" in result.stderr
 
@@ -365,7 +447,8 @@ def test_what_needs_a_gpu_is_left_out_on_a_cpu(verify, journal, tmp_path):
     (left_out,) = json.loads(result.stdout)["left_out"]
     assert "/fused_looping/" in left_out["case"] and "'fused_looping' needs a GPU" in left_out["why"]
     result = verify(path, "--only", "/fused_looping/", "--device", "cpu")
-    assert result.returncode == USAGE and "has no case that can be run again here" in result.stderr
+    assert result.returncode == INVALID and "the configuration has this case" in result.stdout
+    assert "has no case that can be run again here" in result.stderr
 
 
 # Decoders that remember.

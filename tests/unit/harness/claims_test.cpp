@@ -159,7 +159,70 @@ TEST_F(ClaimsTest, RecordsThatContradictThemselvesAreFound) {
   EXPECT_HAS(reason("b", {{"metrics", {{"rtfx.total", 60}}}}), "rtfx.total is 60");
   EXPECT_HAS(reason("c", {{"metrics", {{"rtfx.decode", 110}}}}), "rtfx.decode is 110");
   EXPECT_HAS(reason("d", {{"total_seconds", 1}, {"metrics", {{"rtfx.total", 100}}}}),
-             "the regions add up to 2");
+             "total_seconds is 1, and the sum of the regions is 2");
+  EXPECT_HAS(reason("e", {{"metrics", {{"share.decode", 0.4}}}}),
+             "share.decode is 0.4, and decode / total time is 0.5");
+  const auto cer = [](double rate) {
+    return json{{"wer", {{"cer", rate}, {"character_errors", 3}, {"reference_characters", 60}}}};
+  };
+  EXPECT_EQ(reason("f", cer(0.05)), "0 rows");
+  EXPECT_HAS(reason("g", cer(0.04)), "the CER is 0.04, and errors / characters is 0.05");
+  EXPECT_EQ(reason("h", {{"metrics", {{"tokens.per_second", 2.55}}}}), "0 rows");
+  EXPECT_HAS(reason("i", {{"metrics", {{"tokens.per_second", 2.555}}}}), "255.50 tokens");
+}
+
+TEST_F(ClaimsTest, TimesOfBatchesAreThoseOfTheRound) {
+  const auto reason = [&](const std::string& name, const json& changes) {
+    json whole = {{"batches",
+                   {{"audio_seconds", {60, 40}},
+                    {"total_seconds", {1.2000004, 0.7999996}},
+                    {"decode_seconds", {0.7, 0.3}}}},
+                  {"metrics", {{"batch_ms.p50", 799.9995}, {"batch_ms.p95", nullptr}}}};
+    whole.merge_patch(changes);
+    const auto rows = check_records(journal(name, whole));
+    return rows.empty() ? "" : rows.front().reason;
+  };
+  EXPECT_EQ(reason("a", {}), "");
+  EXPECT_HAS(reason("b", {{"batches", {{"total_seconds", {1.2, 0.7}}}}}),
+             "total_seconds is 2, and the sum of the batches is 1.9");
+  EXPECT_HAS(reason("c", {{"batches", {{"decode_seconds", {0.7, 0.2}}}}}),
+             "regions.decode is 1, and the sum of the batches is 0.9");
+  EXPECT_HAS(reason("d", {{"batches", {{"audio_seconds", {60, 41}}}}}), "dataset.audio_seconds");
+  EXPECT_HAS(reason("e", {{"batches", {{"decode_seconds", {1}}}}}), "differ in length");
+  EXPECT_HAS(reason("f", {{"metrics", {{"batch_ms.p50", 400}}}}),
+             "batch_ms.p50 is 400, and the percentile of the batches is 800");
+  const json first = {{"first_pass",
+                       {{"seconds", 4},
+                        {"first_text_seconds", 0.5},
+                        {"encoder", {{"launched", 0}, {"recorded", 0}, {"replayed", 0}}}}}};
+  json times = first;
+  times["metrics"] = {{"rtfx.first_pass", 25}, {"batch_ms.first", 500}};
+  EXPECT_EQ(reason("g", times), "");
+  times["metrics"] = {{"rtfx.first_pass", 25}, {"batch_ms.first", 50}};
+  EXPECT_HAS(reason("h", times), "batch_ms.first is 50");
+}
+
+TEST_F(ClaimsTest, ARepeatedCaseHasTheSameTokensAndCharacterErrors) {
+  const json figures = {
+      {"wer", {{"cer", 0.05}, {"character_errors", 3}, {"reference_characters", 60}}},
+      {"metrics", {{"tokens.per_second", 2}}}};
+  const auto changed = [&](const json& changes) {
+    json all = figures;
+    all.merge_patch(changes);
+    return all;
+  };
+  const ResultSet now = journal("now", figures);
+  const auto rows = compare_claims(journal("a", figures), now);
+  for (const char* what : {"results", "cer"}) EXPECT_EQ(of(rows, what).verdict, Verdict::pass);
+  const auto judged = [&](const std::string& name, const json& changes, const char* what) {
+    const Judgement found = of(compare_claims(journal(name, changed(changes)), now), what);
+    EXPECT_EQ(found.verdict, Verdict::correctness);
+    return found.reason;
+  };
+  EXPECT_HAS(judged("b", {{"tokens_sha256", "t1"}}, "results"), "has another tokens_sha256");
+  EXPECT_HAS(judged("c", {{"metrics", {{"tokens.per_second", 3}}}}, "results"),
+             "tokens.per_second is 2, not 3");
+  EXPECT_HAS(judged("d", {{"wer", {{"cer", 0.04}}}}, "cer"), "points with the same tokens");
 }
 
 }  // namespace

@@ -1,0 +1,201 @@
+#include "harness/results/contradictions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "harness/results/statistics.h"
+
+namespace rtfx {
+
+namespace {
+
+constexpr const char* kTokens = "tokens.per_second";
+constexpr double kMicrosecond = 1e-6;  // times of batches are rounded to it
+
+/// Whether two figures agree but for the rounding of sums.
+bool agree(double a, double b, double slack = 0) {
+  return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), 1e-9) + slack;
+}
+
+double sum(const std::vector<Number>& values) {
+  double total = 0;
+  for (const Number& value : values) total += value;
+  return total;
+}
+
+/// The value of a metric; none where it is null or missing.
+std::optional<double> metric_of(const record::Run& run, const char* key) {
+  const auto found = run.metrics.find(key);
+  return found == run.metrics.end() || !found->second ? std::nullopt
+                                                      : std::optional<double>(*found->second);
+}
+
+/// Looks for the first contradiction in a record.
+class RecordCheck {
+ public:
+  explicit RecordCheck(const record::Run& run) : run_(run) {}
+
+  std::string contradiction() {
+    check_speeds();
+    check_words();
+    check_tokens();
+    check_batches();
+    check_first_pass();
+    return std::move(found_);
+  }
+
+ private:
+  void expect(const std::string& name, double stated, const char* rule, double computed,
+              double slack = 0) {
+    if (!found_.empty() || agree(computed, stated, slack)) return;
+    found_ = fmt::format("{} is {:.6g}, and {} is {:.6g}", name, stated, rule, computed);
+  }
+
+  std::optional<double> figure(const char* key) const { return metric_of(run_, key); }
+
+  void expect_figure(const char* key, const char* rule, double computed, double slack = 0) {
+    if (const auto stated = figure(key)) expect(key, *stated, rule, computed, slack);
+  }
+
+  /// Seconds of a region on the host; none where the record lacks it.
+  std::optional<double> region(const char* name) const {
+    const auto found = run_.regions.find(name);
+    return found == run_.regions.end() ? std::nullopt
+                                       : std::optional<double>(found->second.host_seconds);
+  }
+
+  void check_speeds() {
+    constexpr const char* kRate = "audio / seconds";
+    const double audio = run_.dataset.audio_seconds, total = run_.total_seconds;
+    expect_figure("rtfx.total", kRate, audio / total);
+    if (run_.pipeline) {
+      const auto& passes = run_.pipeline->pass_seconds;
+      if (passes && !passes->empty()) {
+        expect("total_seconds", total, "the mean of the passes",
+               sum(*passes) / static_cast<double>(passes->size()));
+      }
+      return;
+    }
+    double regions = 0;
+    for (const auto& [name, times] : run_.regions) regions += times.host_seconds;
+    expect("total_seconds", total, "the sum of the regions", regions);
+    const auto decode = region("decode"), encoder = region("encoder"), d2h = region("d2h");
+    if (decode) expect_figure("share.decode", "decode / total time", *decode / total);
+    if (run_.shards) {
+      double longest = 0;
+      for (const Number& seconds : run_.shards->total_seconds)
+        longest = std::max<double>(longest, seconds);
+      return expect("total_seconds", total, "the longest time of a shard", longest);
+    }
+    if (decode) expect_figure("rtfx.decode", kRate, audio / *decode);
+    if (decode && encoder && d2h)
+      expect_figure("rtfx.encode_decode", kRate, audio / (*encoder + *decode + *d2h));
+  }
+
+  void check_words() {
+    const record::WordErrors& wer = run_.wer;
+    const auto errors = static_cast<double>(wer.substitutions + wer.insertions + wer.deletions),
+               words = static_cast<double>(wer.reference_words.value_or(0));
+    if (wer.wer && words > 0) expect("the WER", *wer.wer, "errors / words", errors / words);
+    const Number* cer = known(wer.cer);
+    const auto wrong = static_cast<double>(wer.character_errors.value_or(0)),
+               characters = static_cast<double>(wer.reference_characters.value_or(0));
+    if (cer != nullptr && wer.character_errors && characters > 0)
+      expect("the CER", *cer, "errors / characters", wrong / characters);
+  }
+
+  void check_tokens() {
+    const auto stated = figure(kTokens);
+    if (!stated) return;
+    const double audio = run_.dataset.audio_seconds, tokens = *stated * audio;
+    const double slack = 1e-6 + 1e-9 * tokens;
+    if (found_.empty() && std::abs(tokens - std::round(tokens)) > slack) {
+      found_ = fmt::format(
+          "tokens.per_second is {:.6g}, and {:.6g} s of audio then have {:.2f} "
+          "tokens, which is no whole number",
+          *stated, audio, tokens);
+    }
+  }
+
+  void check_batches() {
+    if (!run_.batches) return;
+    const record::Batches& batches = *run_.batches;
+    const size_t count = batches.total_seconds.size();
+    if (found_.empty() &&
+        (batches.audio_seconds.size() != count || batches.decode_seconds.size() != count))
+      found_ = "the columns of `batches` differ in length";
+    const double slack = static_cast<double>(count) * kMicrosecond;
+    expect("dataset.audio_seconds", run_.dataset.audio_seconds, "the sum of the batches",
+           sum(batches.audio_seconds), slack);
+    expect("total_seconds", run_.total_seconds, "the sum of the batches",
+           sum(batches.total_seconds), slack);
+    if (const auto decode = region("decode"))
+      expect("regions.decode", *decode, "the sum of the batches", sum(batches.decode_seconds),
+             slack);
+    check_percentiles(batches);
+  }
+
+  /// Where several overlapped passes made a round, the percentiles are those of all passes, and
+  /// `batches` has the means over the passes.
+  void check_percentiles(const record::Batches& batches) {
+    const bool one_pass =
+        !run_.pipeline || (run_.pipeline->pass_seconds && run_.pipeline->pass_seconds->size() == 1);
+    if (!one_pass || (run_.pipeline && !batches.latency_seconds)) return;
+    const auto& seconds = run_.pipeline ? *batches.latency_seconds : batches.total_seconds;
+    std::vector<double> milliseconds;
+    milliseconds.reserve(seconds.size());
+    for (const Number& value : seconds) milliseconds.push_back(1e3 * value);
+    for (const auto& [key, share] :
+         {std::pair("batch_ms.p50", 0.5), {"batch_ms.p95", 0.95}, {"batch_ms.p99", 0.99}}) {
+      const auto computed = percentile(milliseconds, share);
+      if (computed)
+        expect_figure(key, "the percentile of the batches", *computed, 1e3 * kMicrosecond);
+    }
+  }
+
+  void check_first_pass() {
+    if (!run_.first_pass) return;
+    expect_figure("rtfx.first_pass", "audio / first_pass.seconds",
+                  run_.dataset.audio_seconds / run_.first_pass->seconds);
+    expect_figure("batch_ms.first", "first_pass.first_text_seconds, in ms,",
+                  1e3 * run_.first_pass->first_text_seconds);
+  }
+
+  const record::Run& run_;
+  std::string found_;
+};
+
+}  // namespace
+
+std::string contradiction(const CaseResult& result) {
+  std::set<std::string> hashes;
+  std::map<std::string, const record::Run*> first_with;  // by the hash of the hypotheses
+  bool deterministic = true;
+  for (const record::Round& round : result.rounds()) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run == nullptr) continue;
+    if (const std::string text = RecordCheck(*run).contradiction(); !text.empty())
+      return fmt::format("round {}: {}", run->round, text);
+    hashes.insert(run->hypotheses_sha256);
+    deterministic = deterministic && run->deterministic.value_or(true);
+    const record::Run& first = *first_with.try_emplace(run->hypotheses_sha256, run).first->second;
+    const std::string other = first.tokens_sha256 != run->tokens_sha256 ? "tokens_sha256"
+                              : metric_of(first, kTokens) != metric_of(*run, kTokens) ? kTokens
+                                                                                      : "";
+    if (!other.empty()) {
+      return fmt::format("round {}: it has the hypotheses_sha256 of round {}, and another {}",
+                         run->round, first.round, other);
+    }
+  }
+  return deterministic && hashes.size() > 1
+             ? "`deterministic` is true, and the hashes of its rounds differ"
+             : "";
+}
+
+}  // namespace rtfx

@@ -1,0 +1,25 @@
+// Whether the figures of a journal's records agree with each other.
+#pragma once
+
+#include <string>
+
+#include "harness/results/results.h"
+
+namespace rtfx {
+
+/// Describes the first contradiction in the rounds of a case; empty where there is none. Each
+/// figure is computed again from other fields of its record:
+///
+///   rtfx.*, share.decode        audio and total time / times of regions
+///   total_seconds               the sum of the regions, or the mean of the overlapped passes
+///   batches                     add up to the audio, the total and the decoding of the round
+///   batch_ms.*, rtfx.first_pass percentiles of the batches' times, and the first pass
+///   wer, cer                    errors / words, errors / characters
+///   tokens.per_second           a whole number of tokens / audio
+///   hashes                      the same in all rounds of a deterministic case
+///
+/// A record without the fields for a check passes it. A record of several shards has the regions of
+/// the slowest one, and overlapped batches share the time of regions, so each has fewer checks.
+std::string contradiction(const CaseResult& result);
+
+}  // namespace rtfx
