@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "base/printable.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
+#include "harness/run/shard_watch.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/stages.h"
 
@@ -75,7 +77,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
-constexpr std::chrono::seconds kToEnd{3};  // for shard 0, after the others
+constexpr std::chrono::seconds kToEnd{3};   // for shard 0, after the others
+constexpr std::chrono::seconds kToTell{2};  // for the end of shard 0 to arrive on both connections
 
 /// Hides LibTorch's warnings while it exists.
 class QuietLibTorch {
@@ -99,6 +102,9 @@ struct Rendezvous::State {
   std::string place;   // of all runs that meet here one after the other, begins their keys
   std::string prefix;  // of this run
   c10::intrusive_ptr<c10d::TCPStore> store;
+  bool left = false;
+  std::unique_ptr<ShardWatch> watch;      // of shard 0
+  std::unique_ptr<WatchedShard> watched;  // of the others; null where they cannot reach the watch
 
   std::string key(const std::string& name) const { return prefix + name; }
 
@@ -112,6 +118,29 @@ struct Rendezvous::State {
     if (!store->check({place + name})) return "";
     const auto text = store->get(place + name);
     return {text.begin(), text.end()};
+  }
+
+  /// Stores why the run ends, unless another cause is there already. Returns the one that stays.
+  std::string keep_cause(c10d::Store& by, const std::string& cause) const {
+    const auto first = by.compareSet(key("left"), {}, bytes(cause));
+    return {first.begin(), first.end()};
+  }
+
+  /// Why the run ends; empty while no shard has left.
+  std::string cause() {
+    if (store->check({key("left")})) {
+      const auto text = store->get(key("left"));
+      return {text.begin(), text.end()};
+    }
+    return watched ? watched->cause() : "";
+  }
+
+  /// Why the store cannot be reached: what shard 0 has told before it ended.
+  std::string cause_of_loss() const {
+    const auto begin = Clock::now();
+    while (watched && watched->cause().empty() && Clock::now() - begin < kToTell)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return watched ? watched->cause() : "";
   }
 
   /// Whether the key is there within a second.
@@ -149,8 +178,40 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
                         "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
   }
+  if (shard.index == 0) {
+    // A client of its own, because the other one is in use while this shard waits.
+    const auto store = state_->store->clone();
+    const auto tell_first = [state = state_.get(), store](const std::string& label,
+                                                          const std::string& end) {
+      try {
+        store->set(state->key("done/" + label), bytes("1"));  // nobody waits for it
+        return state->keep_cause(*store, end);
+      } catch (const std::exception&) {  // the launcher, which keeps the store, has ended
+        return end;
+      }
+    };
+    state_->watch = std::make_unique<ShardWatch>(shard, tell_first);
+    state_->store->set(state_->key("watch"), bytes(state_->watch->address().text()));
+  }
   require_same_run(own);
+  if (shard.index > 0) watch_first();
   meet("begin", kToCome);
+}
+
+/// Connects this shard to the watch of shard 0.
+void Rendezvous::watch_first() {
+  const Shard& shard = state_->shard;
+  const auto text = state_->store->get(state_->key("watch"));
+  const WatchAddress address = WatchAddress::read({text.begin(), text.end()});
+  // A launcher's store may be on another host than shard 0.
+  std::vector<std::string> hosts = {shard.host, address.host};
+  if (shard.launcher_listens) std::swap(hosts.front(), hosts.back());
+  state_->watched = WatchedShard::connect(shard, address, hosts);
+  if (state_->watched) return;
+  fmt::print(stderr,
+             "rtfx: notice: --shard {}: no connection to shard 0 at port {} of {}: if one of both "
+             "is killed, the other one may wait for an hour\n",
+             shard.label(), address.port, fmt::join(hosts, " or "));
 }
 
 void Rendezvous::require_same_run(const std::string& own) {
@@ -183,6 +244,8 @@ Rendezvous::~Rendezvous() {
   const Shard& shard = state_->shard;
   try {
     if (shard.index > 0) {
+      // One that left early closes its connection without a word: then shard 0 tells all.
+      if (state_->watched && !state_->left) state_->watched->done();
       state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
       return;
     }
@@ -202,36 +265,38 @@ void Rendezvous::barrier(const std::string& name) { meet(name, kAtBarrier); }
 
 void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
   const auto begin = Clock::now();
+  const QuietLibTorch quiet;  // it warns of a store that has ended, with a stack
   try {
     if (state_->store->add(state_->key(name + "/came"), 1) == state_->shard.count)
       state_->store->set(state_->key(name + "/open"), bytes("1"));
     while (!state_->wait(name + "/open")) {
       check_interrupt();
-      if (state_->store->check({state_->key("left")})) {
-        const auto text = state_->store->get(state_->key("left"));
-        throw state_->error(std::string(text.begin(), text.end()),
-                            "--resume continues the journals");
-      }
       if (const std::string other = state_->said("refused"); !other.empty()) {
         throw state_->error("shard " + other + " has other settings or another number of shards",
                             "start all shards with the same settings");
       }
+      if (const std::string cause = state_->cause(); !cause.empty())
+        throw state_->error(cause, "--resume continues the journals");
       if (Clock::now() - begin > limit) {
         throw state_->error(fmt::format("not all shards came to '{}'", name),
                             "start all of them; if one has ended, end the others, and --resume");
       }
     }
   } catch (const c10::Error& e) {
-    throw state_->error(fmt::format("lost shard 0: {}", e.what_without_backtrace()),
-                        "--resume continues the journals");
+    const std::string cause = state_->cause_of_loss();
+    throw state_->error(
+        cause.empty() ? fmt::format("lost shard 0: {}", e.what_without_backtrace()) : cause,
+        "--resume continues the journals");
   }
 }
 
 void Rendezvous::leave(const std::string& reason) noexcept {
   const QuietLibTorch quiet;
+  state_->left = true;
   try {
     const std::string text = fmt::format("shard {} left: {}", state_->shard.label(), reason);
-    state_->store->set(state_->key("left"), bytes(text));
+    const std::string first = state_->keep_cause(*state_->store, text);
+    if (state_->watch) state_->watch->tell(first);
   } catch (const std::exception&) {  // they find out at their next barrier
   }
 }

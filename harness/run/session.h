@@ -42,7 +42,8 @@ class Progress {
   Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
-// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along.
+// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. ShardWatch says
+// which one has ended.
 
 class Rendezvous {
  public:
@@ -56,15 +57,18 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Returns when every shard has called it with this name; a name serves once. Throws UserError
-  /// when a shard has left or not all come within an hour, Interrupted after Ctrl-C.
+  /// when a shard has left, within a second when the process of one is gone, or when not all come
+  /// within an hour. Throws Interrupted after Ctrl-C.
   void barrier(const std::string& name);
 
-  /// Tells the others that this shard ends early; they throw at their next barrier.
+  /// Tells the others that this shard ends early; they throw at their next barrier. Of several
+  /// reasons they learn the first one, which has caused the others.
   void leave(const std::string& reason) noexcept;
 
  private:
   struct State;
   void require_same_run(const std::string& own);
+  void watch_first();
   void meet(const std::string& name, std::chrono::minutes limit);
 
   std::unique_ptr<State> state_;

@@ -1,5 +1,6 @@
 """rtfx run --shard: several processes, one run."""
 
+import json
 import os
 import signal
 import socket
@@ -105,6 +106,9 @@ def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
     # Every command that reads journals reads the merged one.
     assert rtfx("export", tmp_path / "run", "--to", "bmf").returncode == 0
     assert rtfx("compare", whole, tmp_path / "run").returncode == 0
+    verified = rtfx("verify", tmp_path / "run", "--output", tmp_path / "verify", "--json")
+    records = json.loads(verified.stdout)["records"]
+    assert records["sound"] == records["checked"] > 0 and "measured by 3 processes together" in verified.stderr
     gate = rtfx("gate", "--baseline", whole, tmp_path / "run")
     assert gate.returncode == 12 and "shards/count" in gate.stdout
 
@@ -144,6 +148,75 @@ def test_a_killed_shard_and_resume(start, whole, tmp_path):
     results = by_hand(start, 2, "--resume")
     assert [code for _, _, code in results] == [0, 0], results
     check_whole(tmp_path / "run", 2, whole)
+
+
+def endless(start, count):
+    """Begins shards that measure until something ends them; each has written a round."""
+    port = {"MASTER_PORT": free_port()}
+    return [start(["--shard", f"{i}/{count}", "--set", "protocol.measured_rounds=1000"], port) for i in range(count)]
+
+
+def journal_of(tmp_path, index, count):
+    return tmp_path / f"run/shards/{index}-of-{count}/journal.jsonl"
+
+
+@pytest.mark.parametrize("killed", [0, 1, 2])
+def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
+    shards = endless(start, 3)
+    for i, shard in enumerate(shards):
+        wait_for_a_round(shard, journal_of(tmp_path, i, 3))
+    shards[killed].kill()
+    shards[killed].wait()
+    others = [shard for shard in shards if shard is not shards[killed]]
+    begin = time.monotonic()
+    errors = [shard.communicate(timeout=30)[1] for shard in others]
+    assert [shard.returncode for shard in others] == [2, 2], errors
+    assert time.monotonic() - begin < 8  # less than shard 0 waits for others that live
+    process = f"shard {killed}-of-3 has ended: its process {shards[killed].pid} on {socket.gethostname()} is gone"
+    for error in errors:
+        assert error.count(process) == error.count("-of-3 has ended") == 1, error
+        assert "--resume continues the journals" in error and "left" not in error, error
+        assert "c10d" not in error and "frame #" not in error, error
+
+
+def test_a_shard_that_is_killed_while_others_come_is_named(start, tmp_path):
+    port = {"MASTER_PORT": free_port()}
+    first, second = (start(["--shard", f"{i}/3"], port) for i in range(2))
+    time.sleep(3)  # both wait for the third one
+    assert first.poll() is None and second.poll() is None
+    second.kill()
+    _, error = first.communicate(timeout=30)
+    assert first.returncode == 2 and f"shard 1-of-3 has ended: its process {second.pid} on " in error, error
+
+
+def test_a_shard_that_stands_still_is_not_taken_for_ended(start, tmp_path):
+    shards = endless(start, 2)
+    for i in (1, 0):
+        wait_for_a_round(shards[i], journal_of(tmp_path, i, 2))
+        shards[i].send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        assert shards[1 - i].poll() is None
+        shards[i].send_signal(signal.SIGCONT)
+    length = journal_of(tmp_path, 1, 2).stat().st_size
+    time.sleep(3)
+    assert [shard.poll() for shard in shards] == [None, None]
+    assert journal_of(tmp_path, 1, 2).stat().st_size > length
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_all_shards_name_the_first_cause_once(start, tmp_path, failing):
+    """The journal of one shard cannot be written any more; the others end because of that."""
+    blocked = tmp_path / f"run/shards/{failing}-of-3"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("")
+    shards = endless(start, 3)
+    errors = [shard.communicate(timeout=60)[1] for shard in shards]
+    assert all(shard.returncode for shard in shards), errors
+    own = errors.pop(failing)
+    assert str(blocked) in own, own
+    for error in errors:
+        assert error.count(f"shard {failing}-of-3 left: ") == error.count(" left: ") == 1, error
+        assert error.count(str(blocked)) == own.count(str(blocked)), error
 
 
 def test_interrupting_one_ends_all(start, tmp_path):
