@@ -113,6 +113,7 @@ class Journal:
     cases: list
     streams: list = field(default_factory=list)  # cases of `rtfx stream`, one for each number of streams
     mark_meanings: dict = field(default_factory=dict)  # the meaning of each mark that a case has
+    tuned: list = field(default_factory=list)  # a sentence for each search that `rtfx tune` is for: its weights, who chose them
 
     @property
     def provenance(self):
@@ -171,7 +172,7 @@ def read_journal(path):
         raise SystemExit(error.stderr.strip()) from None
     summary = printable_json(json.loads(summary))
     cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
-    return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"])
+    return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"], summary["tuned"])
 
 
 STAND_IN_WEIGHTS = "random encoder + stand-in decoder"

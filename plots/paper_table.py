@@ -411,40 +411,13 @@ def stamps(table, journal):
         yield f"{failed} of {len(journal.cases)} cases failed."
 
 
-def option_at(options, name):
-    """Returns the value of an option by its dotted name, such as lm.alpha; a dash where it is not there."""
-    value = options
-    for key in name.split("."):
-        if not isinstance(value, dict) or key not in value:
-            return "–"
-        value = value[key]
-    return value
-
-
-def tuned(journal):
-    """Yields a sentence for each search of the journal that `rtfx tune` is for, with the weights that it had.
-
-    Journals of runs after `rtfx tune` have what it chose (`chosen`), so that others do not claim it."""
-    measured = {case.decoder for case in journal.cases}
-    for about in parts(journal):
-        options = {decoder["id"]: decoder.get("options", {}) for decoder in about["config"].get("decoders", [])}
-        for spec in about["config"].get("tune") or []:
-            forms = [spec["decoder"], *spec.get("shared_with", [])]
-            if spec["decoder"] not in options or measured.isdisjoint(forms):
-                continue
-            values = ", ".join(f"{name} {option_at(options[spec['decoder']], name)}" for name in spec["options"])
-            dataset = spec["dataset"] if isinstance(spec["dataset"], str) else spec["dataset"].get("manifest", spec["dataset"]["id"])
-            source = f" that `rtfx tune` chose on {dataset}" if spec.get("chosen") else ""
-            yield f"Weights{source} for {len(forms)} forms of {spec['decoder']}: {values}."
-
-
 def remarks(table, journal):
     """Yields what readers must know about a table, the paper's part first."""
     yield from table["paper"].get("remarks", [])
     gpus = {about["device"].get("uuid") for about in parts(journal)}
     if len(gpus) > 1 and any("over_model" in cell for cell in table["cells"]):
         yield f"{len(gpus)} GPUs measured our models, so that comparisons of models hold the difference of the GPUs. No interval does."
-    yield from tuned(journal)
+    yield from journal.tuned
 
 
 def setting_rows(table, journal):

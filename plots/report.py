@@ -305,18 +305,6 @@ def suspect_sentences(cases):
         yield f"{suspect} of {rounds} rounds are suspect: the machine disturbed them."
 
 
-def tuned_sentences(journal):
-    """Yields a sentence for each search whose options `rtfx tune` chose."""
-    for about in journal.provenances or [journal.provenance]:
-        for spec in about.get("config", {}).get("tune") or []:
-            chosen = spec.get("chosen") or {}
-            dataset = spec["dataset"] if isinstance(spec["dataset"], str) else spec["dataset"]["id"]
-            values = ", ".join(f"{name} {value}" for name, value in chosen.get("options", {}).items())
-            if values:
-                yield (f"rtfx tune chose options of {', '.join([spec['decoder'], *spec.get('shared_with', [])])} on {dataset} "
-                       f"({chosen['utterances']} utterances): {values}.")  # fmt: skip
-
-
 def controls_of(cases, noise_floors):
     """Returns [(A/A control, the decoder that it repeats, "rtfx.total 1.2 %, ...")], the largest noise of all groups."""
     floors = {}
@@ -422,7 +410,7 @@ def render(journal, profile, facts):
     rows = [row_of(case) for case in cases]
     warnings, remarks = noise_sentences(cases, cv_max)
     warnings = [*facts["wrong"], *warnings, *stand_in_sentences(cases)]
-    sentences = [*facts["won"], exactness_sentence(cases), *tuned_sentences(journal), *remarks, *suspect_sentences(cases)]
+    sentences = [*facts["won"], exactness_sentence(cases), *journal.tuned, *remarks, *suspect_sentences(cases)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,

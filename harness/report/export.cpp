@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "harness/results/conclusion.h"
 #include "harness/results/stand_in.h"
+#include "harness/results/tuned.h"
 
 namespace rtfx {
 
@@ -217,6 +218,8 @@ void write_summary(const ResultSet& results, const std::function<void(std::strin
   out.list(results.provenances, [&](const record::Provenance& p) { out.record(p); });
   out.text(",\"streams\":");
   out.list(streams, one);
+  out.text(",\"tuned\":");
+  out.json(tuned_sentences(results));
   out.text("}\n");
   out.flush();
 }

@@ -57,7 +57,7 @@ std::string export_results(const ResultSet& results, const std::string& format,
 
 /// Writes the line of `rtfx summary`, which the scripts in plots/ read, in parts:
 ///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."},
-///    "metrics": metrics_json()}
+///    "metrics": metrics_json(), "tuned": tuned_sentences()}
 /// A case has the members of summary_json(), its record "last", its "rounds" and "figures"
 /// (figures_json()).
 void write_summary(const ResultSet& results, const std::function<void(std::string_view)>& write);

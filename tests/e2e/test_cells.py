@@ -431,11 +431,16 @@ def test_tuned_weights_are_shown(tmp_path):
         config["tune"] = [entry]
         synthetic.write(tmp_path, [synthetic.provenance(config=config), synthetic.run(decoder=decoder)])
         assert render(tmp_path, table_of(cell("rtfx.total"))).returncode == 0
-        return re.findall(r"(?m)^- (Weights.*)$", (tmp_path / "table.md").read_text())
+        return re.findall(r"(?m)^- (.*\bthe weights\b.*)$", (tmp_path / "table.md").read_text())
 
-    weights = "for 2 forms of fused: lm.alpha 0.25, lm.alpha.x –, lm.beta –, lm.pruning late."
-    assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.25}}}) == [f"Weights that `rtfx tune` chose on dev.jsonl {weights}"]
-    assert shown(spec) == [f"Weights {weights}"]  # a run that was not tuned
+    weights = "lm.alpha 0.25, lm.alpha.x –, lm.beta –, lm.pruning late."
+    chosen = {"options": {"lm.alpha": 0.25}, "utterances": 120}
+    assert shown(spec | {"chosen": chosen}) == [
+        f"rtfx tune chose the weights of 2 forms of fused on dev (120 utterances): {weights}"]  # fmt: skip
+    by_hand = [f"2 forms of fused had the weights {weights}"]
+    assert shown(spec) == by_hand  # a run that was not tuned
+    assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.5}}}) == by_hand  # other values than the chosen ones
+    assert shown(spec | {"models": ["another model"]}) == []
     assert shown(spec, decoder="another") == []  # neither form was measured
     assert shown(spec | {"decoder": "gone"}, decoder="operators") == []
 

@@ -95,7 +95,7 @@ def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config,
     assert rtfx("report", tmp_path / "tuned").returncode == 0
     weight = entry["chosen"]["options"]["lm.alpha"]
     page = (tmp_path / "tuned/report.html").read_text()
-    assert f"rtfx tune chose options of with_lm on dev (3 utterances): lm.alpha {weight}." in page
+    assert f"rtfx tune chose the weights of with_lm on dev (3 utterances): lm.alpha {weight}." in page
 
 
 def test_a_run_says_that_it_was_tuned_on_its_test_set(tuned, rtfx, tmp_path):
