@@ -95,6 +95,13 @@ record::Build build_of(const record::Provenance& provenance) {
   return provenance.rtfx.value_or(record::Build());
 }
 
+/// Says that `rtfx tune` chose weights of the case; empty where it did not.
+std::string tuned_text(const std::vector<TunedSearch>& searches, const CaseResult& c) {
+  for (const TunedSearch& search : searches)
+    if (search.chosen && search.is_for(c)) return search.sentence;
+  return "";
+}
+
 std::string device_name(const record::Provenance& provenance, const std::string& unknown) {
   return provenance.device ? provenance.device->name.value_or(unknown) : unknown;
 }
@@ -239,7 +246,8 @@ std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
 
 /// Who measured: the standard keys that are known, then strings. `caches` is in each file of Google
 /// Benchmark and wanted by Bencher's adapter of it.
-ordered gbench_context(const record::Provenance& provenance, const std::string& marks) {
+ordered gbench_context(const record::Provenance& provenance, const std::string& marks,
+                       const std::string& tuned) {
   const record::Build build = build_of(provenance);
   ordered context = {{"date", provenance.started.value_or("")}};
   if (provenance.host_name) context["host_name"] = *provenance.host_name;
@@ -253,6 +261,7 @@ ordered gbench_context(const record::Provenance& provenance, const std::string& 
                          {"rtfx_config_hash", provenance.config_hash.value_or("")},
                          {"rtfx_device", device_name(provenance, "")},
                          {"rtfx_marks", marks}});
+  if (!tuned.empty()) context["rtfx_tuned"] = tuned;
   return context;
 }
 
@@ -330,7 +339,8 @@ std::string export_gbench(const ResultSet& results, const std::vector<Metric>& m
   std::string marks;
   for (const auto& [mark, meaning] : meanings_of(results))
     marks += (marks.empty() ? "" : "; ") + mark + ": " + meaning;
-  ordered document = {{"context", gbench_context(results.provenance, marks)},
+  const std::string tuned = fmt::format("{}", fmt::join(tuned_sentences(results), " "));
+  ordered document = {{"context", gbench_context(results.provenance, marks, tuned)},
                       {"benchmarks", ordered::array()}};
   for (const CaseResult* c : results.all()) {
     if (c->summary.failure) {
@@ -347,6 +357,7 @@ std::string export_gbench(const ResultSet& results, const std::vector<Metric>& m
 
 std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metrics) {
   ordered document = ordered::object();
+  const std::vector<TunedSearch> searches = tuned_searches(results);
   for (const CaseResult* c : results.all()) {
     ordered measures = ordered::object();
     for (const Metric& metric : metrics) {
@@ -365,6 +376,7 @@ std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metr
       measures["suspect-round-share"] = {{"value", *share}};
     if (const auto share = c->summary.gaps()) measures["gap-share"] = {{"value", *share}};
     measures["noisy"] = {{"value", c->summary.noisy() ? 1 : 0}};
+    if (!tuned_text(searches, *c).empty()) measures["tuned"] = {{"value", 1}};
     // The format has a place for the name alone, and a series must not join one with the other.
     document[name_with_marks(c->name(), c->summary.stand_ins())] = std::move(measures);
   }
@@ -375,7 +387,9 @@ std::string export_github_action(const ResultSet& results, const std::vector<Met
                                  bool smaller_is_better) {
   const int direction = smaller_is_better ? -1 : 1;
   ordered document = ordered::array();
+  const std::vector<TunedSearch> searches = tuned_searches(results);
   for (const CaseResult* c : results.all()) {
+    const std::string tuned = tuned_text(searches, *c);
     for (const Metric& metric : metrics) {
       const auto figure = figure_of(metric, *c);
       if (metric.direction != direction || !figure) continue;
@@ -385,7 +399,7 @@ std::string export_github_action(const ResultSet& results, const std::vector<Met
                        {"unit", share ? "%" : metric.unit},
                        {"value", scale * figure->interval.estimate}};
       if (figure->sd > 0) entry["range"] = fmt::format("± {:.3g}", scale * figure->sd);
-      entry["extra"] = origin(*c);
+      entry["extra"] = origin(*c) + (tuned.empty() ? "" : "\n" + tuned);
       document.push_back(std::move(entry));
     }
   }
@@ -488,12 +502,14 @@ std::string export_prometheus(const ResultSet& results, const std::vector<Metric
   Gauge failed("rtfx_failed", "1 where the case failed");
   Gauge suspect("rtfx_suspect_ratio", "Share of the rounds that the machine disturbed");
   Gauge marked("rtfx_mark", "1 for what must be read with the case's figures");
+  const std::vector<TunedSearch> searches = tuned_searches(results);
   for (const CaseResult* c : results.all()) {
     rounds.add(labels(*c), static_cast<double>(c->rounds().size()));
     failed.add(labels(*c), c->summary.failure ? 1 : 0);
     if (const auto share = c->summary.suspect_share()) suspect.add(labels(*c), *share);
     for (const std::string& mark : c->summary.marks())
       marked.add(labels(*c, fmt::format(",mark=\"{}\"", label_value(mark))), 1);
+    if (!tuned_text(searches, *c).empty()) marked.add(labels(*c, ",mark=\"tuned\""), 1);
   }
   Gauge build("rtfx_build_info", "The rtfx that measured");
   const record::Build about = build_of(results.provenance);
@@ -656,6 +672,7 @@ std::string caption(const ResultSet& results, const std::vector<Metric>& columns
     stand_ins.insert(fmt::format("{} is {}", c->about().dataset.id, c->summary.stand_in_data));
   }
   if (!stand_ins.empty()) text += fmt::format(" Stand-in data: {}.", fmt::join(stand_ins, "; "));
+  for (const std::string& sentence : tuned_sentences(results)) text += " " + sentence;
   return text +
          fmt::format(" rtfx {} ({}).", build.version.value_or("?"), build.revision.value_or("?"));
 }
@@ -672,14 +689,15 @@ Row escaped(const Row& row, const Escape& escape) {
 std::string export_csv(const ResultSet& results, const std::vector<Metric>& metrics) {
   Row head = identity_table().head;
   head.insert(head.begin(), "case");
-  for (const char* name :
-       {"rounds", "grade", "marks", "suspect.share", "suspect.reasons", "gaps.share", "failure"})
+  for (const char* name : {"rounds", "grade", "marks", "suspect.share", "suspect.reasons",
+                           "gaps.share", "tuned", "failure"})
     head.emplace_back(name);
   for (const Metric& metric : metrics) {
     for (const char* part : {"", ".sd", ".low", ".high"})
       head.push_back(metric.key + std::string(part));
   }
   std::string text = joined(head, ",") + "\n";
+  const std::vector<TunedSearch> searches = tuned_searches(results);
   for (const CaseResult* c : results.all()) {
     Row row = identity(*c);
     row.insert(row.begin(), c->name());
@@ -690,6 +708,7 @@ std::string export_csv(const ResultSet& results, const std::vector<Metric>& metr
     row.push_back(suspect ? number(*suspect) : "");
     row.push_back(reasons_text(*c));
     row.push_back(gaps ? number(*gaps) : "");
+    row.push_back(tuned_text(searches, *c));
     row.push_back(c->summary.failure.value_or(""));
     row = escaped(row, csv_text);
     for (const Metric& metric : metrics) {

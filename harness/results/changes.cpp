@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/results/gate.h"
+#include "harness/results/tuned.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -153,6 +154,8 @@ json comparison_json(const ResultSet& a, const ResultSet& b) {
                    {"cases", json::array()},
                    {"only_a", json::array()},
                    {"only_b", json::array()},
+                   {"tuned_a", tuned_sentences(a)},
+                   {"tuned_b", tuned_sentences(b)},
                    {"noise_floors", noise_floors({&a, &b})}};
   for (const ProvenanceChange& change : provenance_changes(a.provenance, b.provenance))
     document["provenance"].push_back(
@@ -200,6 +203,7 @@ json speed_ups_json(const ResultSet& results) {
   return {{"run", results.journal.string()},
           {"cases", cases},
           {"dtypes", dtypes},
+          {"tuned", tuned_sentences(results)},
           {"noise_floors", noise_floors({&results})}};
 }
 

@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "harness/results/changes.h"
 #include "harness/results/conclusion.h"
+#include "harness/results/tuned.h"
 
 namespace rtfx {
 namespace {
@@ -70,6 +71,12 @@ void print_noise_floors(const ResultSet& results) {
   }
 }
 
+/// Says which weights were tuned. `side`: what begins each line, such as "A: ".
+void print_tuned(const ResultSet& results, const char* side) {
+  for (const std::string& sentence : tuned_sentences(results))
+    fmt::print("{}{}\n", side, printable(sentence));
+}
+
 /// "model/dataset/decoder/b16/fp32  NOISY"
 std::string title(const CaseResult& c) {
   std::string text = printable(c.name());
@@ -111,6 +118,8 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
       alone += fmt::format("only in {}: {}\n", printable(a.journal.string()), printable(x.name()));
   }
   fmt::print("\n{}", alone);
+  print_tuned(a, "A: ");
+  print_tuned(b, "B: ");
   print_noise_floors(a);
   print_noise_floors(b);
   print_conclusion(conclude(all_of(b)).wrong, conclude(a, b, "A", "B"));
@@ -131,6 +140,7 @@ void print_speed_ups(const ResultSet& results) {
     print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/false));
   }
   fmt::print("\n");
+  print_tuned(results, "");
   print_noise_floors(results);
   const Conclusion conclusion = conclude(all_of(results));
   print_conclusion(conclusion.wrong, conclusion.won);

@@ -12,12 +12,13 @@ namespace rtfx {
 /// Cases that both hold, metric by metric: both figures, and the change from a to b with its 95 %
 /// interval (Welch's for RTFx; the paired bootstrap over utterances for WER, where both folders
 /// hold the hypotheses). Before it, what changed in the provenance; after it, cases that only one
-/// holds and the noise floor. Throws UserError for profiled records and where no case is in both.
+/// holds, weights that were tuned and the noise floor. Throws UserError for profiled records and
+/// where no case is in both.
 void print_comparison(const ResultSet& a, const ResultSet& b);
 
 /// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that
-/// were measured side by side, and the difference in WER. A/A controls show the noise floor. Then
-/// each case in another dtype against the same case in fp32.
+/// were measured side by side, and the difference in WER. Then each case in another dtype against
+/// the same case in fp32. After it, weights that were tuned, and the noise floor by A/A controls.
 void print_speed_ups(const ResultSet& results);
 
 void print_gate(const std::vector<GateRow>& rows);

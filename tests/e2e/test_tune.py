@@ -1,5 +1,7 @@
 """rtfx tune: a language model's weight chosen on a development set, and the configuration it writes."""
 
+import csv
+import io
 import json
 import re
 
@@ -95,7 +97,37 @@ def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config,
     assert rtfx("report", tmp_path / "tuned").returncode == 0
     weight = entry["chosen"]["options"]["lm.alpha"]
     page = (tmp_path / "tuned/report.html").read_text()
-    assert f"rtfx tune chose the weights of with_lm on dev (3 utterances): lm.alpha {weight}." in page
+    sentence = f"rtfx tune chose the weights of with_lm on dev (3 utterances): lm.alpha {weight}."
+    assert sentence in page
+    assert f"\n{sentence}\n" in rtfx("compare", tmp_path / "tuned").stdout
+    assert json.loads(rtfx("compare", tmp_path / "tuned", "--json").stdout)["tuned"] == [sentence]
+    both = [tmp_path / "tuned"] * 2
+    assert f"A: {sentence}\nB: {sentence}\n" in rtfx("compare", *both).stdout
+    assert json.loads(rtfx("compare", *both, "--json").stdout)["tuned_b"] == [sentence]
+    check_exports(rtfx, tmp_path / "tuned", sentence)
+
+
+def check_exports(rtfx, run, sentence):
+    """Every format with a place for remarks says it, of the tuned decoder alone."""
+
+    def export(format):
+        result = rtfx("export", run, "--to", format)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def is_tuned(name):
+        return "with_lm" in name
+
+    assert json.loads(export("gbench"))["context"]["rtfx_tuned"] == sentence
+    assert all(("tuned" in measures) == is_tuned(name) for name, measures in json.loads(export("bmf")).items())
+    assert all((sentence in entry["extra"]) == is_tuned(entry["name"]) for entry in json.loads(export("github-action")))
+    marks = [line for line in export("prometheus").splitlines() if 'mark="tuned"' in line]
+    assert marks and all(map(is_tuned, marks))
+    rows = list(csv.DictReader(io.StringIO(export("csv"))))
+    assert {row["tuned"] for row in rows if is_tuned(row["case"])} == {sentence}
+    assert {row["tuned"] for row in rows if not is_tuned(row["case"])} == {""}
+    assert sentence.replace("_", "\\_") in export("markdown")
+    assert f" {sentence} " in export("latex").splitlines()[0]
 
 
 def test_a_run_says_that_it_was_tuned_on_its_test_set(tuned, rtfx, tmp_path):
