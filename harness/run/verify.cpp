@@ -370,15 +370,20 @@ class Verifier {
   void check_completeness() {
     std::set<std::string> missing;
     std::set<const record::Provenance*> invocations;
+    ErrorList unreadable;  // a process for each batch size, as `isolate` has them, repeats the same
     for (const CaseResult& c : journal_.cases) {
       if (!c.provenance().config || !invocations.insert(&c.provenance()).second) continue;
       try {
         for (const std::string& name : config_of(c).cases(journal_))
           if (journal_.find(name) == nullptr) missing.insert(name);
       } catch (const UserError& error) {  // such as a decoder of a plug-in that is not here
-        found_.left_out.emplace_back("the list of all cases", error.what());
+        unreadable.add(error);
       }
     }
+    std::set<std::string> reasons;
+    for (const UserError& error : unreadable.all()) reasons.insert(error.what());
+    for (const std::string& reason : reasons)
+      found_.left_out.emplace_back("the list of all cases", reason);
     for (const std::string& name : missing) {
       const char* const why = "the configuration has this case, and the journal does not";
       found_.rows.push_back({name, "case", {}, {}, {}, {}, {}, Verdict::invalid, why});

@@ -417,6 +417,15 @@ def test_the_records_of_reports_are_consistent(verify, name):
     assert records["sound"] == records["checked"] > 0
 
 
+def test_what_hides_the_list_of_cases_is_named_once(verify, tmp_path):
+    """Each batch size of this journal had a process of its own, and its graph is not below the working folder."""
+    result = verify(ROOT / "reports/h100/rivals/wfst.jsonl.gz", "--sample", 1, cwd=tmp_path)
+    lines = [line for line in result.stdout.splitlines() if line.startswith("left out the list of all cases: ")]
+    assert len([line for line in lines if "#/decoders/1/options/graph: no such file" in line]) == 1
+    assert len(lines) == len(set(lines)) > 1
+    assert "\\n" not in result.stdout
+
+
 def test_a_gpu_that_is_missing_is_named(verify, journal, tmp_path):
     def change(record):
         if record["kind"] == "provenance":
