@@ -31,7 +31,7 @@ rivals = Page("reports/notes/rivals.md")
 rivals.stated("meaning", "differ by more than 5 %")
 rivals.stated("data", "vocabulary of 1,024 tokens", "The lexicon of 40,000 words lacks 2.4 % of the words of these utterances",
               "the first 48 and 256 utterances")  # fmt: skip
-rivals.stated("setting", "`beta` 0.5", "all six cases with signal 6", "at batch 32\nand 128, and for TDT's at batch 8 to 128", "Up to 3.0.0")
+rivals.stated("setting", "`beta` 0.5", "all six cases with signal 6", "were batch 32 and 128, and in that of the TDT model batch 8 to 128", "At batch\n32 the word", "Up to 3.0.0")
 rivals.stated("meaning", "the interval holds 1:")
 rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
     nemo_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")

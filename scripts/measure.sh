@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures most of what reports/ shows, on a machine with one GPU. Each step writes its file into FOLDER, and then a mark
-# .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped.
+# .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
+# and the next ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
@@ -192,7 +193,8 @@ step() {
         decoders+=", {\"id\": \"planted_$error\", \"name\": \"planting\", \"options\": {\"error\": \"$error\", \"search\": \"fused_looping\"}}"
       done
       run planted exactness --set "plugins=[\"$(dirname "$rtfx")/tests/librtfx_planting_decoder.so\"]" "decoders=[$decoders]" \
-        'batch_sizes=[32]' "datasets=[{\"id\": \"spoken_256\", \"manifest\": \"$speech\", \"limit\": 256}]"
+        'batch_sizes=[32]' "datasets=[{\"id\": \"spoken_256\", \"manifest\": \"$speech\", \"limit\": 256}]" \
+        'verify={"required": {"fp32": "different", "bf16": "different", "fp16": "different"}}' # else these errors are those of the run
       ;;
     sweep)
       run sweep greedy_forms --set "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" \
@@ -251,6 +253,7 @@ for name in "$@"; do
 done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"
+failed=() code=0
 for name in "$@"; do
   mark=$folder/.done-$name used=
   [[ $name != table:* ]] || used=${TABLE_OPTIONS:-}
@@ -264,7 +267,22 @@ for name in "$@"; do
   fi
   echo "== $name"
   begin=$SECONDS
-  step "$name"
+  set +e # in a condition, `set -e` would not hold inside the step
+  (
+    set -e
+    step "$name"
+  )
+  status=$?
+  set -e
+  ((status < 128)) || exit "$status" # interrupted
+  if ((status)); then
+    failed+=("$name")
+    ((code)) || code=$status
+    echo "$name: failed with exit code $status" >&2
+    continue
+  fi
   printf '%s' "$used" >"$mark"
   echo "$name: $((SECONDS - begin)) s"
 done
+((code == 0)) || echo "measure.sh: failed: ${failed[*]}" >&2
+exit "$code"

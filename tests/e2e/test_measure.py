@@ -193,11 +193,35 @@ def test_the_profile_stands_beside_the_joined_journals(measure):
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n"
 
 
-def test_the_journal_of_a_step_with_a_failed_case_is_kept(measure, monkeypatch):
-    monkeypatch.setenv("FAILS", "1")
+def test_a_step_with_a_failed_case_keeps_its_journal_and_the_next_one_runs(measure, monkeypatch):
+    monkeypatch.setenv("FAILS", "13")
     result, calls, folder = measure("prompt", "searches:tdt")
-    assert result.returncode == 1 and len(calls) == 1
-    assert (folder / "prompt.jsonl.gz").is_file() and not (folder / ".done-prompt").exists()
+    assert result.returncode == 13 and len(calls) == 2
+    assert result.stderr.splitlines()[-1] == "measure.sh: failed: prompt searches:tdt"
+    for name in ("prompt", "searches_tdt"):
+        assert (folder / f"{name}.jsonl.gz").is_file()
+    assert not list(folder.glob(".done-*"))
+
+
+def test_a_command_that_fails_ends_its_step(measure, monkeypatch):
+    """The alignment's second program does not run where the first one failed."""
+    result, calls, folder = measure("alignment", "costs", python="/bin/false")
+    assert result.returncode == 1 and [call[0] for call in calls] == ["run"]
+    assert [mark.name for mark in folder.glob(".done-*")] == [".done-costs"]
+
+
+def test_an_interrupted_step_ends_the_script(measure, monkeypatch):
+    monkeypatch.setenv("FAILS", "130")
+    result, calls, _ = measure("prompt", "searches:tdt")
+    assert result.returncode == 130 and len(calls) == 1
+
+
+def test_planted_errors_do_not_fail_their_step(measure):
+    """They are graded `different`, which the configuration of exactness does not allow."""
+    (call,) = measure("planted")[1]
+    (verify,) = [json.loads(a.removeprefix("verify=")) for a in call if a.startswith("verify=")]
+    config = json.loads((ROOT / "configs/exactness.json").read_text())
+    assert verify["required"] == dict.fromkeys(config["dtypes"], "different")
 
 
 def test_nemo_streams_have_the_steps_of_ours(measure):
