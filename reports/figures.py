@@ -54,16 +54,16 @@ readme = Page("README.md", ["Needs", "Your own model and data"])
 
 headline = {"batch": 128, "decoder": "fused_looping"}
 readme.figure(
-    "transcribes {} ± {} seconds of synthetic speech per second in bf16, and {} ± {} in fp8, with a WER of {} %",
+    "transcribes {} ± {} seconds of speech per second in bf16, and {} ± {} in fp8 (",
     *files["rnnt_0.6b"].both(TOTAL, dtype="bf16", **headline), *files["rnnt_0.6b"].both(TOTAL, dtype="fp8", **headline),
-    files["rnnt_0.6b"].wer(dtype="bf16", **headline),
 )  # fmt: skip
+readme.figure("The speech is synthetic, and the WER is {} %", files["rnnt_0.6b"].wer(dtype="bf16", **headline))
 SEARCHED = (1, 32, 128)
 malsd = {batch: {"decoder": "nemo_malsd4", "batch": batch} for batch in SEARCHED}
-readme.figure("NeMo's beam search spends {} to {} % of its time on Python objects", *span(
+readme.figure("Its beam search spends {} to {} % of its time on making Python objects", *span(
     100 * (1 - searches.mean(algorithm, **malsd[b]) / searches.mean(whole_call, **malsd[b])) for b in SEARCHED
 ))  # fmt: skip
-readme.figure("without them and rtfx's copies to the host, rtfx's is {} to {} times as fast", *span(
+readme.figure("Without\nthese and rtfx's copies to the host, rtfx's beam search is {} to {} times as fast", *span(
     searches.mean(algorithm, **malsd[b]) / searches.mean(algorithm, decoder="alsd_pp4", batch=b) for b in SEARCHED
 ))  # fmt: skip
 
@@ -81,14 +81,14 @@ readme.figure("a factor of {} [{}, {}] (NOISY)", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "with 8 processes")
-readme.stated("data", "and 1,024 tokens, and")
+readme.stated("data", "with 1,024 tokens. It takes")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
-readme.stated("meaning", "rounds differ by more than 5 %")
+readme.stated("meaning", "over rounds is more than 5 %")
 
 # ---------------------------------------------------------------------------------------------------------------------
 reports = Page("reports/README.md", ["What the gate compares with"])
 reports.stated("data", "small models of 35 million parameters with 1,024 tokens", "16 layers of width 176")
-reports.stated("meaning", "differ by more than 5 %", "`suspect 1/3`")
+reports.stated("meaning", "is more than 5 % of", "`suspect 1/3`")
 whole_set = sweep.records(kind="run")[0]["dataset"]
 reports.figure("{} utterances, {} hours. `datasets/speak_test_other.py`", whole_set["utterances"], whole_set["audio_seconds"] / 3600)
 
@@ -103,7 +103,7 @@ def beside_nemo(ours, theirs):
 
 
 reports.figure(
-    "fused greedy search are {} to {} times as fast as NeMo's in one CUDA graph. Those of ALSD++ at beam 4 are {} to {} times as fast. "
+    "fused greedy search is {} to {}\ntimes as fast, and fused ALSD++ at beam 4 is {} to {} times. "
     "With a language model, the factors are {} to {} and {} to {}.",
     *beside_nemo("fused_looping", "nemo_greedy"), *beside_nemo("alsd_pp4", "nemo_malsd4"),
     *beside_nemo("fused_lm", "nemo_greedy_lm"), *beside_nemo("alsd_pp4_lm", "nemo_malsd4_lm"),
@@ -112,10 +112,10 @@ others_with_lm = {b: searches_tdt.records(kind="run", decoder="nemo_malsd4_lm", 
 for record in others_with_lm.values():
     reports.figure("it returns other results than rtfx's for {} % of the TDT utterances", 100 * (1 - equal(record) / record["dataset"]["utterances"]))
 LABEL_LOOPING = ("label-looping, both one CUDA graph", "greedy", "nemo_label_looping_graphs")
-reports.figure("Beside those that run in one CUDA graph, fused kernels are\n{} to {} times as fast", *span(factors(nemo_beam, graphs, whole_call)))
-reports.figure("fused beams of RNN-T are {} to {} times as fast", *span(factors(nemo_beam, kernel_by_kernel, whole_call)))
+reports.figure("fused kernels are {} to {} times as fast as NeMo's searches in one CUDA graph", *span(factors(nemo_beam, graphs, whole_call)))
+reports.figure("fused beams of 4 and 8 are {} to {} times as fast for RNN-T", *span(factors(nemo_beam, kernel_by_kernel, whole_call)))
 reports.figure(
-    "rtfx's whole calls are\n{} to {} (NOISY) times as fast, and its algorithms alone {} (NOISY) to {} times",
+    "rtfx's whole calls are {} to {} (NOISY) times as fast, and its algorithms alone {} (NOISY) to {} times",
     *(end for seconds in (whole_call, algorithm) for end in span(
         f for source, pairs in ((nemo, GREEDY), (nemo_beam, [*BEAM, LABEL_LOOPING]))
         for f in factors(source, [p for p in pairs if "both one CUDA graph" in p[0]], seconds))),
@@ -156,7 +156,7 @@ def objects(decoder):
 
 reports.figure("take {} to {} % of NeMo's time for `malsd_batch` on graphs", *span(s for n in (4, 8) for s in objects(f"nemo_malsd_batch{n}_graphs")))
 malsd_tdt = {"decoder": "nemo_malsd4", "batch": 128}
-reports.figure("and up to {} % in\n  the searches below", 100 * (1 - searches_tdt.mean(algorithm, **malsd_tdt) / searches_tdt.mean(whole_call, **malsd_tdt)))
+reports.figure("In the searches\n  below, they take up to {} % (TDT", 100 * (1 - searches_tdt.mean(algorithm, **malsd_tdt) / searches_tdt.mean(whole_call, **malsd_tdt)))
 reports.figure("At batch 1 and 8 the set has {} utterances, and at batch 32 and 128 it has {}",
                *(nemo_beam.records(kind="run", batch=b)[0]["dataset"]["utterances"] for b in (8, 128)))  # fmt: skip
 
@@ -238,9 +238,9 @@ reports.figure("none of [{} utterances]", on_a_cpu[0]["dataset"]["utterances"])
 cpu_searches = [r for r in nemo_cpu.records(kind="run") if r["decoder"]["name"] == "python"]
 usual = [r for r in cpu_searches if equal(r) == r["dataset"]["utterances"]]
 reports.figure(
-    "| NeMo, seven searches ({} with both models), fp32 on a CPU, batch 1 and 8 | {} of {}, but {} and {} of {} in the exceptions below",
+    "| NeMo, {} pairs of search and model, fp32 on a CPU, batch 1 and 8 | {} of {} in each; exceptions: {} of {}, {} of {} |",
     len({(r["model"]["id"], r["decoder"]["id"]) for r in cpu_searches}), equal(usual[0]), usual[0]["dataset"]["utterances"],
-    *sorted({equal(r) for r in cpu_searches if r not in usual}, reverse=True), usual[0]["dataset"]["utterances"],
+    *(n for kept in sorted({equal(r) for r in cpu_searches if r not in usual}, reverse=True) for n in (kept, usual[0]["dataset"]["utterances"])),
 )  # fmt: skip
 assert {(r["model"]["id"], r["decoder"]["id"]) for r in cpu_searches if r not in usual} == {
     ("standin256-rnnt", "nemo_maes_batch8"), ("standin256-tdt", "nemo_label_looping")}  # fmt: skip
@@ -251,40 +251,23 @@ reports.figure("at batch 32 and 128, {} to {} % of the results of NeMo's\nlabel-
     100 * equal(r) / r["dataset"]["utterances"] for r in on_graphs))  # fmt: skip
 
 
-def refused(error, model=None):
+def refused(error, dtype):
     """Returns the results that replay refuses, and those with a planted error."""
-    wanted = {"decoder": f"planted_{error}", "kind": "run"} | ({"model": model} if model else {})
-    records = planted.records(**wanted)
+    records = planted.records(decoder=f"planted_{error}", kind="run", dtype=dtype)
     return sum(r["exactness"]["grades"]["different"] for r in records), sum(r["counters"]["planted"] for r in records)
 
 
-reports.figure("here in results of {} utterances", planted.records(kind="run")[0]["dataset"]["utterances"])
+reports.figure("errors were planted in results of {} utterances", planted.records(kind="run")[0]["dataset"]["utterances"])
 first_of = (exactness.records(kind="run", batch=b)[0]["dataset"]["utterances"] for b in (1, 32))
 reports.figure("The first {} utterances\nare at batch 1 and 4, and {} at batch 32", *first_of)
-reports.figure(
-    "it refused\n  all {} results with a swapped token, all {} with a token moved by a frame, and {} of {} TDT results",
-    refused("token")[1], refused("frame")[1], *refused("duration", "standin256-tdt"),
-)  # fmt: skip
-
-
-def refused_once(dtype):
-    """Returns the refused ones of the results with a decision that logits in fp8 changed, and all of these."""
-    records = planted.records(kind="run", decoder="planted_fp8_once", dtype=dtype)
-    return sum(r["exactness"]["grades"]["different"] for r in records), sum(r["counters"]["planted"] for r in records)
-
-
-reports.figure("replay refused {} of {} results in fp32, {} of\n  {} in fp16, and {} of {} in bf16",
-               *(n for dtype in ("fp32", "fp16", "bf16") for n in refused_once(dtype)))  # fmt: skip
-
-
-def refused_fp8(dtype):
-    """Yields the share of results with logits rounded to fp8 that replay refuses, in percent."""
-    for r in planted.records(kind="run", decoder="planted_fp8", dtype=dtype):
-        yield 100 * r["exactness"]["grades"]["different"] / r["dataset"]["utterances"]
-
-
-reports.figure("it refuses {} to {} % of the results in fp32, {} to {} % in fp16, and {} to {} % in bf16",
-               *(end for dtype in ("fp32", "fp16", "bf16") for end in span(refused_fp8(dtype))))  # fmt: skip
+PLANTED = {"a swapped token in each result": "token", "a token that was moved by a frame": "frame", "a changed duration (TDT)": "duration",
+           "one decision that logits in fp8 changed": "fp8_once"}  # fmt: skip
+for label, error in PLANTED.items():
+    cells = [refused(error, dtype) for dtype in ("fp32", "fp16", "bf16")]
+    reports.figure(f"| {label} |" + " {} of {} |" * 3, *(n for cell in cells for n in cell))
+in_fp8 = [planted.records(kind="run", decoder="planted_fp8", dtype=dtype) for dtype in ("fp32", "fp16", "bf16")]
+reports.figure("| all logits in fp8 |" + " {} of {} |" * 3, *(n for records in in_fp8 for n in (
+    sum(r["exactness"]["grades"]["different"] for r in records), results_of(records))))  # fmt: skip
 
 checked = {t: [r for r in same_words.records(dtype=t)] for t in ("float32", "bfloat16")}
 assert all(r["equal"] == r["files"] for r in checked["float32"])
@@ -381,10 +364,10 @@ reports.figure(
     *range_filled("fused_persistent"), *range_filled("label_looping_replay"), *range_filled("fused_host"),
 )  # fmt: skip
 reports.figure("for {} utterances at batch 32", busy.records(kind="profile")[0]["dataset"]["utterances"])
-reports.figure("it comes to {} to {} %, since", *span(
+reports.figure("it\ncomes to {} to {} % for CUDA graphs of operators, since", *span(
     filled(d) for d in ("frame_looping_graph", "label_looping_graph", "label_looping_window8_graph")
 ))  # fmt: skip
-reports.stated("limit", "the figure ends at 100 %")
+reports.stated("limit", "The figure ends at 100 %")
 
 
 # Section "What does a live stream cost?"

@@ -74,9 +74,8 @@ fs::path find_checkpoint(const fs::path& given) {
   if (!name) return given;
   const fs::path folder = snapshot(*name);
   if (!folder.empty()) return checkpoint_in(folder, given.string());
-  throw UserError(
-      given.string(), "this model of huggingface.co is not on this machine",
-      fmt::format("get it with 'hf download {} --local-dir FOLDER' and give FOLDER", *name));
+  throw UserError(given.string(), "this model of huggingface.co is not on this machine",
+                  fmt::format("get it with 'hf download {}' (pip install huggingface_hub)", *name));
 }
 
 }  // namespace rtfx
