@@ -351,7 +351,7 @@ TEST_F(ConfigFile, ModelsOfHuggingFaceAreFoundInItsCache) {
   const std::string message = user_error([&] { parse(valid(), {"models.0=nvidia/another"}); });
   unsetenv("HF_HUB_CACHE");
   EXPECT_HAS(message, "--set models.0=nvidia/another: ");
-  EXPECT_HAS(message, "'hf download nvidia/another ");
+  EXPECT_HAS(message, "'hf download nvidia/another'");
 }
 
 TEST_F(ConfigFile, UnreadableFilesAreNamed) {

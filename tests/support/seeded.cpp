@@ -1,0 +1,17 @@
+// Every test begins with the same random numbers, alone or after others. LibTorch seeds its default
+// generators by chance, so that a tolerance could be too small once in a hundred runs.
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+namespace {
+
+class Seed : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo& /*test*/) override { at::manual_seed(1); }
+};
+
+[[maybe_unused]] const bool kSeeded = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new Seed);  // which owns it
+  return true;
+}();
+
+}  // namespace
