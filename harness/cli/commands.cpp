@@ -30,7 +30,6 @@
 #include "speech/runtime/device.h"
 
 namespace rtfx {
-
 namespace {
 
 /// Help whose descriptions are wrapped between words to the width of the terminal.

@@ -3,11 +3,16 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstdio>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -16,7 +21,6 @@
 #include "base/printable.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
-#include "harness/run/shard_watch.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/stages.h"
 
@@ -77,34 +81,70 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
-constexpr std::chrono::seconds kToEnd{3};   // for shard 0, after the others
-constexpr std::chrono::seconds kToTell{2};  // for the end of shard 0 to arrive on both connections
-
-/// Hides LibTorch's warnings while it exists.
-class QuietLibTorch {
- public:
-  QuietLibTorch() : level_(std::exchange(FLAGS_caffe2_log_level, kErrors)) {}
-  ~QuietLibTorch() { FLAGS_caffe2_log_level = level_; }
-  QuietLibTorch(const QuietLibTorch&) = delete;
-  QuietLibTorch& operator=(const QuietLibTorch&) = delete;
-
- private:
-  static constexpr int kErrors = 2;
-  int level_;
-};
+constexpr std::chrono::seconds kToEnd{3};                 // for shard 0, after the others
+constexpr std::chrono::seconds kBetween{1}, kSilent{10};  // of signs of life
 
 std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// "process 4711 on node7"
+std::string this_process() {
+  std::array<char, 256> name{};
+  const bool known = gethostname(name.data(), name.size() - 1) == 0;
+  return fmt::format("process {} on {}", getpid(), known ? name.data() : "an unknown host");
+}
 
 }  // namespace
 
 struct Rendezvous::State {
+  /// Hides LibTorch's warnings while it exists.
+  class QuietLibTorch {
+   public:
+    QuietLibTorch() : level_(std::exchange(FLAGS_caffe2_log_level, kErrors)) {}
+    ~QuietLibTorch() { FLAGS_caffe2_log_level = level_; }
+    QuietLibTorch(const QuietLibTorch&) = delete;
+    QuietLibTorch& operator=(const QuietLibTorch&) = delete;
+
+   private:
+    static constexpr int kErrors = 2;
+    int level_;
+  };
+
+  /// Counts up a key of the store while it exists, also while the shard is in a long round.
+  class SignsOfLife {
+   public:
+    /// `store`: a client of its own, because that of the shard is in use while it waits.
+    SignsOfLife(c10::intrusive_ptr<c10d::Store> store, const std::string& key)
+        : thread_([store = std::move(store), key](const std::stop_token& stop) {
+            std::mutex mutex;
+            std::unique_lock lock(mutex);
+            std::condition_variable_any sleep;
+            try {
+              while (!stop.stop_requested()) {
+                store->add(key, 1);
+                sleep.wait_for(lock, stop, kBetween, [] { return false; });
+              }
+            } catch (const std::exception&) {  // the store has ended, which the next barrier says
+            }
+          }) {}
+
+   private:
+    std::jthread thread_;
+  };
+
+  /// The signs of life of another shard, as they were last seen.
+  struct Sign {
+    int64_t count = 0;
+    Clock::time_point since;  // when the count was first seen
+  };
+
+  QuietLibTorch quiet;  // it warns whenever a wait ends, and of a store that has ended with a stack
   Shard shard;
   std::string place;   // of all runs that meet here one after the other, begins their keys
   std::string prefix;  // of this run
   c10::intrusive_ptr<c10d::TCPStore> store;
-  bool left = false;
-  std::unique_ptr<ShardWatch> watch;      // of shard 0
-  std::unique_ptr<WatchedShard> watched;  // of the others; null where they cannot reach the watch
+  std::optional<SignsOfLife> own_signs;
+  std::map<std::string, Sign> signs;  // by label
+  std::string first_process;          // that of shard 0
 
   std::string key(const std::string& name) const { return prefix + name; }
 
@@ -120,32 +160,34 @@ struct Rendezvous::State {
     return {text.begin(), text.end()};
   }
 
-  /// Stores why the run ends, unless another cause is there already. Returns the one that stays.
-  std::string keep_cause(c10d::Store& by, const std::string& cause) const {
-    const auto first = by.compareSet(key("left"), {}, bytes(cause));
-    return {first.begin(), first.end()};
+  std::string text_of(const std::string& name) {
+    const auto text = store->get(key(name));
+    return {text.begin(), text.end()};
   }
 
-  /// Why the run ends; empty while no shard has left.
-  std::string cause() {
-    if (store->check({key("left")})) {
-      const auto text = store->get(key("left"));
-      return {text.begin(), text.end()};
+  /// Stores why the run ends, unless another cause is there already: all shards name the first one.
+  void keep_cause(const std::string& cause) { store->compareSet(key("left"), {}, bytes(cause)); }
+
+  /// Finds shards that have come and then given no sign of life for ten seconds. A slow shard gives
+  /// them too, since a thread of its own does.
+  void look_for_signs() {
+    const auto now = Clock::now();
+    Shard other = shard;
+    for (other.index = 0; other.index < shard.count; ++other.index) {
+      if (other.index == shard.index) continue;
+      const std::string label = other.label();
+      const int64_t count = store->add(key("signs/" + label), 0);
+      Sign& sign = signs[label];
+      if (count != sign.count) sign = {count, now};
+      if (count == 0 || now - sign.since < kSilent) continue;
+      keep_cause(fmt::format("shard {} has ended: no sign of life of its {} for {} s", label,
+                             text_of("process/" + label), kSilent.count()));
+      store->set(key("done/" + label), bytes("1"));  // nobody waits for it
     }
-    return watched ? watched->cause() : "";
-  }
-
-  /// Why the store cannot be reached: what shard 0 has told before it ended.
-  std::string cause_of_loss() const {
-    const auto begin = Clock::now();
-    while (watched && watched->cause().empty() && Clock::now() - begin < kToTell)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return watched ? watched->cause() : "";
   }
 
   /// Whether the key is there within a second.
   bool wait(const std::string& name) {
-    const QuietLibTorch quiet;  // it warns whenever the second has passed
     try {
       store->wait({key(name)}, std::chrono::seconds(1));
       return true;
@@ -178,40 +220,13 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
     throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
                         "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
   }
-  if (shard.index == 0) {
-    // A client of its own, because the other one is in use while this shard waits.
-    const auto store = state_->store->clone();
-    const auto tell_first = [state = state_.get(), store](const std::string& label,
-                                                          const std::string& end) {
-      try {
-        store->set(state->key("done/" + label), bytes("1"));  // nobody waits for it
-        return state->keep_cause(*store, end);
-      } catch (const std::exception&) {  // the launcher, which keeps the store, has ended
-        return end;
-      }
-    };
-    state_->watch = std::make_unique<ShardWatch>(shard, tell_first);
-    state_->store->set(state_->key("watch"), bytes(state_->watch->address().text()));
-  }
+  state_->store->set(state_->key("process/" + shard.label()), bytes(this_process()));
   require_same_run(own);
-  if (shard.index > 0) watch_first();
+  state_->own_signs.emplace(state_->store->clone(), state_->key("signs/" + shard.label()));
+  Shard first = shard;
+  first.index = 0;
+  state_->first_process = state_->text_of("process/" + first.label());
   meet("begin", kToCome);
-}
-
-/// Connects this shard to the watch of shard 0.
-void Rendezvous::watch_first() {
-  const Shard& shard = state_->shard;
-  const auto text = state_->store->get(state_->key("watch"));
-  const WatchAddress address = WatchAddress::read({text.begin(), text.end()});
-  // A launcher's store may be on another host than shard 0.
-  std::vector<std::string> hosts = {shard.host, address.host};
-  if (shard.launcher_listens) std::swap(hosts.front(), hosts.back());
-  state_->watched = WatchedShard::connect(shard, address, hosts);
-  if (state_->watched) return;
-  fmt::print(stderr,
-             "rtfx: notice: --shard {}: no connection to shard 0 at port {} of {}: if one of both "
-             "is killed, the other one may wait for an hour\n",
-             shard.label(), address.port, fmt::join(hosts, " or "));
 }
 
 void Rendezvous::require_same_run(const std::string& own) {
@@ -240,12 +255,9 @@ void Rendezvous::require_same_run(const std::string& own) {
 }
 
 Rendezvous::~Rendezvous() {
-  const QuietLibTorch quiet;  // the others may have gone
   const Shard& shard = state_->shard;
   try {
     if (shard.index > 0) {
-      // One that left early closes its connection without a word: then shard 0 tells all.
-      if (state_->watched && !state_->left) state_->watched->done();
       state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
       return;
     }
@@ -265,7 +277,7 @@ void Rendezvous::barrier(const std::string& name) { meet(name, kAtBarrier); }
 
 void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
   const auto begin = Clock::now();
-  const QuietLibTorch quiet;  // it warns of a store that has ended, with a stack
+  for (auto& [label, sign] : state_->signs) sign.since = begin;  // nobody has looked meanwhile
   try {
     if (state_->store->add(state_->key(name + "/came"), 1) == state_->shard.count)
       state_->store->set(state_->key(name + "/open"), bytes("1"));
@@ -275,28 +287,24 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
         throw state_->error("shard " + other + " has other settings or another number of shards",
                             "start all shards with the same settings");
       }
-      if (const std::string cause = state_->cause(); !cause.empty())
-        throw state_->error(cause, "--resume continues the journals");
+      state_->look_for_signs();
+      if (state_->store->check({state_->key("left")}))
+        throw state_->error(state_->text_of("left"), "--resume continues the journals");
       if (Clock::now() - begin > limit) {
         throw state_->error(fmt::format("not all shards came to '{}'", name),
                             "start all of them; if one has ended, end the others, and --resume");
       }
     }
-  } catch (const c10::Error& e) {
-    const std::string cause = state_->cause_of_loss();
+  } catch (const c10::Error&) {
     throw state_->error(
-        cause.empty() ? fmt::format("lost shard 0: {}", e.what_without_backtrace()) : cause,
+        fmt::format("shard 0 has ended: its {} no longer answers", state_->first_process),
         "--resume continues the journals");
   }
 }
 
 void Rendezvous::leave(const std::string& reason) noexcept {
-  const QuietLibTorch quiet;
-  state_->left = true;
   try {
-    const std::string text = fmt::format("shard {} left: {}", state_->shard.label(), reason);
-    const std::string first = state_->keep_cause(*state_->store, text);
-    if (state_->watch) state_->watch->tell(first);
+    state_->keep_cause(fmt::format("shard {} left: {}", state_->shard.label(), reason));
   } catch (const std::exception&) {  // they find out at their next barrier
   }
 }

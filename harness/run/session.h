@@ -42,8 +42,8 @@ class Progress {
   Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
-// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. ShardWatch says
-// which one has ended.
+// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. Each shard
+// counts up a key of it every second, so that the others notice its end, however it ended.
 
 class Rendezvous {
  public:
@@ -57,8 +57,8 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Returns when every shard has called it with this name; a name serves once. Throws UserError
-  /// when a shard has left, within a second when the process of one is gone, or when not all come
-  /// within an hour. Throws Interrupted after Ctrl-C.
+  /// when a shard has left, has given no sign of life for ten seconds, or when not all come within
+  /// an hour. Throws Interrupted after Ctrl-C.
   void barrier(const std::string& name);
 
   /// Tells the others that this shard ends early; they throw at their next barrier. Of several
@@ -68,7 +68,6 @@ class Rendezvous {
  private:
   struct State;
   void require_same_run(const std::string& own);
-  void watch_first();
   void meet(const std::string& name, std::chrono::minutes limit);
 
   std::unique_ptr<State> state_;

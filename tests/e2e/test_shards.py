@@ -171,10 +171,11 @@ def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
     begin = time.monotonic()
     errors = [shard.communicate(timeout=30)[1] for shard in others]
     assert [shard.returncode for shard in others] == [2, 2], errors
-    assert time.monotonic() - begin < 8  # less than shard 0 waits for others that live
-    process = f"shard {killed}-of-3 has ended: its process {shards[killed].pid} on {socket.gethostname()} is gone"
+    assert time.monotonic() - begin < 20
+    process = f"its process {shards[killed].pid} on {socket.gethostname()} "
+    said = f"no sign of life of {process}for 10 s" if killed else f"shard 0 has ended: {process}no longer answers"
     for error in errors:
-        assert error.count(process) == error.count("-of-3 has ended") == 1, error
+        assert error.count(said) == error.count("has ended") == 1, error
         assert "--resume continues the journals" in error and "left" not in error, error
         assert "c10d" not in error and "frame #" not in error, error
 
@@ -186,7 +187,7 @@ def test_a_shard_that_is_killed_while_others_come_is_named(start, tmp_path):
     assert first.poll() is None and second.poll() is None
     second.kill()
     _, error = first.communicate(timeout=30)
-    assert first.returncode == 2 and f"shard 1-of-3 has ended: its process {second.pid} on " in error, error
+    assert first.returncode == 2 and f"shard 1-of-3 has ended: no sign of life of its process {second.pid} on " in error, error
 
 
 def test_a_shard_that_stands_still_is_not_taken_for_ended(start, tmp_path):
