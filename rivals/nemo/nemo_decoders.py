@@ -322,3 +322,8 @@ class CtcBeam(Ctc):
             ngram_lm_alpha=lm_alpha if lm else 0.0, allow_cuda_graphs=graphs,
             boosting_tree=tree, boosting_tree_alpha=boost_alpha, tokenizer=tokenizer, **settings)  # fmt: skip
         super().__init__(model, infer, graphs, boost)
+
+    def inputs(self, frames, lengths):
+        """Fills the padding, which this search adds to the scores. rtfx's may be NaN, and that of NeMo's encoder is not."""
+        ended = torch.arange(frames.shape[1], device=frames.device) >= lengths[:, None]
+        return super().inputs(frames.masked_fill(ended[..., None], 0), lengths)

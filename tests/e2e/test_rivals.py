@@ -124,6 +124,44 @@ def test_nemos_boosted_phrases(rtfx, tmp_path, model):
         assert found[0]["boosted"] == found[1]["boosted"] and found[0]["boosted"]["phrases"]["count"] == 7
 
 
+POISONED = """
+import sys
+sys.path.insert(0, {folder!r})
+import nemo_decoders, torch
+
+def poisoned(frames, lengths):
+    ended = torch.arange(frames.shape[1], device=frames.device) >= lengths[:, None]
+    return frames.masked_fill(ended[..., None], float("nan"))
+
+class Greedy(nemo_decoders.Greedy):
+    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
+class Beam(nemo_decoders.Beam):
+    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
+class CtcGreedy(nemo_decoders.CtcGreedy):
+    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
+class CtcBeam(nemo_decoders.CtcBeam):
+    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
+"""
+
+
+def test_frames_behind_the_end_of_a_row_change_nothing(rtfx, tmp_path):
+    """They may be NaN on a GPU (docs/own_decoder.md), where NeMo's own encoder gives numbers."""
+    (tmp_path / "poisoned.py").write_text(POISONED.format(folder=str(ROOT / "rivals/nemo")))
+    searches = [("Greedy", {"search": "label_looping"}), ("Greedy", {"search": "frame_looping"}), ("Beam", {}), ("Beam", {"search": "maes_batch"}),
+                ("CtcGreedy", {}), ("CtcBeam", {"beam_size": 4})]  # fmt: skip
+    decoders, pairs = ["frame_looping", "ctc_greedy"], []
+    for i, (name, options) in enumerate(searches):
+        head = "ctc" if name.startswith("Ctc") else "transducer"
+        files = {f"{i}": NEMO, f"{i}_poisoned": str(tmp_path / "poisoned.py")}
+        decoders += [rival(name, file, id, head, graphs=False, **options) for id, file in files.items()]
+        pairs.append(list(files))
+    runs = compared(rtfx, tmp_path, "nemo", decoders=decoders, batch_sizes=[4], verify={"required": {"fp32": "different"}, "replay": False},
+                    datasets=[{"id": "eight", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 8}])  # fmt: skip
+    for pair in pairs:
+        clean, poisoned = ((tmp_path / f"run/hypotheses/{runs[id]['result_key']}.jsonl").read_text() for id in pair)
+        assert clean == poisoned, searches[int(pair[0])]
+
+
 def test_nemos_ctc_beam_goes_on_over_padding(rtfx, tmp_path):
     """Up to NeMo 3.0.0: what the padding of a batch would add to each hypothesis is in its score."""
     theirs = rival("CtcBeam", NEMO, head="ctc", beam_size=4)
