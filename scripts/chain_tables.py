@@ -105,6 +105,13 @@ def chains():
             yield "its CTC head, samples to text", model, model, "ctc_greedy"
 
 
+def from_samples(folder, model, dtype, batch):
+    """Returns the case from samples to text, or None."""
+    journals = [f"batches_{model}", model] if batch == 128 else [f"batches_{model}"]
+    found = (folder.case(journal, search_of(model), dtype, batch) for journal in journals)
+    return next(filter(None, found), None)
+
+
 def in_fp32(folder, journal, model, decoder):
     """Returns the case in fp32 of the journal's checkpoint, or None."""
     if own := folder.case(journal, decoder, "fp32"):
@@ -139,10 +146,21 @@ def batches(folder):
     yield f"| samples to text | {' | '.join(f'{dtype}, {batch}' for dtype, batch in pairs)} |"
     yield "|---|" + "--:|" * len(pairs)
     for model, name in MODELS.items():
-        cells = [speed(folder.case(model if batch == 128 else f"batches_{model}", search_of(model), dtype, batch))
-                 for dtype, batch in pairs]  # fmt: skip
+        cells = [speed(from_samples(folder, model, dtype, batch)) for dtype, batch in pairs]
         if any(cell != "–" for (_, batch), cell in zip(pairs, cells, strict=True) if batch != 128):
             yield f"| {name} | {' | '.join(cells)} |"
+
+
+def types(folder):
+    """Yields speed and word errors in fp32 beside bf16 and fp8, from one journal for each model."""
+    every = ("fp32", *TYPES)
+    yield f"| samples to text, batch 128 | {' | '.join(every)} | {' | '.join(f'WER %, {dtype}' for dtype in every)} |"
+    yield "|---|" + "--:|" * 2 * len(every)
+    for model, name in MODELS.items():
+        cases = [folder.case(f"fp32_{model}", search_of(model), dtype) for dtype in every]
+        if all(cases):
+            speeds = [f"{fmean(metric(case, TOTAL)):,.0f}" for case in cases]
+            yield f"| {name} | {' | '.join(speeds + list(map(wer, cases)))} |"
 
 
 def first_pass(folder):
@@ -151,8 +169,8 @@ def first_pass(folder):
     for model, name in MODELS.items():
         cells = []
         for kind, dtype, batch in columns:
-            journal = f"files_{model}" if kind == "files" else model if batch == 128 else f"batches_{model}"
-            case = folder.case(journal, search_of(model), dtype, batch)
+            from_files = kind == "files"
+            case = folder.case(f"files_{model}", search_of(model), dtype) if from_files else from_samples(folder, model, dtype, batch)
             first = [r["metrics"]["rtfx.first_pass"] for r in case.rounds if r["round"] == 0] if case else []
             cells.append(f"{100 * first[0] / fmean(metric(case, TOTAL)):.0f} %" if first else "–")
         rows.append([name, *cells])
@@ -183,7 +201,7 @@ def encoder(folder):
         path = folder.path / f"nemo_encoder_{model}.jsonl"
         records = [r for r in read_records(path) if r["batch"] == 128] if path.exists() else []
         if records:
-            yield f"| {name} | {with_interval(records[-1]['rtfx'])} | {speed(folder.case(model, search_of(model), 'bf16'))} |"
+            yield f"| {name} | {with_interval(records[-1]['rtfx'])} | {speed(from_samples(folder, model, 'bf16', 128))} |"
 
 
 def timed(calls):
@@ -243,7 +261,7 @@ def about(folder):
         yield f"{markdown(device)}, rtfx {revision}, {day}: {', '.join(names)}."
 
 
-TABLES = {"about": about, "speeds": speeds, "batches": batches, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder,
+TABLES = {"about": about, "speeds": speeds, "batches": batches, "types": types, "first_pass": first_pass, "below_ctc": below_ctc, "encoder": encoder,
           "transcribe": transcribe, "prompt": prompt}
 
 

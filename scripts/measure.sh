@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures most of what reports/ shows, on a machine with one GPU. Each step writes its file into FOLDER, and then a mark
+# Measures what reports/ shows of a GPU, on a machine with one. Each step writes its file into FOLDER, and then a mark
 # .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
 # and the next ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
@@ -7,7 +7,8 @@
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
 # TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
 # `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py` the speech: data/test_other, and with
-# `--format wav` data/test_other_wav. Steps beside a rival need its environment: RTFX_PYTHON names its Python
+# `--format wav` data/test_other_wav. reports/notes/boosting.md says how to make the lists of phrases of `boosting_cost`, and
+# docs/reference/models.md the checkpoints of `vocabulary`. Steps beside a rival need its environment: RTFX_PYTHON names its Python
 # (rivals/README.md), by default that of rivals/NAME/.venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,7 +26,7 @@ STREAMING=fastconformer-streaming-0.6b
 STEPS=(
   "${MODELS[@]/#/chain:}"    # samples to text, batch 128, three rounds of 10 s
   "${MODELS[@]/#/files:}"    # FLAC files to text
-  "${MODELS[@]/#/batches:}"  # batches of 32 and 512
+  "${MODELS[@]/#/batches:}"  # batches of 32, 128 and 512
   "${MODELS[@]/#/fp32:}"     # one pass of each type, for word errors
   latency                    # single utterances
   files_wav                  # WAV files to text
@@ -40,6 +41,11 @@ STEPS=(
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
   nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
   alignment                  # forced alignment beside torchaudio's
+  kernels                    # the encoder's kernels in three forms
+  vocabulary boosting_cost   # greedy searches with 8,192 tokens, and with 1,000 boosted phrases
+  long_audio                 # the same speech as one file of 5.3 hours, and as short files
+  microbench                 # parts of decoding and of the encoder, blocks of threads, loading a checkpoint
+  trace gate                 # a profile in detail, and a baseline of the gate (with nothing beside it)
 )
 mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
 STEPS+=(scaling) # all GPUs of the machine
@@ -53,20 +59,46 @@ python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 # left_context PERIOD: frames of left context, a multiple of the step's frames.
 left_context() { (($1 == 320)) && echo 68 || echo 70; }
 
+# Makes a folder for a run. A relative path keeps that of this machine out of the journal.
+work_folder() { mkdir -p runs && mktemp -d runs/measure.XXXXXX; }
+
 # run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
 run() { journal run "$@"; }
 
-# journal COMMAND NAME CONFIG [ARGUMENTS...]: that of `rtfx COMMAND`, also where a case failed.
+# journal COMMAND NAME CONFIG [ARGUMENTS...]: writes the journal of `rtfx COMMAND` as NAME.jsonl.gz, also if a case failed.
 journal() {
   local command=$1 name=$2 config=$3 work status=0
   shift 3
-  work=$(mktemp -d)
+  work=$(work_folder)
   "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@" || status=$?
   [[ -e $work/run/journal.jsonl ]] || return "$status"
   gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
   mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
+  [[ -z ${compared:-} ]] || "$rtfx" compare "$work/run" --json >"$folder/$name.json" # intervals of WER need the hypotheses
   rm -rf "$work"
   return "$status"
+}
+
+# profile NAME CONFIG [ARGUMENTS...] [--set KEY=VALUE...]: writes the figures of `rtfx profile` as NAME.jsonl.gz, and its
+# events as NAME.json.gz.
+profile() {
+  local name=$1 config=$2 work
+  shift 2
+  work=$(work_folder)
+  "$rtfx" profile "configs/$config.json" --output "$work/run" "$@"
+  gzip -9nc "$work/run/profile.jsonl" >"$folder/$name.jsonl.gz"
+  gzip -9nc "$work/run/trace.json" >"$folder/$name.json.gz"
+  rm -rf "$work"
+}
+
+# benchmark PROGRAM FILE [ARGUMENTS...]: starts the program in its own folder, so that FILE holds no path of this machine.
+# Google Benchmark records neither the GPU nor the revision, so they are passed as context.
+benchmark() {
+  local program=$1 file=$2 gpu revision
+  shift 2
+  gpu=$({ nvidia-smi --query-gpu=name --format=csv,noheader || true; } 2>/dev/null | head -1)
+  revision=$("$rtfx" --version | grep -oE '[0-9a-f]{12}' || true)
+  (cd "$(dirname "$program")" && "./$(basename "$program")" "--benchmark_context=gpu=$gpu,rtfx=$revision" "--benchmark_out=$file" "$@")
 }
 
 # full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.
@@ -87,8 +119,8 @@ step() {
       full "$of" chain "$of" 'batch_sizes=[128]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=10 "${with_head[@]}"
       ;;
     files) full "files_$of" files_to_text "$of" protocol.steady_seconds=10 ;;
-    batches) full "batches_$of" chain "$of" 'batch_sizes=[32, 512]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=5 ;;
-    fp32) full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;
+    batches) full "batches_$of" chain "$of" 'batch_sizes=[32, 128, 512]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=5 ;;
+    fp32) compared=yes full "fp32_$of" chain "$of" 'batch_sizes=[128]' protocol.measured_rounds=1 protocol.steady_seconds=0.1 ;;
     latency) full latency latency rnnt_0.6b 'decoders=["fused_looping", "ctc_greedy"]' baseline=fused_looping ;;
     files_wav)
       full files_wav files_to_text rnnt_0.6b protocol.steady_seconds=10 \
@@ -150,14 +182,11 @@ step() {
       return "$status"
       ;;
     profile) # The figures of a table find it beside the joined journals.
-      local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings work
+      local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings
       mapfile -t settings < <(python3 scripts/table_settings.py $table $model)
-      work=$(mktemp -d)
-      "$rtfx" profile configs/tables/$table.json --only /frame_looping --laps 1 --trace-limit 60000 --output "$work/run" --set "${settings[@]}"
       mkdir -p "$folder/tables"
-      gzip -9nc "$work/run/profile.jsonl" >"$folder/tables/profile.jsonl.gz"
-      gzip -9nc "$work/run/trace.json" >"$folder/tables/trace.json.gz"
-      rm -rf "$work"
+      profile tables/profile tables/$table --only /frame_looping --laps 1 --trace-limit 60000 --set "${settings[@]}"
+      mv "$folder/tables/profile.json.gz" "$folder/tables/trace.json.gz"
       ;;
     tables)
       local parts
@@ -174,7 +203,7 @@ step() {
       local gpus work n i shards shard
       gpus=$({ nvidia-smi --list-gpus || true; } 2>/dev/null | wc -l)
       for ((n = 1; n == 1 || n <= gpus; n *= 2)); do
-        work=$(mktemp -d)
+        work=$(work_folder)
         shards=()
         for ((i = 0; i < n; i++)); do
           CUDA_VISIBLE_DEVICES=$i "$rtfx" run configs/scaling.json --shard $i/$n --output "$work/run" --set datasets.1.limit=$((735 * n)) &
@@ -203,13 +232,51 @@ step() {
       ;;
     costs) run costs greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' protocol.energy_seconds=3 ;;
     busy)
-      local work
-      work=$(mktemp -d)
-      "$rtfx" profile configs/greedy_forms.json --output "$work/run" --set 'models=["data/standin256-rnnt.nemo"]' \
-        "datasets=[{\"id\": \"spoken_96\", \"manifest\": \"$speech\", \"limit\": 96}]" 'batch_sizes=[32]' 'dtypes=["bf16"]'
-      gzip -9nc "$work/run/profile.jsonl" >"$folder/busy.jsonl.gz"
-      rm -rf "$work"
+      profile busy greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' \
+        "datasets=[{\"id\": \"spoken_96\", \"manifest\": \"$speech\", \"limit\": 96}]"
       ;;
+    kernels)
+      local form settings
+      for form in reference fused fp8; do
+        settings=(encoder=automatic 'dtypes=["bf16"]')
+        [[ $form != reference ]] || settings=(encoder=reference 'dtypes=["bf16"]')
+        [[ $form != fp8 ]] || settings=(encoder=automatic 'dtypes=["fp8"]')
+        profile "kernels_$form" greedy_forms --set encoder_graphs=false 'decoders=["null"]' baseline=null 'batch_sizes=[64]' \
+          "models=[\"data/standin-${SHAPES[rnnt_0.6b]}.nemo\"]" \
+          "datasets=[{\"id\": \"spoken_640\", \"manifest\": \"$speech\", \"limit\": 640}]" "${settings[@]}"
+      done
+      ;;
+    vocabulary) run vocabulary vocabulary ;;
+    boosting_cost) run boosting_cost boosting_cost ;;
+    long_audio)
+      local joined=data/test_other_joined.flac audio
+      [[ -e $joined ]] || "${RTFX_PYTHON:-.venv/bin/python}" -c '
+import json, pathlib, sys, soundfile
+manifest, joined = map(pathlib.Path, sys.argv[1:])
+partial = joined.with_suffix(".part")
+with soundfile.SoundFile(partial, "w", 16000, 1, "PCM_16", format="FLAC") as out:
+    for line in open(manifest, encoding="utf-8"):
+        out.write(soundfile.read(manifest.parent / json.loads(line)["audio_filepath"], dtype="int16")[0])
+partial.rename(joined)
+' $speech $joined
+      for _ in 1 2 3; do
+        for audio in $joined $speech; do
+          echo "$(basename "$audio"):"
+          "$rtfx" transcribe --model data/standin256-rnnt.nemo --device cuda --dtype bf16 --output "$(mktemp -d)" "$audio" 2>&1 | tail -1
+        done
+      done | tee "$folder/long_audio.txt"
+      ;;
+    microbench)
+      local program name options
+      for name in microbench bench_encoder bench_feed_forward bench_checkpoint_load bench_block; do
+        program=$(dirname "$microbench")/rtfx_$name options=(--benchmark_min_time=0.1)
+        [[ $name != microbench ]] || program=$microbench options=(--benchmark_min_time=0.02)
+        [[ $name != *load ]] || options+=("--checkpoint=$PWD/data/standin-${SHAPES[rnnt_0.6b]}.nemo")
+        benchmark "$program" "$folder/${name#bench_}.json" "${options[@]}"
+      done
+      ;;
+    trace) profile trace profile ;;
+    gate) run ci ci/quickstart --device cuda --threads 8 --set 'decoders=["frame_looping", "label_looping", "fused_looping", "ctc_greedy"]' ;;
     searches)
       RTFX_PYTHON=$(python_of nemo) run "searches_$of" searches --set "models=[\"data/standin256-$of.nemo\"]"
       ;;
@@ -235,9 +302,8 @@ step() {
     alignment)
       rm -f "$folder/forced_align.jsonl"
       "$(python_of torchaudio)" rivals/torchaudio/forced_align.py --seconds 1 -o "$folder/forced_align.jsonl"
-      # So named, the program leaves no path in the file.
-      (cd "$(dirname "$microbench")" && "./$(basename "$microbench")" --benchmark_filter=alignment/cuda \
-        --benchmark_min_time=0.2 --benchmark_repetitions=5 --benchmark_out="$folder/alignment.json")
+      benchmark "$microbench" "$folder/alignment.json" --benchmark_filter=alignment/cuda --benchmark_min_time=0.2 \
+        --benchmark_repetitions=5
       ;;
   esac
 }

@@ -59,6 +59,7 @@ TORCHAUDIO = [
 FOLDERS = ("h100/rivals", "h100/searches", "h200/rivals")
 JOURNALS = {
     "nemo": ("Greedy searches beside NeMo's", GREEDY),
+    "nemo_tdt": ("Greedy searches of TDT beside NeMo's, at larger batches", GREEDY),
     "nemo_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
     "nemo_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
     "wfst": ("CTC over a graph with a word 3-gram on the GPU, beside riva-asrlib-decoder", [*RIVA, RIVA_LISTS]),

@@ -24,7 +24,7 @@ SLOWER = 1.05
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """{"base": 5 runs, "same": 50 more of the same program, "slower": 50 whose decoders are slower}."""
-    real = strict_records(ROOT / "reports/h200/repeated/memory_default_after_1.jsonl")
+    real = strict_records(ROOT / "tests/data/repeated/memory_default_after_1.jsonl")
     folder = tmp_path_factory.mktemp("chain")
     kinds = {"base": (5, 1.0, 1000), "same": (RUNS, 1.0, 0), "slower": (RUNS, SLOWER, 500)}
     made = {}

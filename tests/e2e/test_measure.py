@@ -29,6 +29,8 @@ def measure(tmp_path):
         'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
+    for name in ("encoder", "block", "feed_forward", "checkpoint_load"):
+        (tmp_path / f"rtfx_bench_{name}").symlink_to(program)
     folder = tmp_path / "out"
 
     def run(*steps, python="/bin/true"):
@@ -187,7 +189,8 @@ def test_journals_of_several_processes_are_joined(measure):
 def test_the_profile_stands_beside_the_joined_journals(measure):
     result, calls, folder = measure("table:speed_of_light_table1:parakeet-rnnt-1.1b", "profile", "tables")
     assert result.returncode == 0, result.stderr
-    assert calls[1][:4] == ["profile", "configs/tables/speed_of_light_table1.json", "--only", "/frame_looping"]
+    assert calls[1][:2] == ["profile", "configs/tables/speed_of_light_table1.json"]
+    assert calls[1][calls[1].index("--only") + 1] == "/frame_looping"
     for name in ("profile.jsonl", "trace.json"):
         assert gzip.decompress((folder / f"tables/{name}.gz").read_bytes()) == b"{}\n"
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n"
@@ -201,6 +204,26 @@ def test_a_step_with_a_failed_case_keeps_its_journal_and_the_next_one_runs(measu
     for name in ("prompt", "searches_tdt"):
         assert (folder / f"{name}.jsonl.gz").is_file()
     assert not list(folder.glob(".done-*"))
+
+
+def test_events_and_benchmarks_are_kept_beside_their_figures(measure):
+    result, calls, folder = measure("trace", "kernels", "microbench")
+    assert result.returncode == 0, result.stderr
+    for name in ("trace", "kernels_reference", "kernels_fused", "kernels_fp8"):
+        for kind in ("json", "jsonl"):
+            assert gzip.decompress((folder / f"{name}.{kind}.gz").read_bytes()) == b"{}\n"
+    forms = [[a for a in call if a.startswith(("encoder=", "dtypes="))] for call in calls if "configs/greedy_forms.json" in call]
+    assert forms == [[f"encoder={encoder}", f'dtypes=["{dtype}"]'] for encoder, dtype in
+                     (("reference", "bf16"), ("automatic", "bf16"), ("automatic", "fp8"))]  # fmt: skip
+    files = [a.removeprefix(f"--benchmark_out={folder}/") for call in calls for a in call if a.startswith("--benchmark_out=")]
+    assert files == [f"{name}.json" for name in ("microbench", "encoder", "feed_forward", "checkpoint_load", "block")]
+
+
+def test_word_errors_are_compared_before_the_hypotheses_are_gone(measure):
+    result, calls, folder = measure("fp32:ctc_0.6b", "chain:ctc_0.6b")
+    assert result.returncode == 0, result.stderr
+    assert [call[0] for call in calls] == ["run", "compare", "run"] and calls[1][2] == "--json"
+    assert (folder / "fp32_ctc_0.6b.json").exists() and not (folder / "ctc_0.6b.json").exists()
 
 
 def test_a_command_that_fails_ends_its_step(measure, monkeypatch):

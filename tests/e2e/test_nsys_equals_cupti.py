@@ -1,4 +1,4 @@
-"""CUPTI recorded a pass on an H200 (reports/h200/trace). Written as an export of Nsight Systems and imported again,
+"""CUPTI recorded a pass on an H200 (tests/data/trace). Written as an export of Nsight Systems and imported again,
 it gives the figures that rtfx's own collector gave for that pass."""
 
 import gzip
@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 from conftest import ROOT, strict_records
 
-TRACE = ROOT / "reports/h200/trace"
+TRACE = ROOT / "tests/data/trace"
 REGIONS, CALLS, KERNELS, COPIES = range(4)  # kinds of tracks (harness/profile/nsight_export.cpp)
 COPY_KINDS = {"copy host to device": 1, "copy device to host": 2, "copy device to device": 8}
 

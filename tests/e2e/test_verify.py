@@ -409,7 +409,7 @@ def test_records_are_checked_where_nothing_can_be_repeated(verify, elsewhere, tm
     assert "records  no fault in 0 of 1 case" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["baselines/ci", "h100/fp32/fp32_ctc_0.6b", "h200/chain/prompt"])
+@pytest.mark.parametrize("name", ["baselines/ci", "h200/chain/fp32_ctc_0.6b", "h200/chain/prompt"])
 def test_the_records_of_reports_are_consistent(verify, name):
     result = verify(ROOT / f"reports/{name}.jsonl.gz", "--only", "no such case", "--json")
     assert "has no case that can be run again here" in result.stderr

@@ -105,11 +105,11 @@ TEST(Drift, PowerOfTheGate) {
 
 // Recorded runs of one revision on one kind of machine: nothing changed between them.
 
-/// reports/h200/repeated: two runs of each configuration and build, minutes apart on one H200.
+/// tests/data/repeated: two runs of each configuration and build, minutes apart on one H200.
 /// `build`: "before" are those that kRunDrift was taken from, "after" those that it is tested on.
 std::vector<std::pair<ResultSet, ResultSet>> recorded_pairs(const std::string& build) {
   std::vector<std::pair<ResultSet, ResultSet>> pairs;
-  for (const auto& entry : std::filesystem::directory_iterator("reports/h200/repeated")) {
+  for (const auto& entry : std::filesystem::directory_iterator("tests/data/repeated")) {
     std::string second = entry.path().string();
     const size_t at = second.find("_1.jsonl");
     if (at == std::string::npos || second.find("_" + build) == std::string::npos) continue;
