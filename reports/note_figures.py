@@ -2,7 +2,7 @@
 
 import re
 from itertools import product
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 from figures import (
     SEARCHED,
@@ -15,7 +15,6 @@ from figures import (
     factors,
     interval_of_slower,
     lengths,
-    lm_greedy,
     nemo_beam,
     nemo_lm,
     vocabulary,
@@ -31,9 +30,8 @@ rivals = Page("reports/notes/rivals.md")
 rivals.stated("meaning", "differ by more than 5 %")
 rivals.stated("data", "vocabulary of 1,024 tokens", "The lexicon of 40,000 words lacks 2.4 % of the words of these utterances",
               "the first 48 and 256 utterances")  # fmt: skip
-rivals.stated("setting", "`beta` 0.5", "all six cases with signal 6", "were batch 32 and 128, and in that of the TDT model batch 8 to 128", "At batch\n32 the word", "Up to 3.0.0")
-rivals.stated("meaning", "the interval holds 1:")
-rivals.figure("the word error rate of ALSD++ is {} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
+rivals.stated("setting", "all six cases with signal 6", "At batch 32, NeMo's CTC beam failed", "At batch 32 the word", "Up to 3.0.0")
+rivals.figure("the word error rate of ALSD++ is\n{} % here and {} % with NeMo, and that of AES++ is {} % and {} %", *(
     nemo_lm.wer(decoder=d, batch=32) for d in ("alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm", "aes_pp4_fused_lm", "nemo_maes_batch4_lm")
 ))  # fmt: skip
 
@@ -65,8 +63,8 @@ def alignments(batch):
 
 rivals.figure("where both align one utterance, rtfx is {} times as fast",
               alignments(1)[1] / aligned_by_torchaudio.records(batch=1)[0]["rows_per_second"])  # fmt: skip
-rivals.figure("These are {} to {} times torchaudio's best", *(
-    rate / aligned_by_torchaudio.records(batch=128)[0]["rows_per_second"] for rate in alignments(128)))  # fmt: skip
+theirs = aligned_by_torchaudio.records(batch=128)[0]["rows_per_second"]
+rivals.figure("These are {} to {}\ntimes torchaudio's {} at batch 128", *(rate / theirs for rate in alignments(128)), theirs)
 ctc_beams = {f"nemo_ctc_beam8{form}": nemo_beam.records(decoder=f"nemo_ctc_beam8{form}") for form in ("", "_graphs")}
 rivals.figure("NeMo's CTC beam failed in {} of {} cases", *(
     sum(len({r["case"] for r in records if r["kind"] in kinds}) for records in ctc_beams.values()) for kinds in (("failure",), ("failure", "run"))
@@ -93,49 +91,51 @@ def equal_tokens(page, search, model, blank=""):
 
 TRANSDUCERS = (("label_looping", "`greedy_batch`", "greedy"), ("alsd_pp", "`malsd_batch`, beam 4", "beam"))
 for model, rows in (
-    ("standin-rnnt", (*TRANSDUCERS, ("ctc_greedy", "`greedy_batch`", "ctc"))),
-    ("standin-tdt", TRANSDUCERS),
+    ("standin256-rnnt", (*TRANSDUCERS, ("ctc_greedy", "`greedy_batch`", "ctc"))),
+    ("standin256-tdt", TRANSDUCERS),
 ):
     for ours, theirs, search in rows:
         boosting.figure(f"| {model} | `{ours}`, {theirs} | all {{}}, every scale | {{}} | {{}} |",
                         min(equal_tokens("boosting_rivals", ours, model).values()), *f_scores(search, model))  # fmt: skip
-beam_batch = equal_tokens("boosting_rivals", "ctc_beam", "standin-rnnt")
-boosting.figure("| standin-rnnt | `ctc_beam`, `beam_batch`, beam 4 | all {}; {} at scale 4 | {} | {} |",
+beam_batch = equal_tokens("boosting_rivals", "ctc_beam", "standin256-rnnt")
+boosting.figure("| standin256-rnnt | `ctc_beam`, `beam_batch`, beam 4 | all {}; {} at scale 4 | {} | {} |",
                 min(count for scale, count in beam_batch.items() if scale != "4"), beam_batch["4"], *f_scores("ctc_beam"))  # fmt: skip
 boosting.figure("batches of one](../cpu/boosting_rivals_batch1.md) all {} are equal",
-                min(equal_tokens("boosting_rivals_batch1", "ctc_beam", "standin-rnnt").values()))  # fmt: skip
+                min(equal_tokens("boosting_rivals_batch1", "ctc_beam", "standin256-rnnt").values()))  # fmt: skip
 
-weighted = [n for model in ("standin-rnnt", "standin-tdt") for n in equal_tokens("boosting_rivals", "alsd_pp", model, ", blank weighted").values()]  # fmt: skip
+weighted = [n for model in ("standin256-rnnt", "standin256-tdt") for n in equal_tokens("boosting_rivals", "alsd_pp", model, ", blank weighted").values()]  # fmt: skip
 boosting.figure("With NeMo's weighted blank, {} to {} of {} utterances", *span(weighted), spoken["dataset"]["utterances"])
-(eager,) = boosting_rivals.records(kind="run", model="standin-tdt", round=0, decoder="nemo_greedy[options.boost_alpha=0]")
+(eager,) = boosting_rivals.records(kind="run", model="standin256-tdt", round=0, decoder="nemo_greedy[options.boost_alpha=0]")
 boosting.figure("at scale 0, for {} of {} utterances", eager["dataset"]["utterances"] - equal(eager), eager["dataset"]["utterances"])
-(some, rounds), (none, others_of_tdt) = waited("standin-rnnt"), waited("standin-tdt")
-boosting.figure("{} of {} rounds are suspect", some + none, rounds + others_of_tdt)
-boosting_cost = Source("h200/live/boosting_cost_b3d8b34.jsonl.gz")
+(some, rounds), (none, others_of_tdt) = waited("standin256-rnnt"), waited("standin256-tdt")
+assert (some, none) == (0, others_of_tdt)
+boosting.figure("All {} rounds for TDT are suspect", none)
+boosting.figure("none of the {} for RNN-T and CTC", rounds)
+boosting_cost = Source("h200/searches/boosting_cost.jsonl.gz")
 assert not any(r["suspect"] for r in boosting_cost.records(kind="run"))
 
 
-def decode_ms(decoder, batch):
-    return 1000 * median(boosting_cost.rounds(decode, decoder=decoder, batch=batch))
+def decode_ms(model, decoder, batch):
+    return 1000 * median(boosting_cost.rounds(decode, model=model, decoder=decoder, batch=batch))
 
 
-def slowdown(decoder, batch):
+def slowdown(model, decoder, batch):
     """Returns how much slower phrases make decoding, in percent."""
-    return 100 * (decode_ms(decoder, batch) / decode_ms("fused_looping", batch) - 1)
+    return 100 * (decode_ms(model, decoder, batch) / decode_ms(model, "fused_looping", batch) - 1)
 
 
-COSTS = (1, 32, 128)
+COSTS = list(product(("standin256-rnnt", "standin256-tdt"), (1, 32, 128)))
 boosting.stated("setting", "1,000 phrases for all utterances", "1,000 phrases for each utterance make it")
-boosting.figure("make decoding by `fused_looping` {} to {} % slower", *span(slowdown("fused-1000", b) for b in COSTS))
-boosting.figure("make it {} to {} % slower", *span(slowdown("fused-1000-own", b) for b in COSTS))
+boosting.figure("make decoding by `fused_looping` {} to {} % slower", *span(slowdown(m, "fused-1000", b) for m, b in COSTS))
+boosting.figure("for each utterance make it\n{} to {} % slower at batch 1 and 32", *span(slowdown(m, "fused-1000-own", b) for m, b in COSTS if b < 128))
 boosting.figure("for the same {} sentences ({} s of audio)", *(
     boosting_cost.records(kind="run")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
 ))  # fmt: skip
-for batch in COSTS:
-    boosting.figure(f"| {batch} | {{}} | {{}} % | {{}} % |", decode_ms("fused_looping", batch), slowdown("fused-1000", batch),
-                    slowdown("fused-1000-own", batch))  # fmt: skip
-own = [1000 * s for s in boosting_cost.rounds(decode, decoder="fused-1000-own", batch=32)]
-boosting.figure("vary by {} % ({} to {} ms)", 100 * stdev(own) / fmean(own), *span(own))
+for model, batch in COSTS:
+    boosting.figure(f"| {model} | {batch} | {{}} | {{}} % | {{}} % |", decode_ms(model, "fused_looping", batch), slowdown(model, "fused-1000", batch),
+                    slowdown(model, "fused-1000-own", batch))  # fmt: skip
+noisy = {r["case"].removeprefix("standin256-") for r in boosting_cost.records(kind="summary") if r["noisy"] and "/fused" in r["case"]}
+assert noisy == {f"rnnt/spoken/fused-1000{own}/b32/bf16" for own in ("", "-own")}, noisy
 
 # ---------------------------------------------------------------------------------------------------------------------
 word_graphs = Page("reports/notes/word_graphs.md")
@@ -147,18 +147,17 @@ word_graphs.figure("in {} to {} times the decode time of modified beam search wi
 ))  # fmt: skip
 word_graphs.figure("the fewest word errors on the spoken sentences: {}. The 6-gram, measured at beam 4 alone, has {}", *(
     transducer_wfst.mean(lambda r: r["wer"]["wer"] * r["wer"]["reference_words"], decoder=d, dataset="spoken") for d in (graph8, "alsd_pp_lm")))  # fmt: skip
-word_graphs.stated("setting", "over 40,000 words", "`alpha` 0.2 and `beta` 1", "among 0.2, 0.3 and 0.5, and 0, 0.5, 1 and 1.5")
-word_graphs.stated("meaning", "differ by more than 5 %")
+word_graphs.stated("setting", "lexicon of 40,000 words", "`alpha` 0.2 and `beta` 1", "among 0.2, 0.3 and 0.5, and 0, 0.5, 1 and 1.5")
 word_graphs.stated("data", "The graph has 40,001 words and a word 3-gram, in 203,382 states and 636,112 arcs")
 for label, decoder in (
     ("`label_looping`", "label_looping"), ("`alsd_pp`, beam 4", "alsd_pp"), ("`alsd_pp`, beam 4, 6-gram of tokens", "alsd_pp_lm"),
     ("`modified_beam_search`, beam 4", "modified"), ("`modified_beam_search`, beam 4, 6-gram of tokens", "modified_lm"),
     ("`transducer_wfst`, beam 4", graph4), ("`transducer_wfst`, beam 8", graph8),
 ):  # fmt: skip
-    noisy = " NOISY" if decoder in ("alsd_pp", "modified", graph8) else ""
-    word_graphs.figure(f"| {label} | {{}} | {{}} | {{}}{noisy} | {{}} |",
+    word_graphs.figure(f"| {label} | {{}} | {{}} | {{}} NOISY | {{}} |",
                        *(transducer_wfst.wer(decoder=decoder, dataset=s) for s in SETS),
                        *(transducer_wfst.mean(decode, decoder=decoder, dataset=s) for s in SETS))  # fmt: skip
+assert {(r["case"].split("/")[1], r["noisy"]) for r in transducer_wfst.records(kind="summary")} == {("quickstart", True), ("spoken", False)}
 sizes = [transducer_wfst.records(kind="run", dataset=s)[0] for s in SETS]
 word_graphs.figure("The data are {} recordings ({} s, {} words) and {} spoken sentences ({} s, {} words)", *(
     n for r in sizes for n in (r["dataset"]["utterances"], r["dataset"]["audio_seconds"], r["wer"]["reference_words"])
@@ -169,7 +168,7 @@ word_graphs.figure("deletions on the spoken sentences fall from {} to {} from be
 
 # ---------------------------------------------------------------------------------------------------------------------
 microbenchmarks = Page("reports/notes/microbenchmarks.md")
-microbench, block = Source("h200/microbench.json.gz"), Source("h100/block.json.gz")
+microbench = Source("h200/kernels/microbench.json.gz")
 
 
 def benchmark(name, rate="rows/s"):
@@ -187,8 +186,8 @@ for label, name, unit, scale, rate in (
     ("`joint/decide`", "joint/decide/cuda/bf16/batch32", "µs", 1, "rows/s"),
     ("`joint/log_probs_of_beams`", "joint/log_probs_of_beams/cuda/bf16/batch32", "µs", M, "M rows/s"),
     ("`prediction/predict`", "prediction/predict/cuda/bf16/batch32", "µs", 1, "rows/s"),
-    ("`beam_step/operators`", "beam_step/operators/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
-    ("`beam_step/fused`", "beam_step/fused/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`beam_step/operators`, a whole search of 278 steps", "beam_step/operators/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
+    ("`beam_step/fused`, a whole search of 279 steps", "beam_step/fused/cuda/bf16/batch32/beam4", "ms", 1, "steps/s"),
     ("`host_read/integer`", "host_read/integer", "µs", 1, "reads/s"),
     ("`host_read/any_of_128_flags`", "host_read/any_of_128_flags", "µs", 1, "reads/s"),
     ("`phrase_tree/scores`, 1,000 phrases", "phrase_tree/scores/cuda/1000phrases/batch32", "µs", M, "M rows/s"),
@@ -204,21 +203,6 @@ for label, name in (("`graph_nodes/while_node`, a round of a conditional node", 
     microbenchmarks.figure(f"| {label} | {{}} µs | {{}} rounds/s |", time / 100, per_second)
 
 
-def own_share(work):
-    """Yields own time over that of the library's faster form, for each size of a block and each number of blocks."""
-    ratios = {}
-    for found in block.records(aggregate_name="median"):
-        if found["name"].startswith(f"{work}/"):
-            size = re.sub(r"/(cub|group)_\w+", "", found["name"])
-            ratios[size] = max(ratios.get(size, 0), found["ratio"])
-    return ratios.values()
-
-
-microbenchmarks.figure("was {} to {} for the greatest key, {} to {} for the least float, and {} to {} for sums of floats",
-                       *(n for work in ("greatest_key", "least_float", "sum_of_floats") for n in span(own_share(work))))  # fmt: skip
-microbenchmarks.figure("It was {} to {} for any thread, {} to {} for exclusive sums, and {} to {} for the barrier",
-                       *(n for work in ("any_thread", "exclusive_sum", "grid_barrier") for n in span(own_share(work))))  # fmt: skip
-microbenchmarks.stated("setting", "10 repetitions", "From batch 32 to 1")
 
 
 def at_one(*names):
@@ -229,221 +213,86 @@ def at_one(*names):
         yield 100 * (1 - one / many)
 
 
-microbenchmarks.figure("language model and prediction change by up to {} %", max(map(abs, at_one(
-    "language_model/scores/cuda/batch32", "language_model/next_states/cuda/batch32", "prediction/predict/cuda/bf16/batch32"))))  # fmt: skip
-microbenchmarks.figure("Joints fall by {} to {} %, and beam steps by {} to {} %", *span(at_one(
-    "joint/decide/cuda/bf16/batch32", "joint/log_probs_of_beams/cuda/bf16/batch32")), *span(at_one(
+microbenchmarks.figure("Searches with a beam\n  take {} to {} % less at batch 1", *span(at_one(
     "beam_step/operators/cuda/bf16/batch32/beam4", "beam_step/fused/cuda/bf16/batch32/beam4")))  # fmt: skip
+microbenchmarks.figure("the prediction network took {} µs at batch 1 and {} µs at batch 32", *(
+    benchmark(f"prediction/predict/cuda/bf16/batch{batch}")[0] for batch in (1, 32)))  # fmt: skip
+for form in ("operators", "fused"):
+    (found,) = microbench.records(name=f"beam_step/{form}/cuda/bf16/batch32/beam4/process_time/real_time")
+    microbenchmarks.figure(f"`beam_step/{form}`, a whole search of {{}} steps", found["steps"])
+load = benchmark("phrase_tree/load/cuda/1000phrases/batch32")[0] / 1000
+microbenchmarks.figure("(`phrase_tree/load`) takes {} ms", load)
+microbenchmarks.stated("setting", "trees of 1,000 phrases for each of 32 utterances", "at batch 1 as at batch 32")
+boosting.figure("This takes {} ms for 32 utterances", load)
 
 # ---------------------------------------------------------------------------------------------------------------------
-loading = Page("reports/notes/loading.md")
-checkpoint_load = Source("h200/checkpoint_load.json")
-loading.stated("data", "(2.47 GB of fp32 weights)")
-loading.stated("setting", "16 CPU cores", "a recording of 2 s")
+encoder = Page("reports/notes/encoder.md")
+encoder.stated("setting", "and 24 layers.", "at batch 64. Kernels", "In the first three rows a batch has\n64 utterances", "of at least 0.1 s, without",
+               "from 1,024 to 4,096 values", "An utterance of up to 10 s gives the encoder at most 128 rows",
+               "With 256 rows, the first", "With 16 rows, attention's", "Why those of 15 and 35 s", "utterances of 1 to 35 s are slower", "Up to 10 s, a likely", "with 16 rows than with 64", "which is 80 ms of audio", "are computed on 8-bit floats", "16 rows, cuBLASLt | CUTLASS | 64 rows, cuBLASLt | CUTLASS | 128 rows",
+               "--launches 1200")  # fmt: skip
+FORMS = ("reference", "fused", "fp8")
+profiles = {form: Source(f"h200/kernels/kernels_{form}.jsonl.gz").records(kind="profile")[0] for form in FORMS}
+regions = {form: profile["regions"]["encoder"] for form, profile in profiles.items()}
+clock = {form: fmean(region["undisturbed_seconds"]) for form, region in regions.items()}
+encoder.figure("is {} times as fast as the reference, and {} times as fast again in fp8", clock["reference"] / clock["fused"], clock["fused"] / clock["fp8"])
+encoder.figure("launches {} kernels instead of {},", *(regions[form]["kernels"] / profiles[form]["laps"] for form in ("fused", "reference")))
+encoder.figure("no kernel runs for {} % of this time", 100 * regions["fp8"]["gpu.idle"])
+encoder.figure("milliseconds of kernels for {} utterances ({} s)", *(profiles["fused"]["dataset"][key] for key in ("utterances", "audio_seconds")))
+for part, label in (("feed_forward", "feed-forward"), ("attention", "attention"), ("convolution", "convolution"), ("norm", "norms"), ("subsampling", "sub-sampling")):
+    encoder.figure(f"\n| {label} | {{}} | {{}} | {{}} |", *(
+        1e3 * segment["total_seconds"] / profile["laps"] for profile in profiles.values() for segment in profile["segments"] if segment["name"] == f"encoder.{part}"
+    ))  # fmt: skip
+encoder.figure("| all kernels, others included | {} | {} | {} |", *(1e3 * region["kernel_seconds"] / profiles[form]["laps"] for form, region in regions.items()))
+encoder.figure("| the encoder by the clock, without the profiler | {} | {} | {} |", *(1e3 * seconds for seconds in clock.values()))
+
+forms = Source("h200/kernels/encoder.json.gz")
 
 
-def load(name, state):
-    (found,) = checkpoint_load.records(name=f"{name}/{state}/process_time/real_time_median")
-    return found
+def gains(before, after):
+    """Yields how many times as fast a form of the encoder is, for 64 utterances of different lengths."""
+    for longest in ("6.5s", "20s", "35s"):
+        times = [forms.records(name=f"parakeet-0.6b/{form}/64x{longest}_ragged/real_time")[0]["real_time"] for form in (before, after)]
+        yield times[0] / times[1]
 
 
-READ = [load("read_file", state)["real_time"] for state in ("warm", "cold")]
-loading.figure("| reading the file | {} | {} | – |", *READ)
-for device, cell in (("cpu", "CPU"), ("cuda", "GPU")):
-    for dtype in ("fp32", "bf16"):
-        loads = [load(f"load/{device}/{dtype}", state) for state in ("warm", "cold")]
-        loading.figure(f"| {cell}, {dtype} | {{}} ({{}}) | {{}} ({{}}) | {{}} |",
-                       *(n for found, read in zip(loads, READ, strict=True) for n in (found["real_time"], found["real_time"] / read)),
-                       max(found["peak_per_weights"] for found in loads))  # fmt: skip
-first_words = re.findall(r"(?m)^(\w+) (\w+) ([\d.]+) s", (ROOT / "reports/h200/first_words.txt").read_text())
+encoder.figure("fusing alone gains {} to {} times", *span(gains("reference", "fused_padded")))
+encoder.figure("fp8 gains {} to {} times", *span(gains("fused", "fused_fp8")))
+for label, batch in (("64 up to 6.5 s", "64x6.5s_ragged"), ("64 up to 20 s", "64x20s_ragged"), ("64 up to 35 s", "64x35s_ragged"),
+                     *((f"one of {seconds} s", f"1x{seconds}s") for seconds in (1, 5, 15, 35))):  # fmt: skip
+    encoder.figure(f"| {label} | {{}} | {{}} | {{}} | {{}} |", *(
+        forms.records(name=f"parakeet-0.6b/{form}/{batch}/real_time")[0]["real_time"] for form in ("reference", "fused_padded", "fused", "fused_fp8")
+    ))  # fmt: skip
+
+products = Source("h200/kernels/feed_forward.json.gz")
 
 
-def both_runs(device):
-    """Returns the seconds of two runs in fp32 and of two in bf16."""
-    return [float(seconds) for dtype in ("fp32", "bf16") for d, t, seconds in first_words if (d, t) == (device, dtype)]
+def of_product(name, rows, *fields):
+    """Returns medians of a benchmark, in microseconds."""
+    (found,) = products.records(name=f"{name}/{rows}rows/iterations:5/manual_time_median")
+    return [found[f"{field}_us"] for field in fields]
 
 
-loading.figure("On the CPU they took {} and {} s in fp32, and {} and {} s in bf16", *both_runs("cpu"))
-loading.figure("On the GPU they took {} and {} s in fp32, and {} and {} s in bf16", *both_runs("cuda"))
-scattered = [r["real_time"] for r in checkpoint_load.records(aggregate_name="cv") if r["name"].startswith("load/")]
-noisy_loads = [100 * cv for cv in scattered if cv > 0.05]
-assert (len(noisy_loads), len(scattered)) == (5, 8)
-loading.figure("Five of the eight loads scatter by {} to {} %", *span(noisy_loads))
+for rows in (16, 64, 128, 256, 512, 1250, 5300, 21000):
+    encoder.figure(f"\n| {rows:,} | {{}} | {{}} |", *of_product("encoder", rows, "cublas_silu", "fused"))
+for label, product, norm in (("second product, and norm", "feed_forward_second", "_norm"), ("attention's input", "qkv", ""),
+                             ("second pointwise convolution, and norm", "attention_out_or_pointwise2", "_norm"),
+                             ("first pointwise convolution", "pointwise1", "")):  # fmt: skip
+    encoder.figure(f"{label} |" + " {} |" * 6, *(
+        value for rows in (16, 64, 128) for value in of_product(f"few_rows/{product}", rows, f"cublas{norm}", f"cutlass{norm}")
+    ))  # fmt: skip
+theirs, ours = of_product("few_rows/qkv", 16, "cublas", "cutlass")
+encoder.figure("attention's input is\n  slower by {} %", 100 * (ours / theirs - 1))
+two, one = of_product("encoder", 256, "cublas_silu", "fused")
+encoder.figure("the first product gains {} %", 100 * (two / one - 1))
 
-# ---------------------------------------------------------------------------------------------------------------------
-speed = Page("reports/notes/speed.md")
-lm_before, vocabulary_before = (Source(f"h100/searches/{name}_before.jsonl.gz") for name in ("greedy", "vocabulary"))
-BUILDS = (lm_before, lm_greedy)
-RNNT = {"model": "standin256-rnnt"}
-
-
-def called(source, decoder, batch):
-    """Returns the mean seconds of whole calls of a search of RNN-T."""
-    return source.mean(whole_call, decoder=decoder, batch=batch, **RNNT)
-
-
-audio = {b: lm_greedy.records(kind="run", batch=b, **RNNT)[0]["dataset"]["audio_seconds"] for b in SEARCHED}
-speed.figure("RTFx of whole calls | {} NOISY, {} NOISY, {} NOISY | {} NOISY, {} NOISY, {} |",
-             *(audio[b] / called(source, "ctc_greedy", b) for source in BUILDS for b in SEARCHED))  # fmt: skip
-speed.figure("speed with a model / without | {}, {}, {} | {}, {}, {} |", *(
-    called(source, "fused_looping", b) / called(source, "fused_lm", b) for source in BUILDS for b in SEARCHED
-))  # fmt: skip
-
-
-def longer(source, kind, batch):
-    """Returns how many times as long fused_looping decodes with 8,192 tokens as with 1,024."""
-    at = {"decoder": "fused_looping", "batch": batch}
-    return source.mean(decode, model=f"{kind}-8192", **at) / source.mean(decode, model=f"{kind}-1024", **at)
-
-
-for kind, label in (("rnnt", "RNN-T: decoding time with 8,192 tokens / 1,024 tokens"), ("tdt", "TDT")):
-    speed.figure(f"| {label} | {{}}, {{}}, {{}} | {{}}, {{}}, {{}} |",
-                 *(longer(source, kind, b) for source in (vocabulary_before, vocabulary) for b in SEARCHED))  # fmt: skip
-
-
-speed.figure("For TDT with 8,192 tokens at batch 32, the rounds after the change are NOISY: {} [{}, {}]", *interval_of_slower("fused_looping"))
-
-
-def decoded(sources, model, batch):
-    """Returns the speed of decoding by fused_looping after the changes over that before, with its interval."""
-    before, after = (s.rounds(decode, model=model, batch=batch, decoder="fused_looping") for s in sources)
-    return ratio(after, before)
-
-
-for name, model in (("RNN-T", "standin256-rnnt"), ("TDT", "standin256-tdt")):
-    speed.figure(f"| {name}, `standin256` |" + " {} [{}, {}] |" * 3, *(n for b in SEARCHED for n in decoded(BUILDS, model, b)))
-for name, model in (("RNN-T", "rnnt-1024"), ("TDT", "tdt-1024")):
-    speed.figure(f"| {name}, widened quickstart model |" + " {} [{}, {}] |" * 3,
-                 *(n for b in SEARCHED for n in decoded((vocabulary_before, vocabulary), model, b)))  # fmt: skip
-speed.stated("setting", "for batch 1, 32 and 128", "batch 128 holds the 120 utterances", "and with 1,024 tokens, changed too", "rows of 1,024 values",
-             "| change | 5,300 rows, before | after | 10,600 rows, before | after |", "convolution of 31 frames", "for 5,300 rows",
-             "decoding time with 8,192 tokens / 1,024 tokens")  # fmt: skip
-speed.stated("limit", "The goal for 8,192 tokens was 1.4. Predicted were 1.15 to 1.3 for large batches, and 0.90 to 0.95")
-kernels = {path.stem: path.read_text() for path in (ROOT / "reports").glob("h?00/kernels/*.txt")}
-
-
-def of_kernel(name):
-    """Returns the microseconds of a kernel before and now."""
-    line = re.search(rf"(?m)^{re.escape(name)}/iterations.*$", kernels["encoder_rows"])[0]
-    return tuple(float(re.search(rf"{key}_us=([\d.]+)", line)[1]) for key in ("before", "now"))
-
-
-def of_product(tiles, rows):
-    """Returns the microseconds of a product and SiLU by two kernels, and by one."""
-    line = re.search(rf"(?m)^\w+_{tiles}_cluster_\w+/{rows}rows/\S+median\s+(.*)$", kernels["feed_forward"])[1].split()
-    return float(line[5]), float(line[9])
-
-
-for label, name in (("along a run of frames", "convolve/kernel:9/rows:{}/run:0"), ("with a layer norm", "convolve_norm/kernel:9/rows:{}/run:0"),
-                    ("one norm", "norm/rows:{}"), ("two norms", "norms/rows:{}")):  # fmt: skip
-    speed.figure(f"{label} | {{}} | {{}} | {{}} | {{}} |", *(n for rows in (5300, 10600) for n in of_kernel(name.format(rows))))
-for tiles, every in (("64x32x128", (16, 64)), ("64x64x128", (128,)), ("64x128x64", (256, 512)), ("128x192x64", (1250, 5300))):
-    for rows in every:
-        speed.figure(f"| {rows:,} | {{}} | {{}} | {' x '.join(tiles.split('x')[:2])} |", *of_product(tiles, rows))
-speed.figure("tiles of 128 x 160 took {} µs", of_product("128x160x64", 1250)[1])
-speed.figure("slower: {} µs instead of {}", *reversed(of_kernel("convolve/kernel:31/rows:5300")))
-speed.figure("no difference: {} instead of {} µs", *reversed(of_kernel("attend/rows:5300")))
-latency = Source("h200/latency/later.jsonl.gz")
-few_rows = {name: Source(f"h200/few_rows/{when}.jsonl.gz") for name, when in (("cuBLASLt", "before"), ("CUTLASS", "after"))}
-one_encoder, two_encoders = (Source(f"h200/two_encoders/{name}.jsonl.gz") for name in ("one", "two"))
-latency_h200 = {name: Source(f"h200/latency/{name}.jsonl.gz") for name in ("before", "after")}
-for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
-    for when, source in {**latency_h200, "later": latency}.items():
-        noisy = any(r["noisy"] for r in source.records(kind="summary") if f"/{decoder}/" in r["case"])
-        speed.figure(f"| {label}, {when}{', NOISY' if noisy else ''} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))
-speed.stated("setting", "The first product of a feed-forward module, 1,024 to 4,096 values", "With 16 and 256 rows", "For 1,250 rows, tiles of 128 x 160",
-             "There is no gain at 1 and 5 s.")  # fmt: skip
-speed.stated("limit", "The goals for 5 s were 1.3 ms (CTC) and 1.6 ms (RNN-T), those for 35 s 2.5 and 4.0 ms")
-
-
-def of_few_rows(product, *columns):
-    """Returns the microseconds of a product at 16, 64 and 128 rows, by cuBLASLt and by CUTLASS."""
-    for rows in (16, 64, 128):
-        line = re.search(rf"(?m)^few_rows/{product}/{rows}rows/\S+_mean\s+(.*)$", kernels["few_rows"])[1].split()
-        yield from (float(line[5 + column]) for column in columns)
-
-
-for label, product, columns in (("second product, and norm", "feed_forward_second", (0, 2)), ("attention's input", "qkv", (0, 1)),
-                                ("second pointwise convolution, and norm", "attention_out_or_pointwise2", (0, 2)),
-                                ("first pointwise convolution", "pointwise1", (0, 1))):  # fmt: skip
-    speed.figure(f"{label} |" + " {} |" * 6, *of_few_rows(product, *columns))
-slower = list(of_few_rows("qkv", 0, 1))
-speed.figure("attention's input became slower by {} %", 100 * (slower[1] / slower[0] - 1))
-
-
-def encoder_alone(form):
-    """Returns the milliseconds of the encoder for 1, 5, 15 and 35 s, the mean of its turns."""
-    turns = [re.findall(r"_mean\s+([\d.]+) ms", text) for name, text in re.findall(r"(?ms)^== (.*?), lap \d$(.*?)(?=^== |\Z)", kernels["encoder_single"])
-             if name == form]  # fmt: skip
-    return [fmean(map(float, values)) for values in zip(*turns, strict=True)]
-
-
-alone = {row: encoder_alone(form) for row, form in (
-    ("before", "before both changes"), ("shorter runs of frames", "shorter runs of frames in the sub-sampling"),
-    ("products of few rows too", "and CUTLASS's products of few rows"))}  # fmt: skip
-for row, values in alone.items():
-    speed.figure(f"\n| {row} |" + " {} |" * 4, *values)
-speed.figure("The encoder\n  gained {} ms at 5 s", alone["shorter runs of frames"][1] - alone["products of few rows too"][1])
-for label, decoder in (("RNN-T, `fused_looping`", "fused_looping"), ("CTC, `ctc_greedy`", "ctc_greedy")):
-    for name, source in few_rows.items():
-        assert not any(r["noisy"] for r in source.records(kind="summary"))
-        speed.figure(f"| {label}, {name} |" + " {} |" * 4, *lengths(decoder, "p50_ms", source))
-for dtype, words in (("bf16", "RNN-T 0.6B went from {} ± {} to {} ± {} seconds a second in bf16"), ("fp8", "and from {} ± {} to {} ± {} in\nfp8")):
-    speed.figure(words, *one_encoder.both(TOTAL, dtype=dtype), *two_encoders.both(TOTAL, dtype=dtype))
-speed.figure("All {} utterances stayed equal", two_encoders.records(kind="run")[0]["dataset"]["utterances"])
-
-
-def first_speed(source, dtype):
-    (run,) = source.records(kind="run", dtype=dtype, round=0)
-    return run["dataset"]["audio_seconds"] / run["first_pass"]["seconds"]
-
-
-speed.figure("In bf16 the first pass had {} instead of {}, and in fp8 {} instead of {}", *(
-    first_speed(source, dtype) for dtype in TYPES for source in (two_encoders, one_encoder)))  # fmt: skip
-speed.stated("setting", "An utterance of up to 10 s gives the encoder at most 128 rows", "gave 16 blocks of threads for 5 s of audio and now gives 128", "With 16 rows", "Utterances over 10 s have",
-             "Predicted were 8 µs for each layer by the split products and 2 µs by the others, which is 0.24 ms for 24 layers", "at batch 128 on one NVIDIA H200. All", "16 rows, cuBLASLt | CUTLASS | 64 rows, cuBLASLt | CUTLASS | 128 rows")  # fmt: skip
-
-
-later = [b - a for d in ("fused_looping", "ctc_greedy") for a, b in zip(*(lengths(d, "p50_ms", s)[2:] for s in latency_h200.values()), strict=True)]
-speed.figure("of 15 and 35 s took {} to {} ms longer", *span(later))
-
-
-def scatter(source):
-    """Returns the most by which the medians of a length differ between rounds."""
-    return max(
-        max(values) - min(values)
-        for decoder in ("fused_looping", "ctc_greedy")
-        for values in zip(*source.rounds(lambda r: [length["p50_ms"] for length in r["lengths"]], decoder=decoder), strict=True)
-    )
-
-
-speed.figure("The rounds of a search scatter by up to {} ms", max(map(scatter, few_rows.values())))
-speed.figure("Rounds of \"after\" scatter by up to {} ms, those of \"before\" by up to {} ms and those of \"later\" by up to {} ms",
-             scatter(latency_h200["after"]), scatter(latency_h200["before"]), scatter(latency))  # fmt: skip
-
-multiprocessors = {number: Source(f"h200/multiprocessors/{number}.jsonl.gz") for number in ("all", "96", "64", "40")}
-
-
-def on_fewer(dtype):
-    """Yields the speed of a search on fewer multiprocessors over that on all."""
-    every = multiprocessors["all"].mean(TOTAL, dtype=dtype)
-    for number in ("96", "64", "40"):
-        yield multiprocessors[number].mean(TOTAL, dtype=dtype) / every
-
-
-speed.figure("it had {}, {} and {} of its speed in bf16, and {}, {} and {} in fp8", *on_fewer("bf16"), *on_fewer("fp8"))
-speed.figure("These are {} utterances", multiprocessors["all"].records(kind="run")[0]["dataset"]["utterances"])
-speed.stated("setting", "With 96, 64 and 40", "at batch 128 on one NVIDIA H200")
-speed.stated("limit", "the 132 multiprocessors")
-assert all(r["suspect"] == ["sw_power_cap"] for s in multiprocessors.values() for r in s.records(kind="run"))
-
-roofline = {(dtype, build): Source(f"h100/kernels/roofline_{dtype}_{build}.jsonl.gz") for dtype in ("bf16", "fp8") for build in ("before", "after")}
+roofline = {dtype: Source(f"h100/kernels/roofline_{dtype}.jsonl.gz") for dtype in ("bf16", "fp8")}
 FIRST, SILU, SECOND, QUERIES, ATTENTION, OUTPUT, CONVOLUTION, POINTWISE_1, POINTWISE_2, NORMS = range(10)
 
 
-def layer_kernel(dtype, build, kind):
+def layer_kernel(dtype, kind):
     """Returns the record of a kind of kernel, of which each layer has some."""
-    kernels = [k for k in roofline[dtype, build].records(kind="roofline")[0]["kernels"] if k["count"] >= 24]
+    kernels = [k for k in roofline[dtype].records(kind="roofline")[0]["kernels"] if k["count"] >= 24]
     part, adds, ours = {
         FIRST: ("feed_forward", False, ""), SILU: ("feed_forward", False, "silu"), SECOND: ("feed_forward", True, ""),
         QUERIES: ("attention", False, ""), ATTENTION: ("attention", False, "attend"), OUTPUT: ("attention", True, ""),
@@ -455,11 +304,6 @@ def layer_kernel(dtype, build, kind):
     return found
 
 
-def microseconds(kind, *builds):
-    return [1e6 * layer_kernel(*build, kind)["seconds"] for build in builds]
-
-
-EVERY = list(roofline)
 for kind, label, unit in (
     (FIRST, "feed-forward, first product | 2 |", "matrix units"), (SECOND, "feed-forward, second product | 2 |", "matrix units"),
     (QUERIES, "queries, keys and values | 1 |", "matrix units"), (ATTENTION, "attention | 1 |", "matrix units"),
@@ -467,47 +311,46 @@ for kind, label, unit in (
     (CONVOLUTION, "convolution over time, with gate and norm | 1 |", "memory"),
     (POINTWISE_2, "second pointwise convolution | 1 |", "matrix units"), (NORMS, "norms | 4 |", "memory"),
 ):  # fmt: skip
-    before, after, before8, after8 = microseconds(kind, *EVERY)
-    counted = layer_kernel("bf16", "after", kind)
-    assert counted["bound"] == unit
-    speed.figure(f"| {label} {{}} | {{}} | {{}} % of {unit} | {{}} | {{}} |", before, after, 100 * counted["share"], before8, after8)
-speed.figure("| SiLU | 2 | {} | in the product | – | {} | {} |", *microseconds(SILU, ("bf16", "before"), ("fp8", "before"), ("fp8", "after")))
-speed.figure("one batch of {} utterances ({} s) on one NVIDIA H100", *(
-    roofline["bf16", "after"].records(kind="roofline")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
+    in_bf16, in_fp8 = (layer_kernel(dtype, kind) for dtype in roofline)
+    assert in_bf16["bound"] == unit
+    encoder.figure(f"| {label} {{}} | {{}} % of {unit} | {{}} |", 1e6 * in_bf16["seconds"], 100 * in_bf16["share"], 1e6 * in_fp8["seconds"])
+encoder.figure("| SiLU | 2 | in the product | – | {} |", 1e6 * layer_kernel("fp8", SILU)["seconds"])
+encoder.figure("one batch of {} utterances ({} s) on one", *(
+    roofline["bf16"].records(kind="roofline")[0]["dataset"][key] for key in ("utterances", "audio_seconds")
 ))  # fmt: skip
-speed.figure("the encoder took {} ms before and {} ms after in bf16, and {} and {} ms in fp8",
-             *(1e3 * roofline[at].records(kind="roofline")[0]["seconds"] for at in EVERY))  # fmt: skip
+sums = [sum(k["seconds"] * k["count"] for k in source.records(kind="roofline")[0]["kernels"]) for source in roofline.values()]
+alone = [source.records(kind="roofline")[0]["seconds"] for source in roofline.values()]
+encoder.figure("sum is {} % more than the encoder takes in bf16, and {} % more in fp8", *(100 * (a / b - 1) for a, b in zip(sums, alone, strict=True)))
+in_8_bits = [100 * layer_kernel("fp8", kind)["share"] for kind in (FIRST, SECOND, QUERIES, POINTWISE_1)]
+encoder.figure("reach {} to {} % of the matrix units", *span(in_8_bits))
+sub_sampling = [k for k in roofline["bf16"].records(kind="roofline")[0]["kernels"] if k["part"] == "encoder.subsampling"]
+encoder.figure("It takes {} % of the sum", 100 * sum(k["seconds"] * k["count"] for k in sub_sampling) / sums[0])
+encoder.figure("the encoder took {} ms in bf16 and {} ms in fp8", *(1e3 * source.records(kind="roofline")[0]["seconds"] for source in roofline.values()))
+
+of_search = Source("h100/kernels/roofline_search.jsonl.gz")
 
 
-of_search = {build: Source(f"h100/kernels/roofline_search{ending}.jsonl.gz") for build, ending in (("before", "_before"), ("after", ""))}
+def search_share(limit, batch):
+    (record,) = of_search.records(kind="roofline", model="standin256-rnnt", batch=batch)
+    return 100 * record["kernels"][0]["shares"][limit]
 
 
-def search_record(batch, build="after"):
-    (record,) = of_search[build].records(kind="roofline", model="standin256-rnnt", batch=batch)
-    return record
-
-
-def search_share(limit, batch, build="after"):
-    return 100 * search_record(batch, build)["kernels"][0]["shares"][limit]
-
-
-speed.figure("uses {} % of the L2 cache's rate at batch 1, and {} % at batch 32\n  and 64. It uses {}, {} and {} % of the matrix",
-             search_share("l2", 1), search_share("l2", 32), *(search_share("matrix", b) for b in (1, 32, 64)))  # fmt: skip
+encoder.figure("uses {} % of the L2 cache's rate at batch 1, and {} % at batch 32\n  and 64. It uses {}, {} and {} % of the matrix",
+               search_share("l2", 1), search_share("l2", 32), *(search_share("matrix", b) for b in (1, 32, 64)))  # fmt: skip
 assert round(search_share("l2", 32)) == round(search_share("l2", 64))
-speed.figure("The build before used {}, {} and {} % of the L2 cache's rate", *(search_share("l2", b, "before") for b in (1, 32, 64)))
-assert all(round(search_share(limit, b, "before")) == round(search_share(limit, b)) for limit in ("matrix", "memory") for b in (1, 32, 64))
-speed.figure("Decoding took {}, {} and {} ms before at batch 1, 32 and 64, and\n  {}, {} and {} ms after",
-             *(1000 * search_record(b, build)["seconds"] for build in of_search for b in (1, 32, 64)))  # fmt: skip
-speed.figure("and at most {} % of memory", max(search_share("memory", b) for b in (1, 32, 64)))
-later = Source("h100/chain/rnnt_0.6b.jsonl.gz")
-speed.figure("RNN-T 0.6B reached {} ± {} seconds a second from samples to text in bf16 at batch 128 on one NVIDIA H100, and {} ± {} in fp8.",
-             *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="fused_looping", dtype=dtype)))  # fmt: skip
-speed.figure("Its CTC head reached {} ± {} and {} ± {}", *(n for dtype in ("bf16", "fp8") for n in later.both(TOTAL, decoder="ctc_greedy", dtype=dtype)))
-speed.figure("All {} utterances were equal to the isolated pass", later.records(kind="run")[0]["dataset"]["utterances"])
-earlier = Source("h100/fp32/rnnt_0.6b.jsonl.gz")
-speed.figure("With an earlier build, RNN-T had {} ± {} in bf16 and {} ± {} in fp8",
-             *(n for dtype in ("bf16", "fp8") for n in earlier.both(TOTAL, decoder="fused_looping", batch=128, dtype=dtype)))  # fmt: skip
-speed.stated("setting", "from samples to text in bf16 at batch 128")
-assert all(r["suspect"] == ["sw_power_cap"] for r in later.records(kind="run"))
+encoder.figure("and at most {} % of memory", max(search_share("memory", b) for b in (1, 32, 64)))
 
-PAGES = [rivals, boosting, word_graphs, microbenchmarks, loading, speed]
+# ---------------------------------------------------------------------------------------------------------------------
+long_audio = Page("reports/notes/long_audio.md")
+runs = re.findall(r"rtfx: (\d+) of \d+ files, ([\d.]+) s of audio in ([\d.]+) s, reading included: RTFx ([\d.]+)", (ROOT / "reports/h200/long_audio.txt").read_text())
+one, many = ([[float(n) for n in run] for run in runs if (run[0] == "1") == single] for single in (True, False))
+less = [100 * (1 - a[2] / b[2]) for a, b in zip(one, many, strict=True)]
+long_audio.figure("One FLAC file of {} hours takes {} to {} % less time than the same audio in {} files", one[0][1] / 3600, *span(less), many[0][0])
+for label, of in (("{} hours in one FLAC file", one), ("the same in {} FLAC files", many)):
+    long_audio.figure(f"| {label} | {{}}, {{}}, {{}} | {{}}, {{}}, {{}} |", of[0][1] / 3600 if of is one else of[0][0],
+                      *(run[2] for run in of), *(run[3] for run in of))  # fmt: skip
+assert max(run[2] for run in one) < min(run[2] for run in many)
+long_audio.stated("setting", "with 16 CPU cores")
+long_audio.stated("data", "(35 million parameters)")
+
+PAGES = [rivals, boosting, word_graphs, microbenchmarks, encoder, long_audio]
