@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what reports/ shows of a GPU, on a machine with one. Each step writes its file into FOLDER, and then a mark
+# Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and then a mark
 # .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
 # and the next ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
@@ -91,14 +91,11 @@ profile() {
   rm -rf "$work"
 }
 
-# benchmark PROGRAM FILE [ARGUMENTS...]: starts the program in its own folder, so that FILE holds no path of this machine.
-# Google Benchmark records neither the GPU nor the revision, so they are passed as context.
-benchmark() {
-  local program=$1 file=$2 gpu revision
-  shift 2
-  gpu=$({ nvidia-smi --query-gpu=name --format=csv,noheader || true; } 2>/dev/null | head -1)
-  revision=$("$rtfx" --version | grep -oE '[0-9a-f]{12}' || true)
-  (cd "$(dirname "$program")" && "./$(basename "$program")" "--benchmark_context=gpu=$gpu,rtfx=$revision" "--benchmark_out=$file" "$@")
+# kernels NAME ENCODER DTYPE: the kernels of one form of the encoder.
+kernels() {
+  profile "kernels_$1" greedy_forms --set encoder_graphs=false 'decoders=["null"]' baseline=null 'batch_sizes=[64]' \
+    "models=[\"data/standin-${SHAPES[rnnt_0.6b]}.nemo\"]" \
+    "datasets=[{\"id\": \"spoken_640\", \"manifest\": \"$speech\", \"limit\": 640}]" "encoder=$2" "dtypes=[\"$3\"]"
 }
 
 # full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.
@@ -236,15 +233,9 @@ step() {
         "datasets=[{\"id\": \"spoken_96\", \"manifest\": \"$speech\", \"limit\": 96}]"
       ;;
     kernels)
-      local form settings
-      for form in reference fused fp8; do
-        settings=(encoder=automatic 'dtypes=["bf16"]')
-        [[ $form != reference ]] || settings=(encoder=reference 'dtypes=["bf16"]')
-        [[ $form != fp8 ]] || settings=(encoder=automatic 'dtypes=["fp8"]')
-        profile "kernels_$form" greedy_forms --set encoder_graphs=false 'decoders=["null"]' baseline=null 'batch_sizes=[64]' \
-          "models=[\"data/standin-${SHAPES[rnnt_0.6b]}.nemo\"]" \
-          "datasets=[{\"id\": \"spoken_640\", \"manifest\": \"$speech\", \"limit\": 640}]" "${settings[@]}"
-      done
+      kernels reference reference bf16
+      kernels fused automatic bf16
+      kernels fp8 automatic fp8
       ;;
     vocabulary) run vocabulary vocabulary ;;
     boosting_cost) run boosting_cost boosting_cost ;;
@@ -266,15 +257,7 @@ partial.rename(joined)
         done
       done | tee "$folder/long_audio.txt"
       ;;
-    microbench)
-      local program name options
-      for name in microbench bench_encoder bench_feed_forward bench_checkpoint_load bench_block; do
-        program=$(dirname "$microbench")/rtfx_$name options=(--benchmark_min_time=0.1)
-        [[ $name != microbench ]] || program=$microbench options=(--benchmark_min_time=0.02)
-        [[ $name != *load ]] || options+=("--checkpoint=$PWD/data/standin-${SHAPES[rnnt_0.6b]}.nemo")
-        benchmark "$program" "$folder/${name#bench_}.json" "${options[@]}"
-      done
-      ;;
+    microbench) RTFX_BIN=$rtfx RTFX_MICROBENCH=$microbench scripts/microbench.sh "data/standin-${SHAPES[rnnt_0.6b]}.nemo" "$folder" ;;
     trace) profile trace profile ;;
     gate) run ci ci/quickstart --device cuda --threads 8 --set 'decoders=["frame_looping", "label_looping", "fused_looping", "ctc_greedy"]' ;;
     searches)
@@ -302,8 +285,10 @@ partial.rename(joined)
     alignment)
       rm -f "$folder/forced_align.jsonl"
       "$(python_of torchaudio)" rivals/torchaudio/forced_align.py --seconds 1 -o "$folder/forced_align.jsonl"
-      benchmark "$microbench" "$folder/alignment.json" --benchmark_filter=alignment/cuda --benchmark_min_time=0.2 \
-        --benchmark_repetitions=5
+      PROGRAMS=rtfx_microbench RTFX_BIN=$rtfx RTFX_MICROBENCH=$microbench scripts/microbench.sh "" "$folder/alignment" \
+        --benchmark_filter=alignment/cuda --benchmark_min_time=0.2 --benchmark_repetitions=5
+      mv "$folder/alignment/rtfx_microbench.json" "$folder/alignment.json"
+      rmdir "$folder/alignment"
       ;;
   esac
 }

@@ -29,12 +29,20 @@ def measure(tmp_path):
         'exit "${FAILS:-0}"\n'
     )
     program.chmod(0o755)
-    for name in ("encoder", "block", "feed_forward", "checkpoint_load"):
-        (tmp_path / f"rtfx_bench_{name}").symlink_to(program)
+    benchmark = tmp_path / "rtfx_microbench"
+    benchmark.write_text(
+        "#!/usr/bin/env bash\n"
+        f'printf "%s\\n" "${{0##*/}}" "$@" >>{calls}; echo -- >>{calls}\n'
+        'for option; do [[ $option != --benchmark_out=* ]] || echo "{}" >"${option#*=}"; done\n'
+        'exit "${FAILS:-0}"\n'
+    )
+    benchmark.chmod(0o755)
+    (tmp_path / "rtfx_bench_encoder").symlink_to(benchmark)
     folder = tmp_path / "out"
 
     def run(*steps, python="/bin/true"):
-        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(program)}
+        environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(benchmark)}
+        environment.setdefault("PROGRAMS", "rtfx_microbench")  # no checkpoint of full size is made
         environment["RTFX_PYTHON"] = str(python or program)
         result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
         told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
@@ -206,7 +214,8 @@ def test_a_step_with_a_failed_case_keeps_its_journal_and_the_next_one_runs(measu
     assert not list(folder.glob(".done-*"))
 
 
-def test_events_and_benchmarks_are_kept_beside_their_figures(measure):
+def test_events_and_benchmarks_are_kept_beside_their_figures(measure, monkeypatch):
+    monkeypatch.setenv("PROGRAMS", "rtfx_microbench rtfx_bench_encoder")
     result, calls, folder = measure("trace", "kernels", "microbench")
     assert result.returncode == 0, result.stderr
     for name in ("trace", "kernels_reference", "kernels_fused", "kernels_fp8"):
@@ -215,8 +224,10 @@ def test_events_and_benchmarks_are_kept_beside_their_figures(measure):
     forms = [[a for a in call if a.startswith(("encoder=", "dtypes="))] for call in calls if "configs/greedy_forms.json" in call]
     assert forms == [[f"encoder={encoder}", f'dtypes=["{dtype}"]'] for encoder, dtype in
                      (("reference", "bf16"), ("automatic", "bf16"), ("automatic", "fp8"))]  # fmt: skip
-    files = [a.removeprefix(f"--benchmark_out={folder}/") for call in calls for a in call if a.startswith("--benchmark_out=")]
-    assert files == [f"{name}.json" for name in ("microbench", "encoder", "feed_forward", "checkpoint_load", "block")]
+    for name in ("rtfx_microbench", "rtfx_bench_encoder"):
+        (call,) = [call for call in calls if call[0] == name]
+        assert f"--benchmark_out={folder}/{name}.json" in call and any(a.startswith("--benchmark_context=gpu=") for a in call)
+        assert (folder / f"{name}.json").is_file()
 
 
 def test_word_errors_are_compared_before_the_hypotheses_are_gone(measure):
