@@ -73,7 +73,8 @@ def test_nemo(rtfx, tmp_path, model):
     table = script("plots/rival_table.py", tmp_path / "run").stdout
     version = runs["Greedy"]["decoder"]["options"]["versions"]["nemo"]
     assert f"| Greedy (nemo {version}) |" in table
-    assert table.count("NeMo's fastest / our fastest") == 2  # whole call; algorithm alone
+    ratios = [line for line in table.splitlines() if "'s fastest greedy search / ours" in line]
+    assert ["algorithm alone" in line for line in ratios] == [False, True], table  # whole call; algorithm alone
 
 
 def test_nemos_eager_durations_depend_on_the_batch(rtfx, tmp_path):
@@ -129,18 +130,15 @@ import sys
 sys.path.insert(0, {folder!r})
 import nemo_decoders, torch
 
-def poisoned(frames, lengths):
-    ended = torch.arange(frames.shape[1], device=frames.device) >= lengths[:, None]
-    return frames.masked_fill(ended[..., None], float("nan"))
+class Poisoned:
+    def decode(self, frames, lengths):
+        ended = torch.arange(frames.shape[1], device=frames.device) >= lengths[:, None]
+        return super().decode(frames.masked_fill(ended[..., None], float("nan")), lengths)
 
-class Greedy(nemo_decoders.Greedy):
-    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
-class Beam(nemo_decoders.Beam):
-    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
-class CtcGreedy(nemo_decoders.CtcGreedy):
-    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
-class CtcBeam(nemo_decoders.CtcBeam):
-    def decode(self, frames, lengths): return super().decode(poisoned(frames, lengths), lengths)
+class Greedy(Poisoned, nemo_decoders.Greedy): pass
+class Beam(Poisoned, nemo_decoders.Beam): pass
+class CtcGreedy(Poisoned, nemo_decoders.CtcGreedy): pass
+class CtcBeam(Poisoned, nemo_decoders.CtcBeam): pass
 """
 
 
