@@ -11,7 +11,7 @@ from operator import truediv
 from statistics import fmean
 
 from intervals import paired_ratio, unpaired_ratio
-from rival_reports import BEAM, GREEDY, LM
+from rival_reports import BEAM, GREEDY
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
 sweep, exactness, planted, busy = (Source(f"h100/greedy/{name}.jsonl.gz") for name in ("sweep", "exactness", "planted", "busy"))

@@ -6,24 +6,19 @@ from statistics import fmean, median
 
 from figures import (
     SEARCHED,
-    TOTAL,
-    TYPES,
     aligned,
     aligned_by_torchaudio,
     boosting_rivals,
     f_scores,
     factors,
-    interval_of_slower,
-    lengths,
     nemo_beam,
     nemo_lm,
-    vocabulary,
     waited,
     wfst,
     wfst_cpu,
 )
 from rival_reports import RIVA, RIVA_LISTS, WFST
-from traced import Page, ROOT, Source, decode, equal, ratio, span, whole_call
+from traced import Page, ROOT, Source, decode, equal, span, whole_call
 
 # ---------------------------------------------------------------------------------------------------------------------
 rivals = Page("reports/notes/rivals.md")
@@ -168,7 +163,7 @@ word_graphs.figure("deletions on the spoken sentences fall from {} to {} from be
 
 # ---------------------------------------------------------------------------------------------------------------------
 microbenchmarks = Page("reports/notes/microbenchmarks.md")
-microbench = Source("h200/kernels/microbench.json.gz")
+microbench = Source("h200/kernels/rtfx_microbench.json.gz")
 
 
 def benchmark(name, rate="rows/s"):
@@ -246,7 +241,7 @@ for part, label in (("feed_forward", "feed-forward"), ("attention", "attention")
 encoder.figure("| all kernels, others included | {} | {} | {} |", *(1e3 * region["kernel_seconds"] / profiles[form]["laps"] for form, region in regions.items()))
 encoder.figure("| the encoder by the clock, without the profiler | {} | {} | {} |", *(1e3 * seconds for seconds in clock.values()))
 
-forms = Source("h200/kernels/encoder.json.gz")
+forms = Source("h200/kernels/rtfx_bench_encoder.json.gz")
 
 
 def gains(before, after):
@@ -264,7 +259,7 @@ for label, batch in (("64 up to 6.5 s", "64x6.5s_ragged"), ("64 up to 20 s", "64
         forms.records(name=f"parakeet-0.6b/{form}/{batch}/real_time")[0]["real_time"] for form in ("reference", "fused_padded", "fused", "fused_fp8")
     ))  # fmt: skip
 
-products = Source("h200/kernels/feed_forward.json.gz")
+products = Source("h200/kernels/rtfx_bench_feed_forward.json.gz")
 
 
 def of_product(name, rows, *fields):

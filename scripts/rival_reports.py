@@ -8,7 +8,6 @@ forced_align.jsonl with alignment.json. Tables of missing journals stay as they 
 """
 
 import json
-import math
 import re
 import subprocess
 import sys
