@@ -2,7 +2,7 @@
 """Audio of the lengths of LibriSpeech test-other, cut from other recordings: cut_test_other.py FOLDER MANIFEST
 
 The recordings of MANIFEST, one after the other in a ring, are cut into 2,939 pieces as long as test-other's utterances
-(test_other/). They are speech for measuring speed, for models that are to emit as they do on speech, where espeak-ng is not to be
+(librispeech/test-other.tsv.gz). They are speech for measuring speed, for models that are to emit as they do on speech, where espeak-ng is not to be
 had. Writes audio/<id>.wav and manifest.jsonl, without texts, into FOLDER.
 
 Needs numpy and soundfile.
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from speak_test_other import RATE, encode, read_transcripts
+from speak_librispeech import RATE, encode, read_transcripts
 
 
 def ring(manifest):
@@ -39,7 +39,7 @@ def main():
     arguments = parser.parse_args()
     samples, begin, lines = ring(arguments.manifest), 0, []
     (arguments.folder / "audio").mkdir(parents=True, exist_ok=True)
-    for name, total, _ in read_transcripts(None):
+    for name, total, _ in read_transcripts():
         piece = samples[np.arange(begin, begin + total) % len(samples)]
         begin = (begin + total) % len(samples)
         (arguments.folder / f"audio/{name}.wav").write_bytes(encode(piece, "wav"))

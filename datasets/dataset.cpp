@@ -552,16 +552,18 @@ void require_manifest(const std::string& manifest) {
         manifest, "no such file",
         fmt::format("`.venv/bin/python datasets/prepare_dataset.py {} SOURCE --output {}` makes it "
                     "from the recordings; or name other data with --set datasets.N.manifest=FILE, "
-                    "such as those of datasets/speak_test_other.py",
+                    "such as those of datasets/speak_librispeech.py",
                     set, folder));
   }
-  // Spoken text stands in for this set, in whichever folder it is.
-  const bool spoken = folder.find("test_other") != std::string::npos;
+  // Spoken text stands in for these sets, in whichever folder they are.
+  const bool clean = folder.find("test_clean") != std::string::npos;
+  const bool spoken = clean || folder.find("test_other") != std::string::npos;
   throw UserError(
       manifest, "no such file",
-      fmt::format("`.venv/bin/python datasets/speak_test_other.py {}` makes {}; or name other data "
-                  "with --set datasets.N.manifest=FILE",
-                  spoken ? folder : "data/test_other", spoken ? "it" : "spoken test data"));
+      fmt::format("`.venv/bin/python datasets/speak_librispeech.py {}{}` makes {}; or name other "
+                  "data with --set datasets.N.manifest=FILE",
+                  spoken ? folder : "data/test_other", clean ? " --set test-clean" : "",
+                  spoken ? "it" : "spoken test data"));
 }
 
 /// The first line of stand_in.txt in the folder; empty without such a file.

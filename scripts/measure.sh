@@ -6,10 +6,10 @@
 #   scripts/measure.sh --list             # the steps
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
 # TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
-# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_test_other.py` the speech: data/test_other, and with
-# `--format wav` data/test_other_wav. reports/notes/boosting.md says how to make the lists of phrases of `boosting_cost`, and
-# docs/reference/models.md the checkpoints of `vocabulary`. Steps beside a rival need its environment: RTFX_PYTHON names its Python
-# (rivals/README.md), by default that of rivals/NAME/.venv.
+# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_librispeech.py` the speech: data/test_other, with
+# `--format wav` data/test_other_wav, and with `--set test-clean` data/test_clean. reports/notes/boosting.md says how to make the
+# lists of phrases of `boosting_cost`, and docs/reference/models.md the checkpoints of `vocabulary`. Steps beside a rival need its
+# environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rtfx=${RTFX_BIN:-build/release/rtfx}
@@ -39,7 +39,7 @@ STEPS=(
   sweep costs busy           # greedy forms: batches of 32 to 2,048, energy and memory, time without a kernel
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
-  nemo nemo_beam nemo_lm wfst wfst_cpu torchaudio
+  nemo nemo_beam nemo_ctc nemo_lm wfst wfst_cpu torchaudio
   alignment                  # forced alignment beside torchaudio's
   kernels                    # the encoder's kernels in three forms
   vocabulary boosting_cost   # greedy searches with 8,192 tokens, and with 1,000 boosted phrases
@@ -280,7 +280,7 @@ partial.rename(joined)
         --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams "${streams[@]}" \
         --closer 2 --steps $((of < 560 ? 100 : 40)) -o "$folder/nemo_streams_$of.jsonl"
       ;;
-    nemo | nemo_beam | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
+    nemo | nemo_beam | nemo_ctc | nemo_lm) RTFX_PYTHON=$(python_of nemo) run "$kind" "rivals/$kind" ;;
     wfst | wfst_cpu | torchaudio) RTFX_PYTHON=$(python_of "${kind%_cpu}") run "$kind" "rivals/$kind" ;;
     alignment)
       rm -f "$folder/forced_align.jsonl"

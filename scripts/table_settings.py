@@ -21,7 +21,7 @@ SPOKEN = Path("data/test_other")
 # {set: (manifest, what it is where no stand_in.txt beside the manifest says so)}
 SETS = {
     "test_other": (SPOKEN / "manifest.jsonl", None),
-    "test_clean": (SPOKEN / "dev.jsonl", None),  # other readers than those of test.jsonl
+    "test_clean": (Path("data/test_clean/manifest.jsonl"), None),
     "hub5_00": (SPOKEN / "manifest.jsonl", None),
     "internal": (SPOKEN / "manifest.jsonl", None),
     "spgi": (SPOKEN / "test.jsonl", None),
@@ -39,12 +39,10 @@ SAMPLES = {
     "label_looping_table2": {1: 320, 4: 1024},
     "label_looping_table3": {1: 320, 4: 1024},
     "label_looping_table4": {1: 320, 4: 1024},
-    "label_looping_figure2": {1: 320, 4: 1024},
     "beam_ablations": {1: 32, 32: 512},
     "beam_table1:fastconformer-rnnt-1k": {32: 128},
     "beam_table1": {32: 1024},
     "beam_table2": {1: 32, 4: 128, 8: 256, 16: 512, 32: 1024},
-    "speed_of_light_adversarial": {8: 320, 32: 640},
     "wfst_ablations": {1: 32},
     "wfst_figure6": {32: 1024},
 }

@@ -9,7 +9,7 @@
 namespace rtfx {
 namespace {
 
-/// Manifests that datasets/speak_test_other.py wrote before it wrote stand_in.txt too: the whole
+/// Manifests that datasets/speak_librispeech.py wrote before it wrote stand_in.txt too: the whole
 /// set, and its clips of 7.4, 23 and 77 seconds.
 constexpr std::array<std::string_view, 4> kSpokenTestOther = {
     "daef6fd777a6f71cec0eeae76f2bbe00f31d00c8a4118b1e837c8b985b8b82e4",

@@ -25,7 +25,7 @@ std::string stand_in_model(const record::Model& model);
 
 /// Describes the audio that stands in for the set of a record (run, stream, failure, profile);
 /// empty where none does. Older journals have this in `provenance` alone, and only for fallbacks.
-/// There the speech of datasets/speak_test_other.py is known by its manifests' checksums.
+/// There the speech of datasets/speak_librispeech.py is known by its manifests' checksums.
 std::string stand_in_data(const std::string& dataset,
                           const Optional<Nullable<SharedText>>& stand_in,
                           const record::Provenance& provenance);

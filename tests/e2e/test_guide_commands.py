@@ -23,7 +23,7 @@ LEFT_OUT = {
     "gpu_timeline.py": "needs the profile of a GPU",
     "lmplz": "needs SLURP and KenLM",
     "rtfx tune configs/tables": "needs the sets of the papers",
-    "speak_test_other.py": "speaks five hours",
+    "speak_librispeech.py": "speaks five hours",
     "--only /frame_looping": "needs a GPU",
     "table:": "needs a GPU and stand-ins of full size",
     "stream_c120.json": "takes minutes",

@@ -268,11 +268,11 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
 def test_the_split_of_test_other(monkeypatch):
     """The split of the spoken test-other gives a quarter to dev; the parts share no reader and no text."""
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))
-    from speak_test_other import RATE as HZ
-    from speak_test_other import read_transcripts
+    from speak_librispeech import RATE as HZ
+    from speak_librispeech import read_transcripts
     from split_manifest import reader_of, split
 
-    rows = read_transcripts(None)
+    rows = read_transcripts()
     lines = [
         {"audio_filepath": f"audio/{name}.flac", "duration": n / HZ, "text": text} for name, n, text in rows
     ]

@@ -199,7 +199,7 @@ def test_a_missing_checkpoint_is_named(rtfx, tmp_path):
 def test_missing_data_name_the_script_that_makes_them(rtfx, tmp_path):
     result = reproduce(rtfx, tmp_path, **{"datasets.0.manifest": str(tmp_path / "no.jsonl")})
     assert result.returncode == 2 and result.stderr.count("\n") == 1
-    assert "no.jsonl" in result.stderr and "speak_test_other.py" in result.stderr
+    assert "no.jsonl" in result.stderr and "speak_librispeech.py" in result.stderr
     assert not (tmp_path / "run").exists()
 
 

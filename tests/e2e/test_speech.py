@@ -1,4 +1,4 @@
-"""datasets/speak_test_other.py: speech of exact lengths, made once, and errors."""
+"""datasets/speak_librispeech.py: speech of exact lengths, made once, and errors."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ needs_espeak = pytest.mark.skipif(
 
 
 def speak(*arguments):
-    command = [sys.executable, ROOT / "datasets/speak_test_other.py", *map(str, arguments)]
+    command = [sys.executable, ROOT / "datasets/speak_librispeech.py", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -53,6 +53,26 @@ def test_what_is_there_is_kept_and_a_wrong_length_is_made_anew(spoken):
     result = speak(spoken, "--limit", 3)
     assert result.returncode == 0 and "(2 new)" in result.stdout, result.stderr
     assert [path.read_bytes() for path in paths] == before
+
+
+@needs_espeak
+def test_each_set_has_its_texts_and_its_name(spoken, tmp_path):
+    assert speak(tmp_path, "--set", "test-clean", "--limit", 1).returncode == 0
+    (line,) = (tmp_path / "manifest.jsonl").read_text().splitlines()
+    assert json.loads(line)["duration"] == 166960 / 16000 and "stew for dinner" in line
+    for folder, name in ((spoken, "test-other"), (tmp_path, "test-clean")):
+        assert (folder / "stand_in.txt").read_text() == f"espeak-ng speech of LibriSpeech {name}'s transcripts\n"
+
+
+@pytest.mark.parametrize("name, utterances, hours, words", [("test-other", 2939, 5.3415, 52343), ("test-clean", 2620, 5.4035, 52576)])
+def test_the_sets_are_whole(monkeypatch, name, utterances, hours, words):
+    monkeypatch.syspath_prepend(str(ROOT / "datasets"))
+    from speak_librispeech import read_transcripts
+
+    rows = read_transcripts(part=name)
+    assert len(rows) == utterances == len({identifier for identifier, _, _ in rows})
+    assert round(sum(samples for _, samples, _ in rows) / 16000 / 3600, 4) == hours
+    assert sum(len(text.split()) for _, _, text in rows) == words
 
 
 @needs_espeak

@@ -100,7 +100,7 @@ def test_what_is_missing_names_the_command_that_makes_it(rtfx, tmp_path, command
     assert len(lines) == 3
     for line, (name, made) in zip(lines, models.items(), strict=False):
         assert f"{name}.nemo: no such file; `scripts/{made} makes this stand-in" in line
-    assert f"datasets/speak_test_other.py {tmp_path}/test_other` makes it" in lines[2]
+    assert f"datasets/speak_librispeech.py {tmp_path}/test_other` makes it" in lines[2]
 
 
 def test_a_run_records_what_its_data_say(rtfx, tmp_path):

@@ -450,11 +450,15 @@ TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
 
 TEST_F(DatasetTest, AMissingManifestNamesTheCommandThatMakesIt) {
   DatasetSource source = manifest_source(path("my/test_other/manifest.jsonl"));
-  const std::string made = "datasets/speak_test_other.py " + path("my/test_other").string() + "`";
+  const std::string made = "datasets/speak_librispeech.py " + path("my/test_other").string() + "`";
   EXPECT_HAS(user_error([&] { load_dataset(source); }), "manifest.jsonl: no such file; ");
   EXPECT_HAS(user_error([&] { load_dataset(source); }), made);
+  source.manifest = path("my/test_clean/manifest.jsonl").string();
+  const std::string clean =
+      "speak_librispeech.py " + path("my/test_clean").string() + " --set test-clean` makes it";
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), clean);
   source.manifest = path("gone.jsonl").string();
-  EXPECT_HAS(user_error([&] { load_dataset(source); }), "speak_test_other.py data/test_other`");
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "speak_librispeech.py data/test_other`");
   source.manifest = path("my/spgi/dev.jsonl").string();
   const std::string prepared =
       "datasets/prepare_dataset.py spgispeech SOURCE --output " + path("my/spgi").string() + "`";

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""LibriSpeech test-other as synthetic speech of its true lengths: speak_test_other.py FOLDER
+"""A test set of LibriSpeech as synthetic speech of its true lengths: speak_librispeech.py FOLDER [--set test-clean]
 
-Has espeak-ng speak the 2939 transcripts (test_other/, CC BY 4.0) in several voices, each for
-exactly as many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wav without the
-soundfile package) and manifest.jsonl into FOLDER; without --limit also clips_7.4s.jsonl,
-clips_23s.jsonl and clips_77s.jsonl, eight clips each of just that length, made of neighbouring
-transcripts. stand_in.txt beside them marks every result of this speech as one of stand-in data. Files that are there already are kept, so that it can be interrupted and started again.
-One version of espeak-ng always makes the same samples.
+Has espeak-ng speak the transcripts (librispeech/, CC BY 4.0) in several voices, each for exactly as
+many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wav without the soundfile package)
+and manifest.jsonl into FOLDER. Without --limit, it also writes clips_7.4s.jsonl, clips_23s.jsonl and
+clips_77s.jsonl, eight clips each of just that length, made of neighbouring transcripts.
+
+stand_in.txt beside them marks every result of this speech as one of stand-in data. Files that are
+there already are kept, so that it can be interrupted and started again. One version of espeak-ng
+always makes the same samples.
 
 Needs Python 3.11, numpy and espeak-ng (`apt install espeak-ng`). A machine without espeak-ng takes
 a copy of the finished FOLDER.
@@ -29,7 +31,7 @@ from pathlib import Path
 try:
     import numpy as np
 except ImportError:
-    raise SystemExit("speak_test_other: error: this Python has no numpy; start it with .venv/bin/python") from None
+    raise SystemExit("speak_librispeech: error: this Python has no numpy; start it with .venv/bin/python") from None
 
 from split_manifest import write_split
 
@@ -39,14 +41,15 @@ except ImportError:
     soundfile = None
 
 RATE = 16000  # Hz
-TRANSCRIPTS = Path(__file__).parent / "test_other/transcripts.tsv.gz"
+TRANSCRIPTS = Path(__file__).parent / "librispeech"
+SETS = ["test-other", "test-clean"]
 VOICES = [
     accent + variant
     for accent in ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland")
     for variant in ("+m1", "+m3", "+m7", "+f1", "+f2", "+f4")
 ]
 SLOWEST, FASTEST = 80, 450  # words per minute that espeak-ng keeps to
-STAND_IN = "espeak-ng speech of LibriSpeech test-other's transcripts"  # what results say of it
+STAND_IN = "espeak-ng speech of LibriSpeech {}'s transcripts"  # what results say of it
 EDGE = RATE // 10  # samples of silence before and after, where there is room
 QUIET = 64  # of 32768: below it, the ends of espeak-ng's audio are silence
 CLIPS = 8  # of each length, for batches of equal clips
@@ -58,8 +61,9 @@ class UserError(Exception):
     """where: problem; remedy"""
 
 
-def read_transcripts(limit):
-    with gzip.open(TRANSCRIPTS, "rt", encoding="utf-8") as lines:
+def read_transcripts(limit=None, part="test-other"):
+    """Returns [(identifier, samples at RATE, text)] of a test set, in the order of identifiers."""
+    with gzip.open(TRANSCRIPTS / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return [(name, int(samples), text.lower()) for name, samples, text in rows[:limit]]
 
@@ -203,6 +207,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="where to write, for example data/test_other")
+    parser.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
     parser.add_argument("--limit", type=int, help="only the first N utterances")
     parser.add_argument("--format", choices=["flac", "wav", "ogg"], help="default: flac, or wav")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
@@ -225,7 +230,7 @@ def run(arguments):
             "made on another machine"
         )
     (arguments.folder / "audio").mkdir(parents=True, exist_ok=True)
-    rows = read_transcripts(arguments.limit)
+    rows = read_transcripts(arguments.limit, arguments.set)
     clips = {} if arguments.limit else {s: join_clips(rows, s) for s in CLIP_SECONDS}
     everything = rows + [row for group in clips.values() for row in group]
     new = make_all(everything, arguments.folder, arguments.espeak, ending, arguments.jobs)
@@ -233,7 +238,9 @@ def run(arguments):
     write_split(arguments.folder / "manifest.jsonl")
     for seconds, group in clips.items():
         write_manifest(group, arguments.folder / f"clips_{seconds:g}s.jsonl", ending)
-    (arguments.folder / "stand_in.txt").write_text(STAND_IN + "\n", encoding="utf-8")
+    (arguments.folder / "stand_in.txt").write_text(
+        STAND_IN.format(arguments.set) + "\n", encoding="utf-8"
+    )
     hours = sum(total for _, total, _ in rows) / RATE / 3600
     print(
         f"{arguments.folder / 'manifest.jsonl'}: {len(rows)} utterances, {hours:.4f} h ({new} new)"
@@ -244,9 +251,9 @@ def main():
     try:
         run(parse_arguments())
     except (UserError, OSError) as error:
-        raise SystemExit(f"speak_test_other: error: {error}") from None
+        raise SystemExit(f"speak_librispeech: error: {error}") from None
     except KeyboardInterrupt:
-        raise SystemExit("speak_test_other: interrupted; start it again to go on") from None
+        raise SystemExit("speak_librispeech: interrupted; start it again to go on") from None
 
 
 if __name__ == "__main__":
