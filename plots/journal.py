@@ -230,14 +230,17 @@ def option(case, *keys):
 
 
 def arm(case):
-    """Returns a decoder's name with its kernels, loop and language model: "alsd_pp, fused graph, LM"."""
+    """Returns a decoder's name with its kernels, loop and language model: "alsd_pp, fused graph, LM".
+
+    A decoder in Python has the name `python`, so that its id says more."""
     # Some committed journals say `graphs`: `conditional`.
     loop = option(case, "loop") or option(case, "graphs")
     loops = {"graph": "CUDA graph", "conditional": "CUDA graph", "replay": "replayed graphs"}
     form = loops.get(loop)
     if option(case, "kernels") == "fused":
         form = form.replace("CUDA", "fused") if form else "fused"
-    parts = [case.last["decoder"]["name"], form]
+    decoder = case.last["decoder"]
+    parts = [decoder["id"] if decoder["name"] == "python" else decoder["name"], form]
     if option(case, "lm"):
         parts.append("LM")
     return ", ".join(filter(None, parts))

@@ -10,13 +10,16 @@ from itertools import product
 from operator import truediv
 from statistics import fmean
 
+from adversarial import expected
 from intervals import paired_ratio, unpaired_ratio
 from rival_reports import BEAM, GREEDY
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
 sweep, exactness, planted, busy = (Source(f"h100/greedy/{name}.jsonl.gz") for name in ("sweep", "exactness", "planted", "busy"))
 nemo, nemo_beam, wfst = (Source(f"h100/rivals/{name}.jsonl.gz") for name in ("nemo", "nemo_beam", "wfst"))
-nemo_lm, wfst_cpu, torchaudio = (Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo_lm", "wfst_cpu", "torchaudio"))
+nemo_ctc, nemo_lm, wfst_cpu, torchaudio = (
+    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo_ctc", "nemo_lm", "wfst_cpu", "torchaudio")
+)
 aligned, aligned_by_torchaudio = (Source(f"h200/rivals/{name}") for name in ("alignment.json", "forced_align.jsonl"))
 searches, searches_tdt = (Source(f"h100/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
 nemo_cpu = Source("cpu/nemo_searches.jsonl.gz")
@@ -33,9 +36,13 @@ nemo_search, same_words = (
 )
 nemo_transcribe = {m: Source(f"h100/chain/nemo_transcribe_{m}.jsonl") for m in chain}
 vocabulary = Source("h200/searches/vocabulary.jsonl.gz")
-tables = {file.name.removesuffix(".jsonl.gz"): Source(f"h100/tables/{file.name}") for file in (ROOT / "reports/h100/tables").glob("*.jsonl.gz")}
+tables = {file.name.removesuffix(".jsonl.gz"): Source(f"tables/{file.name}") for file in (ROOT / "reports/tables").glob("*.jsonl.gz")}
 
 TOTAL, DECODE = "rtfx.total", "rtfx.decode"
+
+
+def utterances(source, **wanted):
+    return max(r["dataset"]["utterances"] for r in source.records(kind="run", **wanted))
 
 
 def factors(source, pairs, seconds):
@@ -89,7 +96,7 @@ reports = Page("reports/README.md", ["What the gate compares with"])
 reports.stated("data", "small models of 35 million parameters with 1,024 tokens", "16 layers of width 176")
 reports.stated("meaning", "is more than 5 % of", "`suspect 1/3`")
 whole_set = sweep.records(kind="run")[0]["dataset"]
-reports.figure("{} utterances, {} hours. `datasets/speak_test_other.py`", whole_set["utterances"], whole_set["audio_seconds"] / 3600)
+reports.figure("{} utterances, {} hours. `datasets/speak_librispeech.py`", whole_set["utterances"], whole_set["audio_seconds"] / 3600)
 
 # Section "What is fastest at which batch?"
 graphs = [pair for pair in BEAM if "fused" in pair[0] and "one by one" not in pair[0]]
@@ -114,15 +121,15 @@ LABEL_LOOPING = ("label-looping, both one CUDA graph", "greedy", "nemo_label_loo
 reports.figure("fused kernels are {} to {} times as fast as NeMo's searches in one CUDA graph", *span(factors(nemo_beam, graphs, whole_call)))
 reports.figure("fused beams of 4 and 8 are {} to {} times as fast for RNN-T", *span(factors(nemo_beam, kernel_by_kernel, whole_call)))
 reports.figure(
-    "rtfx's whole calls are {} to {} (NOISY) times as fast, and its algorithms alone {} (NOISY) to {} times",
+    "rtfx's whole calls are {} to {} (NOISY) times as fast, and its algorithms alone {} to {} times",
     *(end for seconds in (whole_call, algorithm) for end in span(
         f for source, pairs in ((nemo, GREEDY), (nemo_beam, [*BEAM, LABEL_LOOPING]))
         for f in factors(source, [p for p in pairs if "both one CUDA graph" in p[0]], seconds))),
 )  # fmt: skip
-ctc_on_graphs = {"decoder": "nemo_ctc_beam8_graphs"}
-without_result = nemo_beam.records(kind="failure", **ctc_on_graphs)
-assert all("its score is nan" in r["message"] for r in without_result)
-reports.figure("failed in {} of {} cases", len(without_result), len({r["case"] for r in nemo_beam.records(**ctc_on_graphs) if "case" in r}))
+same_beams = {lm: [equal(nemo_ctc.records(kind="run", decoder=f"nemo_ctc_beam8_graphs{lm}", batch=b)[0]) for b in (32, 128)] for lm in ("", "_lm")}
+(without_lm,) = set(same_beams[""])
+reports.figure("{} of {} results without a language model are the same on both sides, and {} to {} with one", without_lm,
+               utterances(nemo_ctc, batch=32), *span(same_beams["_lm"]))  # fmt: skip
 reports.stated("data", "vocabularies of 1,024 tokens. With 8,192 tokens")
 
 
@@ -627,18 +634,14 @@ def percent_slower(source, ours, reference, **wanted):
     return 100 * (1 - share), 100 * (1 - high), 100 * (1 - low)
 
 
-def utterances(source, **wanted):
-    return max(r["dataset"]["utterances"] for r in source.records(kind="run", **wanted))
-
-
-page_of_tables = (ROOT / "reports/h100/tables/tables.md").read_text(encoding="utf-8")
+page_of_tables = (ROOT / "reports/tables/tables.md").read_text(encoding="utf-8")
 effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1].split("|")]
 same, other_size, no_difference, backwards, one_round, left_out = effects
 reports.figure("Of {} published effects,\n{} go in the same direction, {} show no difference, and {} are reversed. {} come from one round and have no interval, and {} were",
                same + no_difference + backwards + one_round + left_out, same, no_difference, backwards, one_round, left_out)  # fmt: skip
 reports.figure("Of the {}, {} have less than half or more than twice", same, other_size)
-reports.figure("{} of the {} tables of the five papers were measured at one revision, {} of them on NVIDIA H100s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
-               len(re.findall(r"(?m)^Journal: .*NVIDIA H100", page_of_tables)))  # fmt: skip
+reports.figure("{} of the {} tables of the five papers were measured at one revision, {} of them on NVIDIA H100s and {} on NVIDIA H200s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
+               *(len(re.findall(rf"(?m)^Journal: .*NVIDIA {gpu}", page_of_tables)) for gpu in ("H100", "H200")))  # fmt: skip
 sol, ll1, ll2, ll3, ll5 = (tables[n] for n in ("speed_of_light_table1", *(f"label_looping_table{i}" for i in (1, 2, 3, 5))))
 fast = {"model": "parakeet-rnnt-1.1b", "batch": 32}
 rnnt_large, tdt_large = ({"model": f"stt_en_fastconformer_{kind}_large", "batch": 32} for kind in ("transducer", "tdt"))
@@ -737,10 +740,11 @@ def joint_calls(decoder, **at):
     return tables["label_looping_figure2"].mean(lambda record: record["counters"]["joint_calls"], decoder=decoder, **at)
 
 
-reports.figure("it makes {} times as many for RNN-T and {} times for TDT", *(
-    joint_calls("label_looping", **at) / joint_calls("frame_looping", **at) for at in (rnnt_large, tdt_large)
+reports.figure("makes {} times as many for RNN-T and {} times for TDT, and at batch 128 {} and {} times", *(
+    joint_calls("label_looping", **at) / joint_calls("frame_looping", **at)
+    for at in (rnnt_large, tdt_large, rnnt_large | {"batch": 128}, tdt_large | {"batch": 128})
 ))  # fmt: skip
-assert all(joint_calls("label_looping", **at | {"batch": 1}) == joint_calls("frame_looping", **at | {"batch": 1}) for at in (rnnt_large, tdt_large))
+reports.figure("all {} utterances)", utterances(tables["label_looping_figure2"]))
 steps = tables["replay_graphs"]
 clips = {"dataset": "clips_7.4s"}
 reports.figure("Replay of a batch of eight is {} times as fast as single", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
@@ -795,10 +799,20 @@ reports.figure("it chose a weight of {}", beam1.records(kind="run", decoder="gre
 adversarial = tables["speed_of_light_adversarial"]
 
 
+def for_each(record):
+    """Returns the seconds of decoding an utterance."""
+    return decode(record) / record["dataset"]["utterances"]
+
+
+def share_of(record):
+    """Returns the share of long utterances in a record's set, such as long_p0.01_640."""
+    return float(record["dataset"]["id"].removeprefix("long_p").rpartition("_")[0])
+
+
 def longer(decoder, share=0.01, batch=32):
     """Returns how many times as long an utterance is decoded where others in its batch are long, with the 95 % interval."""
-    seconds = [adversarial.rounds(decode, decoder=decoder, batch=batch, model="parakeet-rnnt-0.6b", dataset=f"long_p{p}_640") for p in (0, share)]
-    return ratio(*seconds)
+    (usual,), (mixed,) = ({r["dataset"]["id"] for r in adversarial.records(kind="run", batch=batch) if share_of(r) == p} for p in (0, share))
+    return ratio(*(adversarial.rounds(for_each, decoder=decoder, batch=batch, model="parakeet-rnnt-0.6b", dataset=name) for name in (usual, mixed)))
 
 
 reports.figure("RNN-T 0.6B decodes {} [{}, {}] times as long by", *longer("frame_looping_graphs"))
@@ -807,9 +821,13 @@ all_adversarial = adversarial.records(kind="run")
 of_cases = adversarial.records(kind="summary")
 reports.figure("Of the {} rounds {} are suspect, and {} of {} cases are NOISY", len(all_adversarial), sum(bool(r["suspect"]) for r in all_adversarial),
                sum(r["noisy"] for r in of_cases), len(of_cases))  # fmt: skip
-reports.figure("{} times would be expected", 1 + (30 / 5 - 1) * (1 - (1 - 0.01) ** 32))
-reports.stated("setting", "With 1 % of 30 s among those of 5 s, in batches of 32", "Batches of 8 have 320 utterances, and those of 32 have 640", "Batches of 30 s alone, TDT's batches of 32 and 128 with 25 %", "cannot show differences\n  below 13 %", "effects are of 2 %",
-               "`--rounds 1 3 --batches 8 32 128`", "`--batches 200`", "The second one has 735 utterances", "(for AES on 64 of them)", "had 64, 32 or 16 processor threads", "RNN-T large, batch 32). So three")  # fmt: skip
+alone = [longer(decoder, 1)[0] for decoder in ("frame_looping_graphs", "label_looping_graphs", "fused_looping")]
+reports.figure("take\n  {} to {} times as long as those of 5 s. If each held up its whole batch, {} to {} times would be expected", *span(alone),
+               *span(expected(0.01, 32, slow) for slow in alone))  # fmt: skip
+reports.figure("`fused_looping` takes {} [{}, {}] times as long, where {} would be expected", *longer("fused_looping", batch=128),
+               expected(0.01, 128, longer("fused_looping", 1, 128)[0]))  # fmt: skip
+reports.stated("setting", "With 1 % of 30 s among those of 5 s, in batches of 32", "utterances of 30 s take", "as those of 5 s. If", "In batches of\n  128", "cannot show differences\n  below 13 %", "effects are of 2 %",
+               "`--batches 200`", "The second one has 735 utterances", "(for AES on 64 of them)", "had 64, 32 or 16 processor threads", "RNN-T large, batch 32). So three")  # fmt: skip
 waiting = {r["decoder"]["id"]: 100 * (1 - r["regions"]["decode"]["busy"]["share"]) for r in tables["profile"].records(kind="profile")}
 reports.figure("No kernel runs for {} % of the decoding time of frame-looping, and for {} % where it reads", waiting["frame_looping"], waiting["frame_looping_rows"])
 reports.figure("On CUDA graphs, kernels take {} % of the time", 100 - waiting["frame_looping_graphs"])
@@ -831,10 +849,9 @@ reports.figure("between {} word errors fewer and {} more, of {} to {} (", -min(c
 reports.stated("meaning", "both models of 256 values")
 again = Source("h100/aa.jsonl.gz")
 reports.figure("the second is {} [{}, {}] times as fast", *times_as_fast(again, "frame_looping.aa", "frame_looping"))
-reports.stated("setting", "batch sizes 1 to 16 have samples of 32 to 512 utterances, and larger ones 1,024", "batch 1, 1,024 at batch 4, and all",
+reports.stated("setting", "batch sizes 1 to 16\nhave samples of 32 to 512 utterances, and larger ones 1,024", "batch 1, 1,024 at batch 4, and all",
                "with 16 processor threads each", "with 4x sub-sampling")  # fmt: skip
-reports.figure("stand {} utterances of the set", utterances(wfst2, dataset="test_clean"))
-reports.figure("Table 1 of Label-Looping has {} utterances at batch 1, {} at batch 4, and all {}\nabove", *(utterances(ll1, batch=b) for b in (1, 4, 32)))
+reports.figure("Table 1 of\nLabel-Looping has {} utterances at batch 1, {} at batch 4, and all {} above", *(utterances(ll1, batch=b) for b in (1, 4, 32)))
 first_round = ll2.records(kind="run", model="parakeet-tdt-1.1b", batch=1, round=0)
 reports.figure("would take {} minutes by an estimate", sum(r["total_seconds"] for r in first_round)
                * whole_set["audio_seconds"] / first_round[0]["dataset"]["audio_seconds"] / 60)  # fmt: skip

@@ -36,14 +36,17 @@ BEAM = [
     ("ALSD++, beam 4, both one CUDA graph", "alsd_pp4_graph", "nemo_malsd_batch4_graphs"),
     *((f"AES++, beam {n}, fused kernels : launched one by one", f"aes_pp{n}_fused", f"nemo_maes_batch{n}") for n in (4, 8)),
     ("AES++, beam 4, both launched one by one", "aes_pp4", "nemo_maes_batch4"),
+]
+CTC = [
+    ("CTC greedy", "ctc_greedy", "nemo_ctc_greedy"),
     ("CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused", "nemo_ctc_beam8_graphs"),
     ("CTC beam 8, both one CUDA graph", "ctc_beam8_graph", "nemo_ctc_beam8_graphs"),
+    ("n-gram model, CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused_lm", "nemo_ctc_beam8_graphs_lm"),
 ]
 LM = [
     ("n-gram model, label-looping, both one CUDA graph", "label_looping_graph_lm", "nemo_label_looping_graphs_lm"),
     ("n-gram model, ALSD++, beam 4, fused kernels : one CUDA graph", "alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm"),
     ("n-gram model, AES++, beam 4, fused kernels : launched one by one", "aes_pp4_fused_lm", "nemo_maes_batch4_lm"),
-    ("n-gram model, CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused_lm", "nemo_ctc_beam8_graphs_lm"),
 ]
 RIVA = [(f"beam {n}: `ctc_wfst` : riva, best path made complete", f"ctc_wfst{n}", f"riva_online_end{n}") for n in (17, 10)]
 WFST = [
@@ -60,6 +63,7 @@ JOURNALS = {
     "nemo": ("Greedy searches beside NeMo's", GREEDY),
     "nemo_tdt": ("Greedy searches of TDT beside NeMo's, at larger batches", GREEDY),
     "nemo_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
+    "nemo_ctc": ("CTC searches beside NeMo's", CTC),
     "nemo_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
     "wfst": ("CTC over a graph with a word 3-gram on the GPU, beside riva-asrlib-decoder", [*RIVA, RIVA_LISTS]),
     "wfst_cpu": ("CTC over a graph or a lexicon with a word 3-gram on the CPU, beside kaldi-decoder and flashlight-text", WFST),

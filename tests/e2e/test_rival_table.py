@@ -106,7 +106,7 @@ def test_other_audio_is_not_compared(ours, tmp_path):
     assert "nothing to compare" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["nemo_beam", "nemo", "nemo_lm", "wfst", "wfst_cpu", "torchaudio"])
+@pytest.mark.parametrize("name", ["nemo_beam", "nemo_ctc", "nemo", "nemo_lm", "wfst", "wfst_cpu", "torchaudio"])
 def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     journal, page = committed(name) / f"{name}.jsonl.gz", tmp_path / "page.md"
     (tmp_path / journal.name).write_bytes(journal.read_bytes())
