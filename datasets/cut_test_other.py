@@ -2,8 +2,8 @@
 """Audio of the lengths of LibriSpeech test-other, cut from other recordings: cut_test_other.py FOLDER MANIFEST
 
 The recordings of MANIFEST, one after the other in a ring, are cut into 2,939 pieces as long as test-other's utterances
-(librispeech/test-other.tsv.gz). They are speech for measuring speed, for models that are to emit as they do on speech, where espeak-ng is not to be
-had. Writes audio/<id>.wav and manifest.jsonl, without texts, into FOLDER.
+(librispeech/test-other.tsv.gz). They serve to measure speed where espeak-ng is missing, with models that should emit as many
+tokens as on speech. Writes audio/<id>.wav and manifest.jsonl, without texts, into FOLDER.
 
 Needs numpy and soundfile.
 """

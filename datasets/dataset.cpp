@@ -556,8 +556,9 @@ void require_manifest(const std::string& manifest) {
                     set, folder));
   }
   // Spoken text stands in for these sets, in whichever folder they are.
-  const bool clean = folder.find("test_clean") != std::string::npos;
-  const bool spoken = clean || folder.find("test_other") != std::string::npos;
+  const std::string name = path.parent_path().filename().string();
+  const bool clean = name.find("test_clean") != std::string::npos;
+  const bool spoken = clean || name.find("test_other") != std::string::npos;
   throw UserError(
       manifest, "no such file",
       fmt::format("`.venv/bin/python datasets/speak_librispeech.py {}{}` makes {}; or name other "

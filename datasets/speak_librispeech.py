@@ -41,7 +41,7 @@ except ImportError:
     soundfile = None
 
 RATE = 16000  # Hz
-TRANSCRIPTS = Path(__file__).parent / "librispeech"
+TRANSCRIPTS_FOLDER = Path(__file__).parent / "librispeech"
 SETS = ["test-other", "test-clean"]
 VOICES = [
     accent + variant
@@ -61,9 +61,9 @@ class UserError(Exception):
     """where: problem; remedy"""
 
 
-def read_transcripts(limit=None, part="test-other"):
+def read_transcripts(name="test-other", limit=None):
     """Returns [(identifier, samples at RATE, text)] of a test set, in the order of identifiers."""
-    with gzip.open(TRANSCRIPTS / f"{part}.tsv.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(TRANSCRIPTS_FOLDER / f"{name}.tsv.gz", "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return [(name, int(samples), text.lower()) for name, samples, text in rows[:limit]]
 
@@ -207,7 +207,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="where to write, for example data/test_other")
-    parser.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
+    parser.add_argument("--set", choices=SETS, default=SETS[0], help="whose texts are spoken; default: %(default)s")
     parser.add_argument("--limit", type=int, help="only the first N utterances")
     parser.add_argument("--format", choices=["flac", "wav", "ogg"], help="default: flac, or wav")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
@@ -229,8 +229,13 @@ def run(arguments):
             f"{arguments.espeak}: not found; `apt install espeak-ng`, or copy a folder "
             "made on another machine"
         )
+    mark, said = arguments.folder / "stand_in.txt", STAND_IN.format(arguments.set) + "\n"
+    if mark.exists() and mark.read_text(encoding="utf-8") != said:
+        held = mark.read_text(encoding="utf-8").strip()
+        raise UserError(f"{arguments.folder}: holds {held}; give another folder or another --set")
     (arguments.folder / "audio").mkdir(parents=True, exist_ok=True)
-    rows = read_transcripts(arguments.limit, arguments.set)
+    mark.write_text(said, encoding="utf-8")  # first, so that an interrupted run does not mix two sets
+    rows = read_transcripts(arguments.set, arguments.limit)
     clips = {} if arguments.limit else {s: join_clips(rows, s) for s in CLIP_SECONDS}
     everything = rows + [row for group in clips.values() for row in group]
     new = make_all(everything, arguments.folder, arguments.espeak, ending, arguments.jobs)
@@ -238,9 +243,6 @@ def run(arguments):
     write_split(arguments.folder / "manifest.jsonl")
     for seconds, group in clips.items():
         write_manifest(group, arguments.folder / f"clips_{seconds:g}s.jsonl", ending)
-    (arguments.folder / "stand_in.txt").write_text(
-        STAND_IN.format(arguments.set) + "\n", encoding="utf-8"
-    )
     hours = sum(total for _, total, _ in rows) / RATE / 3600
     print(
         f"{arguments.folder / 'manifest.jsonl'}: {len(rows)} utterances, {hours:.4f} h ({new} new)"

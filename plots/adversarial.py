@@ -1,11 +1,12 @@
 """Draws how much longer a batch is decoded where some of its utterances keep it busy, over the batch size.
 
 Such an utterance is called adversarial. The names of the sets end in p and the share of these utterances, such as
-long_p0.01, and the times are relative to those of the set with p0. If an utterance is adversarial with probability p, a
+long_p0.01, and perhaps their number (long_p0.01_320). The times are relative to those of the set with p0. If an utterance is adversarial with probability p, a
 batch of k holds at least one with probability 1 - (1 - p)^k. The dashed lines say what follows for the time, if one such
 utterance makes a batch as slow as a batch of them. Where these (p1) were not measured, the ratio of the lengths stands for
 how slow they are."""
 
+import math
 import re
 from statistics import mean
 
@@ -16,9 +17,9 @@ COLUMNS = 3
 
 
 def share_of(case):
-    """Returns the share of adversarial utterances in the case's set; None for a set without one in its name.
+    """Returns the share of adversarial utterances in the name of the case's set; None for a set without one.
 
-    A sample of a set has its size at the end of its name: long_p0.01_320."""
+    The number of utterances may follow the share: long_p0.01_320."""
     found = re.search(r"p(\d+(?:\.\d+)?)(_\d+)?$", case.dataset)
     return float(found[1]) if found else None
 
@@ -56,13 +57,22 @@ def length_ratio(cases):
     return 1 + (lengths[share] / lengths[NO_SHARE] - 1) / share
 
 
+def true_shares(cases):
+    """Returns {(share in the name, batch size): share in the set}, from mean lengths: a small set has no exact percent."""
+    lengths = {(share_of(case), case.last["batch"]["size"]): case.last["dataset"]["audio_seconds"] / case.last["dataset"]["utterances"]
+               for case in cases if case.rounds and share_of(case) is not None}  # fmt: skip
+    return {(share, size): (seconds - lengths[NO_SHARE, size]) / (lengths[ALL, size] - lengths[NO_SHARE, size])
+            for (share, size), seconds in lengths.items()
+            if lengths.get((NO_SHARE, size), math.inf) < lengths.get((ALL, size), -math.inf)}  # fmt: skip
+
+
 def expected(share, size, all_slow):
     """Returns the expected factor at a batch size: a batch is `all_slow` times as slow if it has one such utterance."""
     return 1 + (all_slow - 1) * (1 - (1 - share) ** size)
 
 
 def draw(cases, width):
-    times, lengths = times_of(cases), length_ratio(cases)
+    times, lengths, true = times_of(cases), length_ratio(cases), true_shares(cases)
     if not times:
         return None
     columns = min(COLUMNS, len(times)) if width > 5 else 1
@@ -79,7 +89,7 @@ def draw(cases, width):
             slow_by_size = panel.get(ALL) or dict.fromkeys(sizes, lengths)
             known = {size: slow for size, slow in slow_by_size.items() if size in sizes and slow}
             if share != ALL and known:
-                theory = [(size, expected(share, size, slow)) for size, slow in sorted(known.items())]
+                theory = [(size, expected(true.get((share, size), share), size, slow)) for size, slow in sorted(known.items())]
                 cell.plot(*zip(*theory), color=style["color"], linewidth=1, linestyle="--")
         cell.axhline(1, color=INK, linewidth=0.6)
         size_axis(cell, [size for sizes in panel.values() for size in sizes])

@@ -232,7 +232,7 @@ def option(case, *keys):
 def arm(case):
     """Returns a decoder's name with its kernels, loop and language model: "alsd_pp, fused graph, LM".
 
-    A decoder in Python has the name `python`, so that its id says more."""
+    All decoders in Python have the name `python`, so that their id is used."""
     # Some committed journals say `graphs`: `conditional`.
     loop = option(case, "loop") or option(case, "graphs")
     loops = {"graph": "CUDA graph", "conditional": "CUDA graph", "replay": "replayed graphs"}

@@ -14,7 +14,6 @@ from figures import (
     nemo_beam,
     nemo_ctc,
     nemo_lm,
-    waited,
     wfst,
     wfst_cpu,
 )
@@ -107,6 +106,15 @@ boosting.figure("batches of one](../cpu/boosting_rivals_batch1.md) all {} are eq
 weighted = [n for model in ("standin256-rnnt", "standin256-tdt") for n in equal_tokens("boosting_rivals", "alsd_pp", model, ", blank weighted").values()]  # fmt: skip
 boosting.figure("With NeMo's weighted blank, {} to {} of {} utterances", *span(weighted), spoken["dataset"]["utterances"])
 (eager,) = boosting_rivals.records(kind="run", model="standin256-tdt", round=0, decoder="nemo_greedy[options.boost_alpha=0]")
+
+
+def waited(model):
+    """Returns how many rounds of a model are suspect, and all of them."""
+    rounds = boosting_rivals.records(kind="run", model=model)
+    assert all(r["suspect"] in ([], ["cpu_wait"]) for r in rounds)
+    return sum(bool(r["suspect"]) for r in rounds), len(rounds)
+
+
 boosting.figure("at scale 0, for {} of {} utterances", eager["dataset"]["utterances"] - equal(eager), eager["dataset"]["utterances"])
 (some, rounds), (none, others_of_tdt) = waited("standin256-rnnt"), waited("standin256-tdt")
 assert (some, none) == (0, others_of_tdt)

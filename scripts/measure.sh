@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and then a mark
-# .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
+# Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and
+# then a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
 # and the next ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
@@ -8,7 +8,9 @@
 # TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
 # `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_librispeech.py` the speech: data/test_other, with
 # `--format wav` data/test_other_wav, and with `--set test-clean` data/test_clean. reports/notes/boosting.md says how to make the
-# lists of phrases of `boosting_cost`, and docs/reference/models.md the checkpoints of `vocabulary`. Steps beside a rival need its
+# lists of phrases of `boosting_cost`, and docs/reference/models.md the checkpoints of `vocabulary`. Language models and the lexicon
+# (token_6gram.arpa.gz, word_3gram.arpa.gz, lexicon.txt.gz) are in RTFX_SHARED/lm: copy them into data/. rivals/wfst/README.md says
+# how to make data/riva. Steps beside a rival need its
 # environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,7 +41,7 @@ STEPS=(
   sweep costs busy           # greedy forms: batches of 32 to 2,048, energy and memory, time without a kernel
   "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
-  nemo nemo_beam nemo_ctc nemo_lm wfst wfst_cpu torchaudio
+  nemo nemo_beam nemo_ctc nemo_lm wfst wfst_cpu torchaudio # searches beside those of other packages
   alignment                  # forced alignment beside torchaudio's
   kernels                    # the encoder's kernels in three forms
   vocabulary boosting_cost   # greedy searches with 8,192 tokens, and with 1,000 boosted phrases

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "plots"))
 from intervals import half_interval, paired_ratio  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
-from rival_table import FAILED, core, is_rival, rows_of, seconds, span  # noqa: E402
+from rival_table import FAILED, core, is_rival, rows_of, seconds  # noqa: E402
 
 GREEDY = [
     ("fused kernels : label-looping, one CUDA graph", "fused_persistent", "nemo_label_looping_graphs"),
@@ -71,7 +71,7 @@ JOURNALS = {
 }  # fmt: skip
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The
 factor compares whole calls, from encoder frames to hypotheses on the host.{algorithms} Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
-search from the rival's. WER spans all batch sizes. {audio}. {made}, rtfx {revision}, {date}."""
+search from the rival's. WER is that of the largest batch. {audio}. {made}, rtfx {revision}, {date}."""
 ALGORITHMS = """ The factor in round brackets leaves out
 the making of NeMo's Python objects and rtfx's copies to the host, where both are known."""
 
@@ -100,6 +100,10 @@ def cell(ours, theirs, batch):
     return ", ".join([text, *warnings(batch, ours, theirs)])
 
 
+def word_errors(row, batch):
+    return f"{row.wers[batch]:.2f}" if batch in row.wers else "–"
+
+
 def rival_versions(journal):
     versions = {f"{name} {version}" for case in journal.cases if is_rival(case) and case.rounds
                 for name, version in case.last["decoder"]["options"]["versions"].items()
@@ -122,7 +126,7 @@ def brief(journal, title, pairs):
         for label, ours, theirs in pairs:
             if ours in by_id and theirs in by_id:
                 cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
-                words = f"{span(by_id[ours].wers.values())} : {span(by_id[theirs].wers.values())}"
+                words = " : ".join(word_errors(by_id[side], batches[-1]) for side in (ours, theirs))
                 lines.append(f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |")
     yield CAPTION.format(
         title=title,
@@ -134,7 +138,7 @@ def brief(journal, title, pairs):
         date=about["started"][:10],
     )
     yield ""
-    yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} | WER %, ours : theirs |"
+    yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} | WER %, ours : theirs, batch {batches[-1]} |"
     yield "|---|" + "--:|" * (len(batches) + 1)
     yield from lines
 
@@ -245,7 +249,7 @@ BEAMS = [
     ("TDT ALSD++, beam 8, fused", "nemo_beam", "standin256-tdt", "alsd_pp8_fused"),
     ("TDT AES++, beam 8, fused", "nemo_beam", "standin256-tdt", "aes_pp8_fused"),
     ("CTC greedy", "nemo_beam", "standin256-rnnt", "ctc_greedy"),
-    ("CTC beam 8, fused", "nemo_beam", "standin256-rnnt", "ctc_beam8_fused"),
+    ("CTC beam 8, fused, `merge` as in NeMo", "nemo_beam", "standin256-rnnt", "ctc_beam8_fused"),
     ("RNN-T greedy, fused", "searches_rnnt", "standin256-rnnt", "fused_looping"),
     ("RNN-T greedy, fused, with a token n-gram", "searches_rnnt", "standin256-rnnt", "fused_lm"),
     ("RNN-T ALSD++, beam 4, fused", "searches_rnnt", "standin256-rnnt", "alsd_pp4"),

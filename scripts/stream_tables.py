@@ -67,17 +67,29 @@ def table(folder):
     ours = sustained(case for journal in journals for case in journal.streams)
     yield from about(journals, ours, nemo)
     yield ""
-    yield ("| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo | latency ms, bf16 | fp8 "
-           "| joules per hour of audio, bf16 | fp8 | NeMo | WER %, streams : whole, bf16 | fp8 | utterances unlike whole ones, bf16 | fp8 |")  # fmt: skip
-    yield "|--:|" + "--:|" * 13
+    sides = {}  # {step: bf16, fp8 and NeMo}
     for step in sorted({point.step_ms for point in ours}):
         pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
-        theirs = next((p for p in nemo if p.step_ms == step), None)
-        factor = f"{pair[0].streams / theirs.streams:.2f}x" if pair[0] and theirs else "–"
-        latencies = [number(p and p.final_ms) for p in pair]
-        energies = [number(p and p.joules_per_hour) for p in (*pair, theirs)]
-        cells = [*map(count, [*pair, theirs]), factor, *latencies, *energies, *map(words, pair), *map(different, pair)]
-        yield f"| {step:g} ms | {' | '.join(cells)} |"
+        sides[step] = *pair, next((p for p in nemo if p.step_ms == step), None)
+    yield from rows_of(sides, "streams sustained", "bf16 | fp8 | NeMo | bf16 : NeMo", lambda *points: [*map(count, points), factor(*points)])
+    yield ""
+    yield from rows_of(sides, "joules per hour of audio, and latency,", "joules, bf16 | joules, fp8 | joules, NeMo | latency ms, bf16 | latency ms, fp8",
+                       lambda *points: [number(p and p.joules_per_hour) for p in points] + [number(p and p.final_ms) for p in points[:2]])  # fmt: skip
+    yield ""
+    yield from rows_of(sides, "words", "WER %, streams : whole utterances, bf16 | the same, fp8 | utterances decoded unlike whole ones, bf16 | the same, fp8",
+                       lambda *points: [*map(words, points[:2]), *map(different, points[:2])])  # fmt: skip
+
+
+def rows_of(sides, what, columns, cells):
+    """Yields a table with a row for each step."""
+    yield f"| {what} at steps of | {columns} |"
+    yield "|--:|" + "--:|" * (columns.count("|") + 1)
+    for step, points in sides.items():
+        yield f"| {step:g} ms | {' | '.join(cells(*points))} |"
+
+
+def factor(bf16, _, nemo):
+    return f"{bf16.streams / nemo.streams:.2f}x" if bf16 and nemo else "–"
 
 
 def main():

@@ -106,6 +106,11 @@ def stand_in(dataset):
 def by_batch(dataset, batches, samples):
     """Yields the data set once for each size that it has at these batch sizes."""
     manifest = Path(dataset["manifest"])
+    if "batch_sizes" in dataset:  # a set of the table for some batch sizes alone
+        batches = [batch for batch in batches if batch in dataset["batch_sizes"]]
+        if batches:
+            yield dataset | {"batch_sizes": batches}
+        return
     if not (ROOT / manifest).is_file():  # rtfx names the command that makes it
         yield dataset
         return
@@ -117,8 +122,6 @@ def by_batch(dataset, batches, samples):
     for file in files:
         name = dataset["id"] if file == files[-1] else f"{dataset['id']}_{file.stem.rpartition('_')[2]}"
         entry = dataset | {"id": name, "manifest": str(file)}
-        if file != manifest:
-            entry.pop("limit", None)  # the sample is smaller
         yield entry | ({"batch_sizes": sizes[file]} if len(files) > 1 else {})
 
 
@@ -166,12 +169,15 @@ def settings(name, model, whole=False, rounds=None, batches=None, streams=None, 
     if not models:
         raise SystemExit(f"table_settings: error: {name}: no model '{model}'; --steps lists them")
     samples = {} if whole else SAMPLES.get(f"{name}:{model}", SAMPLES.get(name, {}))
-    datasets = []
+    datasets, is_there = [], False
     for dataset in config["datasets"]:
         if found := stand_in(dataset):
+            is_there = True
             datasets += by_batch(found, batches, samples)
         else:
             print(f"{name}: nothing takes the place of the set {dataset['id']}, which is left out", file=sys.stderr)
+    if is_there and not datasets:
+        raise SystemExit(f"table_settings: error: {name}: no set is for batch sizes {batches}; its own are {config['batch_sizes']}")
     # One model is left, so that no decoder needs to say which.
     decoders = [{key: value for key, value in with_lm(decoder).items() if key != "models"}
                 for decoder in config["decoders"] if model in decoder.get("models", [model])]  # fmt: skip

@@ -60,7 +60,7 @@ def main():
             batches = list(batches_of(clips, size))
             times = [seconds_of_pass(model, batches, dtype) for _ in range(2 + options.passes)][2:]
             line = json.dumps({"model": Path(path).stem, "dtype": options.dtype, "batch": size,
-                               "rtfx": [audio / seconds for seconds in times], "card": torch.cuda.get_device_name()} | about(path))  # fmt: skip
+                               "rtfx": [audio / seconds for seconds in times], "card": torch.cuda.get_device_name()} | about(path, "cuda"))  # fmt: skip
             print(line, flush=True)
             if options.output:
                 with options.output.open("a", encoding="utf-8") as file:

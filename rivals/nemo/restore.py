@@ -21,8 +21,13 @@ def restored(path, device, dtype):
     return model.to(getattr(torch, dtype)).eval()
 
 
-def about(path):
-    """Returns what tells a measurement's checkpoint and time: SHA-256 of the file, and the date in UTC."""
+def about(path, device):
+    """Returns what tells a measurement's checkpoint, GPU and time: SHA-256 of the file, the GPU's UUID, and the date in UTC.
+
+    A host may have several GPUs of one name, of which each has another speed. A CPU has no UUID."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"sha256": digest, "date": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    found = {"sha256": digest, "date": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    if device.startswith("cuda"):
+        found["gpu"] = str(torch.cuda.get_device_properties(device).uuid)
+    return found

@@ -59,7 +59,7 @@ def main():
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     torch.backends.cudnn.allow_tf32 = False  # torch's default rounds the inputs of convolutions to 10 bits
-    for program, version, of in (("rtfx", rtfx.__version__, of_rtfx), ("nemo", nemo.__version__, of_nemo)):
+    for program, version, of in (("rtfx", rtfx.version(), of_rtfx), ("nemo", nemo.__version__, of_nemo)):
         small, widened = (of(path, options.files, options) for path in (options.small, options.widened))
         equal = [a == b for a, b in zip(small, widened, strict=True)]
         line = json.dumps({
@@ -67,7 +67,7 @@ def main():
             "small": Path(options.small).stem, "widened": Path(options.widened).stem,
             "files": len(equal), "equal": sum(equal), "tokens": sum(len(each[0]) for each in small),
             "device": torch.cuda.get_device_name() if options.device == "cuda" else options.device,
-        } | about(options.widened))  # fmt: skip
+        } | about(options.widened, options.device))  # fmt: skip
         print(line, flush=True)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:

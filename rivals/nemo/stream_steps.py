@@ -181,7 +181,7 @@ def main():
     setting = {"model": Path(options.model).name, "dtype": options.dtype, "nemo": nemo.__version__,
                "device": torch.cuda.get_device_name() if on_gpu else "cpu", "graphs": options.graphs,
                "att_context_size": list(model.encoder.att_context_size)}  # fmt: skip
-    setting |= about(options.model)
+    setting |= about(options.model, options.device)
     best, numbers, closer = 0, list(options.streams), options.closer
     while numbers:
         streams = numbers.pop(0)

@@ -129,8 +129,8 @@ def records(options):
             "workers": options.workers,
             "utterances": len(files),
             "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
-            "versions": {"nemo": nemo.__version__, "torch": torch.__version__, "rtfx": rtfx.__version__},
-        } | about(path)
+            "versions": {"nemo": nemo.__version__, "torch": torch.__version__, "rtfx": rtfx.version()},
+        } | about(path, options.device)
         if options.best:
             whole = rtfx.load(path, options.device, DTYPES[options.dtype])
             yield said | measured_at_best(model, whole, files, references, options)

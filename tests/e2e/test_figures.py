@@ -165,6 +165,19 @@ def test_samples_of_a_set_have_its_share_and_lengths_stand_for_a_set_of_long_one
     assert [line.get_ydata()[0] for line in dashed] == [pytest.approx(adversarial.expected(0.25, 8, 6))]
 
 
+def test_the_formula_takes_the_share_that_a_set_has(drawn):
+    """4 of 320 utterances are long, which is 1.25 %, though the set is named p0.01."""
+    records = []
+    for share, length in (("0", 5), ("0.01", 5 + 25 * 4 / 320), ("1", 30)):
+        record = synthetic.run(batch=8, decode_seconds=6 if share == "1" else 1)
+        record["dataset"] = record["dataset"] | {"id": f"long_p{share}_320", "utterances": 320, "audio_seconds": 320 * length}
+        record["case"] = record["case"].replace("quickstart/", f"long_p{share}_320/")
+        records.append(record | {"result_key": record["case"]})
+    (cell,) = drawn(adversarial, records).axes
+    (dashed,) = [line for line in cell.lines if line.get_linestyle() == "--"]
+    assert dashed.get_ydata()[0] == pytest.approx(adversarial.expected(4 / 320, 8, 6))
+
+
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_the_same_figure_is_the_same_file(tmp_path, ending):
     journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *synthetic.typical()]))

@@ -110,6 +110,17 @@ def test_slow_batches_take_a_sample_of_all_lengths(tmp_path, monkeypatch):
     assert list(table_settings.by_batch(whole, [200], {})) == [whole]
 
 
+def test_sets_for_some_batch_sizes_are_chosen_by_batch():
+    def sets(batches):
+        lines = dict(line.split("=", 1) for line in table_settings.settings("speed_of_light_adversarial", "parakeet-rnnt-0.6b", batches=batches))
+        return {(d["id"], *d["batch_sizes"]) for d in json.loads(lines["datasets"])}
+
+    assert len(sets(None)) == 15 and {batch for _, batch in sets(None)} == {8, 32, 128}
+    assert sets([32]) == {(f"long_p{name}", 32) for name in ("0_640", "0.01_640", "0.05_640", "0.25_640", "1_256")}
+    with pytest.raises(SystemExit, match="no set is for batch sizes .64."):
+        sets([64])
+
+
 def test_a_table_is_tuned_before_it_is_measured(measure, monkeypatch, tmp_path):
     """Each search once for a development set, by its fastest form; the run takes what `rtfx tune` wrote."""
     dev = tmp_path / "dev.jsonl"

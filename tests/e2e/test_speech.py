@@ -64,12 +64,19 @@ def test_each_set_has_its_texts_and_its_name(spoken, tmp_path):
         assert (folder / "stand_in.txt").read_text() == f"espeak-ng speech of LibriSpeech {name}'s transcripts\n"
 
 
+@needs_espeak
+def test_a_folder_holds_one_set(spoken):
+    result = speak(spoken, "--set", "test-clean", "--limit", 1)
+    assert result.returncode == 1 and "holds espeak-ng speech of LibriSpeech test-other's transcripts; give another folder" in result.stderr
+    assert "1688-142285" in (spoken / "manifest.jsonl").read_text()
+
+
 @pytest.mark.parametrize("name, utterances, hours, words", [("test-other", 2939, 5.3415, 52343), ("test-clean", 2620, 5.4035, 52576)])
 def test_the_sets_are_whole(monkeypatch, name, utterances, hours, words):
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))
     from speak_librispeech import read_transcripts
 
-    rows = read_transcripts(part=name)
+    rows = read_transcripts(name)
     assert len(rows) == utterances == len({identifier for identifier, _, _ in rows})
     assert round(sum(samples for _, samples, _ in rows) / 16000 / 3600, 4) == hours
     assert sum(len(text.split()) for _, _, text in rows) == words

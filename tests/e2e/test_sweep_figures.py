@@ -224,12 +224,13 @@ def test_a_journal_without_such_options_is_an_error(name, tmp_path):
     assert result.returncode != 0 and "no record that this figure shows" in result.stderr
 
 
-@pytest.mark.parametrize(("options", "label"), [
-    ({"kernels": "fused", "loop": "graph", "lm": {"path": "a"}}, "alsd_pp, fused graph, LM"),
-    ({"kernels": "fused", "loop": "host"}, "alsd_pp, fused"),
-    ({"kernels": "operators", "loop": "graph"}, "alsd_pp, CUDA graph"),
+@pytest.mark.parametrize(("name", "options", "label"), [
+    ("alsd_pp", {"kernels": "fused", "loop": "graph", "lm": {"path": "a"}}, "alsd_pp, fused graph, LM"),
+    ("alsd_pp", {"kernels": "fused", "loop": "host"}, "alsd_pp, fused"),
+    ("alsd_pp", {"kernels": "operators", "loop": "graph"}, "alsd_pp, CUDA graph"),
+    ("python", {"class": "Flashlight"}, "flashlight"),
 ])  # fmt: skip
-def test_fused_kernels_are_told_apart(options, label, monkeypatch):
+def test_forms_and_decoders_in_python_are_told_apart(name, options, label, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "plots"))
-    case = SimpleNamespace(last={"decoder": {"name": "alsd_pp", "options": options}})
+    case = SimpleNamespace(last={"decoder": {"name": name, "id": "flashlight", "options": options}})
     assert importlib.import_module("journal").arm(case) == label
