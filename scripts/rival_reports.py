@@ -184,10 +184,10 @@ def headline(journal):
     millions = about["models"][0]["parameters"] / 1e6
     yield ""
     yield (
-        f"Whole calls, from encoder frames to hypotheses, of {markdown(model)}, a stand-in ({millions:.0f} million parameters, "
-        f"1,024 tokens)\nin {dtype} on one {markdown(about['device']['name'])}, {about['started'][:10]}. NeMo's searches are its "
-        f"label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(by_id[HEADLINE[0][1]], journal)}\n"
-        f"Square brackets: 95 % interval over {about['config']['protocol']['measured_rounds']} rounds."
+        f"The table compares whole calls, from encoder frames to hypotheses, in {dtype} on one {markdown(about['device']['name'])}, "
+        f"{about['started'][:10]}.\nThe model is {markdown(model)}, a stand-in of {millions:.0f} million parameters with 1,024 tokens. "
+        f"NeMo's searches are its label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(by_id[HEADLINE[0][1]], journal)}\n"
+        f"Square brackets hold the 95 % interval over {about['config']['protocol']['measured_rounds']} rounds."
     )
 
 
@@ -378,12 +378,24 @@ def verdict(record):
     return text + (f"; {markdown(first['utterance'])} at {first['seconds']:.2f} s" if first else "")
 
 
+def adds_scores(record):
+    """Returns which scores a search adds to the model's: those of a language model, or of boosted phrases."""
+    options = record["decoder"]["options"]
+    options = options.get("options") or options  # those of a decoder in Python are one level deeper
+    return {key for key in ("lm", "boost") if options.get(key)}
+
+
 def verdicts(journal):
-    """Returns a table that compares the results of the rival's searches with ours, for each model."""
+    """Returns a table that compares the results of the rival's searches with ours, for each model.
+
+    Pairs of which one side alone has a language model or boosted phrases are left out, since they search for different things."""
     rows = {}
+    added = {case.rounds[0]["decoder"]["id"]: adds_scores(case.rounds[0]) for case in journal.cases if case.rounds}
     for case in journal.cases:
         if case.rounds and is_rival(case) and case.rounds[0].get("exactness", {}).get("baseline"):
             record = case.rounds[0]
+            if adds_scores(record) != added.get(record["exactness"]["baseline"]):
+                continue
             key = (record["model"]["id"], record["dtype"], record["decoder"]["id"], record["exactness"]["baseline"])
             rows.setdefault(key, {})[int(record["batch"]["size"])] = verdict(record)
     if not rows:
