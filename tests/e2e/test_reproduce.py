@@ -156,6 +156,15 @@ def test_all_tables_on_one_page(finished, rtfx, tmp_path):
         assert f"`rtfx reproduce {name}` runs it" in text
 
 
+def test_the_committed_page_is_that_of_the_committed_journals(rtfx, tmp_path):
+    """A change of a configuration or of a script changes the page too."""
+    result = rtfx("reproduce", "--all", "--from", ROOT / "reports/tables", "--output", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "tables.md").read_text() == (ROOT / "reports/tables/tables.md").read_text()
+    figures = {path.name for path in tmp_path.glob("*.svg")}
+    assert figures and figures == {path.name for path in (ROOT / "reports/tables").glob("*.svg")}
+
+
 def test_all_tables_need_a_journal_and_no_name(rtfx, tmp_path):
     result = rtfx("reproduce", "--all", "--from", tmp_path, "--output", tmp_path / "page")
     assert result.returncode == 2 and "holds no journal of a table" in result.stderr
