@@ -1,10 +1,10 @@
 """Draws how much longer a batch is decoded where some of its utterances keep it busy, over the batch size.
 
 Such an utterance is called adversarial. The names of the sets end in p and the share of these utterances, such as
-long_p0.01, and perhaps their number (long_p0.01_320). The times are relative to those of the set with p0. If an utterance is adversarial with probability p, a
-batch of k holds at least one with probability 1 - (1 - p)^k. The dashed lines say what follows for the time, if one such
-utterance makes a batch as slow as a batch of them. Where these (p1) were not measured, the ratio of the lengths stands for
-how slow they are."""
+long_p0.01, and perhaps their number (long_p0.01_320). The times are relative to those of the set with p0. If an utterance is
+adversarial with probability p, a batch of k holds at least one with probability 1 - (1 - p)^k. The dashed lines say what follows
+for the time, if one such utterance makes a batch as slow as a batch of them. Where these (p1) were not measured, the ratio of the
+lengths stands for how slow they are. Where they were, lengths also tell the share that a set really has."""
 
 import math
 import re

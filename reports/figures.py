@@ -10,8 +10,9 @@ from itertools import product
 from operator import truediv
 from statistics import fmean
 
-from adversarial import expected
+from adversarial import expected, share_of, true_shares
 from intervals import paired_ratio, unpaired_ratio
+from journal import read_journal
 from rival_reports import BEAM, GREEDY
 from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
 
@@ -119,6 +120,10 @@ for record in others_with_lm.values():
     reports.figure("it returns other results than rtfx's for {} % of the TDT utterances", 100 * (1 - equal(record) / record["dataset"]["utterances"]))
 LABEL_LOOPING = ("label-looping, both one CUDA graph", "greedy", "nemo_label_looping_graphs")
 reports.figure("fused kernels are {} to {} times as fast as NeMo's searches in one CUDA graph", *span(factors(nemo_beam, graphs, whole_call)))
+for model, batch, (fused, others) in product(("standin256-rnnt", "standin256-tdt"), (1, 8, 32, 128), {
+    "alsd_pp4_fused": "alsd_pp4_graph", "alsd_pp8_fused": "alsd_pp8_graph", "aes_pp4_fused": "aes_pp4", "aes_pp8_fused": "aes_pp8",
+    "ctc_beam8_fused": "ctc_beam8_graph"}.items()):  # fmt: skip
+    assert nemo_beam.mean(whole_call, model=model, batch=batch, decoder=fused) < nemo_beam.mean(whole_call, model=model, batch=batch, decoder=others)
 reports.figure("fused beams of 4 and 8 are {} to {} times as fast for RNN-T", *span(factors(nemo_beam, kernel_by_kernel, whole_call)))
 reports.figure(
     "rtfx's whole calls are {} to {} (NOISY) times as fast, and its algorithms alone {} to {} times",
@@ -575,6 +580,13 @@ for source, batch in product((searches, searches_tdt), SEARCHED):
     if (source, batch) == (searches, 32):
         ahead = 100 * (sorted(wers.values())[1] - wers["transducer_wfst4"])
 reports.figure("by {} points, which have no interval", ahead)
+for source, batch in product((searches, searches_tdt), SEARCHED):  # what two sentences say without numbers
+    for plain_search in ("alsd_pp4", "ctc_beam4"):
+        assert source.wer(decoder=f"{plain_search}_mbr", batch=batch) >= source.wer(decoder=plain_search, batch=batch)
+        slower_by_risk = ratio(*(source.rounds(whole_call, decoder=d, batch=batch) for d in (f"{plain_search}_mbr", plain_search)))
+        assert batch == 1 or slower_by_risk[2] < 1
+    assert source.wer(decoder="ctc_beam4_skip90", batch=batch) == source.wer(decoder="ctc_beam4", batch=batch)
+    assert ratio(*(source.rounds(whole_call, decoder=d, batch=batch) for d in ("ctc_beam4_skip90", "ctc_beam4")))[2] < 1
 penalties = [ratio(*(s.rounds(whole_call, decoder=d, batch=b) for d in ("fused_penalty1", "fused_looping")))
              for s in (searches, searches_tdt) for b in SEARCHED]  # fmt: skip
 assert all(low <= 1 <= high for _, low, high in penalties)
@@ -789,6 +801,9 @@ reports.figure("rescaling\n  gains {} of {} words", (swept("late", "no_score", 0
 reports.figure("early pruning has {} % too", swept("early", "lm_weighted_full", 0.2))
 reports.figure("it chose a weight of {}", beam1.records(kind="run", decoder="greedy_lm_spgi_1k")[0]["decoder"]["options"]["lm"]["alpha"])
 adversarial = tables["speed_of_light_adversarial"]
+adversarial_cases = read_journal(ROOT / "reports" / adversarial.file).cases
+true_share = true_shares(adversarial_cases)
+adversarial_sets = {(share_of(case), case.last["batch"]["size"]): case.dataset for case in adversarial_cases}
 
 
 def for_each(record):
@@ -796,21 +811,10 @@ def for_each(record):
     return decode(record) / record["dataset"]["utterances"]
 
 
-def share_of(record):
-    """Returns the share in the name of a record's set, such as long_p0.01_640."""
-    return float(record["dataset"]["id"].removeprefix("long_p").rpartition("_")[0])
-
-
-def true_share(batch, share=0.01):
-    """Returns the share of long utterances that a set really has, since few of 100 are not exactly one of each 100."""
-    seconds = {share_of(r): r["dataset"]["audio_seconds"] / r["dataset"]["utterances"] for r in adversarial.records(kind="run", batch=batch)}
-    return (seconds[share] - seconds[0]) / (seconds[1] - seconds[0])
-
-
 def longer(decoder, share=0.01, batch=32):
     """Returns how many times as long an utterance is decoded where others in its batch are long, with the 95 % interval."""
-    (usual,), (mixed,) = ({r["dataset"]["id"] for r in adversarial.records(kind="run", batch=batch) if share_of(r) == p} for p in (0, share))
-    return ratio(*(adversarial.rounds(for_each, decoder=decoder, batch=batch, model="parakeet-rnnt-0.6b", dataset=name) for name in (usual, mixed)))
+    names = (adversarial_sets[p, batch] for p in (0, share))
+    return ratio(*(adversarial.rounds(for_each, decoder=decoder, batch=batch, model="parakeet-rnnt-0.6b", dataset=name) for name in names))
 
 
 reports.figure("RNN-T 0.6B decodes {} [{}, {}] times as long by", *longer("frame_looping_graphs"))
@@ -821,9 +825,9 @@ reports.figure("Of the {} rounds {} are suspect, and {} of {} cases are NOISY", 
                sum(r["noisy"] for r in of_cases), len(of_cases))  # fmt: skip
 alone = [longer(decoder, 1)[0] for decoder in ("frame_looping_graphs", "label_looping_graphs", "fused_looping")]
 reports.figure("take\n  {} to {} times as long as those of 5 s. If each held up its whole batch, {} to {} times would be expected", *span(alone),
-               *span(expected(true_share(32), 32, slow) for slow in alone))  # fmt: skip
+               *span(expected(true_share[0.01, 32], 32, slow) for slow in alone))  # fmt: skip
 reports.figure("`fused_looping` takes {} [{}, {}] times as long, where {} would be expected", *longer("fused_looping", batch=128),
-               expected(true_share(128), 128, longer("fused_looping", 1, 128)[0]))  # fmt: skip
+               expected(true_share[0.01, 128], 128, longer("fused_looping", 1, 128)[0]))  # fmt: skip
 reports.stated("setting", "With 1 % of 30 s among those of 5 s, in batches of 32", "utterances of 30 s take", "as those of 5 s. If", "In batches of\n  128", "cannot show differences\n  below 13 %", "effects are of 2 %",
                "`--batches 200`", "The second one has 735 utterances", "(for AES on 64 of them)", "had 64, 32 or 16 processor threads", "RNN-T large, batch 32). So three")  # fmt: skip
 waiting = {r["decoder"]["id"]: 100 * (1 - r["regions"]["decode"]["busy"]["share"]) for r in tables["profile"].records(kind="profile")}

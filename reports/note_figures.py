@@ -17,6 +17,7 @@ from figures import (
     wfst,
     wfst_cpu,
 )
+from intervals import paired_ratio
 from rival_reports import RIVA, RIVA_LISTS, WFST
 from traced import Page, ROOT, Source, decode, equal, span, whole_call
 
@@ -362,4 +363,36 @@ assert max(run[2] for run in one) < min(run[2] for run in many)
 long_audio.stated("setting", "with 16 CPU cores")
 long_audio.stated("data", "(35 million parameters)")
 
-PAGES = [rivals, boosting, word_graphs, microbenchmarks, encoder, long_audio]
+# ---------------------------------------------------------------------------------------------------------------------
+transcribe = Page("reports/cpu/transcribe.md")
+calls = Source("cpu/transcribe.jsonl.gz").records()
+
+
+def gained(record, kind="seconds"):
+    """Returns the medians of NeMo's calls without and with rtfx's search, and their ratio."""
+    without, with_it = (median(call[kind] for call in record[side]) for side in ("before", "after"))
+    return without, with_it, without / with_it
+
+
+def without_difference(batch, kind):
+    """Returns the models for which the interval of the mean ratio holds 1."""
+    intervals = {r["model"]: paired_ratio(*([call[kind] for call in r[side]] for side in ("after", "before"))) for r in calls if r["batch"] == batch}
+    return {model for model, (low, high) in intervals.items() if low <= 1 <= high}
+
+
+transcribe.figure("is {} to {} times as fast at batch 1, and {} to {} times at batch 32",
+                  *(end for batch in (1, 32) for end in span(gained(r)[2] for r in calls if r["batch"] == batch)))  # fmt: skip
+transcribe.figure("for all {} utterances", calls[0]["utterances"])
+transcribe.figure("in the shared folder ({} s)", calls[0]["audio_seconds"])
+transcribe.figure("decodes the first {} utterances", calls[0]["utterances"])
+assert all(r["equal"] == {"texts": 24, "tokens_and_frames": 24} and len(r["before"]) == 5 for r in calls) and len({r["model"] for r in calls}) == 10
+assert without_difference(32, "seconds") == {"parakeet_tdt_v2"} and not without_difference(1, "seconds") | without_difference(1, "cpu_seconds")
+assert without_difference(32, "cpu_seconds") == {"parakeet_tdt_v2", "standin256-tdt", "fastconformer_hybrid_tdt"}
+for r in calls:
+    transcribe.figure(f"| {r['model']} | {r['batch']} | {{}} : {{}} ({{}}) | {{}} : {{}} ({{}}) | {{}} of {{}} | {{}} of {{}} |", *gained(r), *gained(r, "cpu_seconds"),
+                      *(n for equals in r["equal"].values() for n in (equals, r["utterances"])))  # fmt: skip
+transcribe.stated("meaning", "of the mean ratio holds 1 for")
+transcribe.stated("data", "have 35\nmillion parameters")
+transcribe.stated("setting", "--limit 24 --rounds 5")
+
+PAGES = [rivals, boosting, word_graphs, microbenchmarks, encoder, long_audio, transcribe]

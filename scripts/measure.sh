@@ -10,8 +10,8 @@
 # `--format wav` data/test_other_wav, and with `--set test-clean` data/test_clean. reports/notes/boosting.md says how to make the
 # lists of phrases of `boosting_cost`, and docs/reference/models.md the checkpoints of `vocabulary`. Language models and the lexicon
 # (token_6gram.arpa.gz, word_3gram.arpa.gz, lexicon.txt.gz) are in RTFX_SHARED/lm: copy them into data/. rivals/wfst/README.md says
-# how to make data/riva. Steps beside a rival need its
-# environment: RTFX_PYTHON names its Python (rivals/README.md), by default that of rivals/NAME/.venv.
+# how to make data/riva. Steps beside a rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that
+# of rivals/NAME/.venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rtfx=${RTFX_BIN:-build/release/rtfx}

@@ -108,8 +108,8 @@ def by_batch(dataset, batches, samples):
     manifest = Path(dataset["manifest"])
     if "batch_sizes" in dataset:  # a set of the table for some batch sizes alone
         batches = [batch for batch in batches if batch in dataset["batch_sizes"]]
-        if batches:
-            yield dataset | {"batch_sizes": batches}
+        dataset = dataset | {"batch_sizes": batches}
+    if not batches:
         return
     if not (ROOT / manifest).is_file():  # rtfx names the command that makes it
         yield dataset
@@ -169,14 +169,11 @@ def settings(name, model, whole=False, rounds=None, batches=None, streams=None, 
     if not models:
         raise SystemExit(f"table_settings: error: {name}: no model '{model}'; --steps lists them")
     samples = {} if whole else SAMPLES.get(f"{name}:{model}", SAMPLES.get(name, {}))
-    datasets, is_there = [], False
-    for dataset in config["datasets"]:
-        if found := stand_in(dataset):
-            is_there = True
-            datasets += by_batch(found, batches, samples)
-        else:
-            print(f"{name}: nothing takes the place of the set {dataset['id']}, which is left out", file=sys.stderr)
-    if is_there and not datasets:
+    found = {dataset["id"]: stand_in(dataset) for dataset in config["datasets"]}
+    for missing in (key for key, dataset in found.items() if not dataset):
+        print(f"{name}: nothing takes the place of the set {missing}, which is left out", file=sys.stderr)
+    datasets = [entry for dataset in found.values() if dataset for entry in by_batch(dataset, batches, samples)]
+    if any(found.values()) and not datasets:
         raise SystemExit(f"table_settings: error: {name}: no set is for batch sizes {batches}; its own are {config['batch_sizes']}")
     # One model is left, so that no decoder needs to say which.
     decoders = [{key: value for key, value in with_lm(decoder).items() if key != "models"}
