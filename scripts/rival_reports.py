@@ -71,7 +71,7 @@ JOURNALS = {
 }  # fmt: skip
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The
 factor compares whole calls, from encoder frames to hypotheses on the host.{algorithms} Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
-search from the rival's. WER is that of the largest batch. {audio}. {made}, rtfx {revision}, {date}."""
+search from the rival's. WER is that of the largest batch that both sides have. {audio}. {made}, rtfx {revision}, {date}."""
 ALGORITHMS = """ The factor in round brackets leaves out
 the making of NeMo's Python objects and rtfx's copies to the host, where both are known."""
 
@@ -100,8 +100,11 @@ def cell(ours, theirs, batch):
     return ", ".join([text, *warnings(batch, ours, theirs)])
 
 
-def word_errors(row, batch):
-    return f"{row.wers[batch]:.2f}" if batch in row.wers else "–"
+def word_errors(ours, theirs, largest):
+    """Returns both word error rates at the largest batch size that both sides have, which is named where it is a smaller one."""
+    batch = max(ours.wers.keys() & theirs.wers.keys(), default=largest)
+    rates = [f"{side.wers[batch]:.2f}" if batch in side.wers else "–" for side in (ours, theirs)]
+    return " : ".join(rates) + ("" if batch == largest else f" (batch {batch})")
 
 
 def rival_versions(journal):
@@ -126,7 +129,7 @@ def brief(journal, title, pairs):
         for label, ours, theirs in pairs:
             if ours in by_id and theirs in by_id:
                 cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
-                words = " : ".join(word_errors(by_id[side], batches[-1]) for side in (ours, theirs))
+                words = word_errors(by_id[ours], by_id[theirs], batches[-1])
                 lines.append(f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |")
     yield CAPTION.format(
         title=title,
