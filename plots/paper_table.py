@@ -102,24 +102,40 @@ def _rounds(protocol, journal):
                 yield f"{text} {name} rounds" + (f" for {', '.join(models)}" if len(few) > 1 else "")
 
 
+def _where(cases, among):
+    """Returns at which batch sizes and for which models these cases are, where `among` has others too."""
+    texts = []
+    for word, key in (("at batch", lambda case: case.batch), ("for", lambda case: case.model)):
+        had = dict.fromkeys(map(key, cases))
+        if len(had) < len(set(map(key, among))):
+            texts.append(f" {word} {', '.join(had)}")
+    return "".join(texts)
+
+
+def _samples(journal):
+    """Returns {(data set, its utterances): cases}. One set has several sizes where slow cases decoded a sample of it."""
+    found = {}
+    for case in journal.cases:
+        found.setdefault((case.dataset, case.last["dataset"]["utterances"]), []).append(case)
+    return found
+
+
 def _sets(protocol, journal):
     wanted = protocol.get("utterances", {})
     if not wanted:
         return
-    sizes = {}  # the smallest sample of each set, since models may have others
-    for case in journal.cases:
-        size = case.last["dataset"]["utterances"]
-        sizes[case.dataset] = min(size, sizes.get(case.dataset, size))
+    samples = _samples(journal)
+    names = dict.fromkeys(name for name, _ in samples)
+    sampled = len(samples) > len(wanted)
     smaller = {}  # {what is said of sets: their names}
-    for name, size in sizes.items():
+    for (name, size), cases in samples.items():
         published = wanted.get(name, min(wanted.values()))  # a set of another name stands for any of them
         if size < published:
-            batches = dict.fromkeys(case.batch for case in journal.cases if case.dataset == name)
-            where = f" at batch {', '.join(batches)}" if len(sizes) > len(wanted) else ""
+            where = _where(cases, journal.cases) if sampled else ""
             smaller.setdefault(f"{where}: {size} of {published} utterances", []).append(name)
-    yield from (f"{', '.join(names)}{text}" for text, names in smaller.items())
+    yield from (f"{', '.join(of)}{text}" for text, of in smaller.items())
     if len(wanted) > 1:
-        left_out = [name for name in wanted if name not in sizes]
+        left_out = [name for name in wanted if name not in names]
         yield from [f"Without {', '.join(left_out)}"] if left_out else []
 
 
@@ -209,16 +225,13 @@ def _software(about):
 def our_setting(journal):
     stand_ins = {case.dataset: case.stand_in_data for case in journal.cases}
     models = {m["id"]: m for about in parts(journal) for m in about["models"]}
-    measured = {case.dataset for case in journal.cases}
-    sets = {}  # {id: {size: models}}: models may have samples of other sizes
-    for about in parts(journal):
-        for d in about["datasets"]:
-            if d["id"] not in measured:
-                continue
-            size = f"{d['utterances']} utterances, {d['audio_seconds']:.1f} s"
-            sets.setdefault(d["id"], {}).setdefault(size, []).extend(m["id"] for m in about["models"])
+    sets = {}  # {id: what is said of its sizes}
+    for (name, utterances), cases in _samples(journal).items():
+        size = f"{utterances} utterances, {cases[0].last['dataset']['audio_seconds']:.1f} s"
+        among = [case for case in journal.cases if case.dataset == name]
+        sets.setdefault(name, []).append(size + _where(cases, among))
     sets = [
-        f"{name} ({_of_models(sizes)}" + (f"; stand-in: {stand_ins[name]})" if stand_ins.get(name) else ")")
+        f"{name} ({'; '.join(sizes)}" + (f"; stand-in: {stand_ins[name]})" if stand_ins.get(name) else ")")
         for name, sizes in sets.items()
     ]
     rounds = {f"{warm} warm-ups, {measured} measured": models for (warm, measured), models in rounds_of_models(journal).items()}

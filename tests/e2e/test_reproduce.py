@@ -156,6 +156,22 @@ def test_all_tables_on_one_page(finished, rtfx, tmp_path):
         assert f"`rtfx reproduce {name}` runs it" in text
 
 
+def test_a_sample_at_one_batch_size_names_it_though_the_set_has_one_name(rtfx, tmp_path):
+    """Two journals of one set are joined: the slow batch size has a sample of it, and the other one has more."""
+    for batch, limit in ((1, 2), (4, 5)):
+        settings = small() | {"batch_sizes": [batch], "datasets.0.limit": limit}
+        assert reproduce(rtfx, tmp_path / str(batch), settings=settings).returncode == 0
+    joined = tmp_path / "label_looping_table1.jsonl"
+    joined.write_text("".join((tmp_path / f"{batch}/run/journal.jsonl").read_text() for batch in (1, 4)))
+    result = rtfx("reproduce", "label_looping_table1", "--from", joined, "--output", tmp_path / "page")
+    assert result.returncode == 0, result.stderr
+    (page,) = (tmp_path / "page").glob("*.md")
+    text = page.read_text()
+    assert "test_other at batch 1: 2 of 2939 utterances. test_other at batch 4: 5 of 2939 utterances." in text
+    (row,) = re.findall(r"(?m)^\| data \|.*", text)
+    assert re.search(r"test_other \(2 utterances, [\d.]+ s at batch 1; 5 utterances, [\d.]+ s at batch 4[;)]", row), row
+
+
 def test_the_committed_page_is_that_of_the_committed_journals(rtfx, tmp_path):
     """A change of a configuration or of a script changes the page too."""
     result = rtfx("reproduce", "--all", "--from", ROOT / "reports/tables", "--output", tmp_path)
