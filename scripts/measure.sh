@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and
-# then a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A step that fails has no mark,
-# and the next ones run; the script then ends with its exit code, and names it.
+# then a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A journal that was
+# interrupted stays in runs/measure.*, and the same step adds the missing rounds, also on another machine with this folder and the
+# same kind of GPU. A step that fails has no mark, and the next ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
@@ -68,12 +69,14 @@ work_folder() { mkdir -p runs && mktemp -d runs/measure.XXXXXX; }
 run() { journal run "$@"; }
 
 # journal COMMAND NAME CONFIG [ARGUMENTS...]: writes the journal of `rtfx COMMAND` as NAME.jsonl.gz, also if a case failed.
+# After an interruption, the same call continues it.
 journal() {
-  local command=$1 name=$2 config=$3 work status=0
+  local command=$1 name=$2 config=$3 work resume=() status=0
+  work=runs/measure.$(sha256sum <<<"$folder $*" | cut -c1-12)
   shift 3
-  work=$(work_folder)
-  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "$@" || status=$?
-  [[ -e $work/run/journal.jsonl ]] || return "$status"
+  [[ ! -e $work/run/journal.jsonl ]] || resume=(--resume)
+  "$rtfx" "$command" "configs/$config.json" --output "$work/run" "${resume[@]}" "$@" || status=$?
+  ((status < 128)) && [[ -e $work/run/journal.jsonl ]] || return "$status"
   gzip -9nc "$work/run/journal.jsonl" >"$folder/$name.jsonl.gz.part"
   mv "$folder/$name.jsonl.gz.part" "$folder/$name.jsonl.gz"
   [[ -z ${compared:-} ]] || "$rtfx" compare "$work/run" --json >"$folder/$name.json" # intervals of WER need the hypotheses

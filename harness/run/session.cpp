@@ -39,36 +39,51 @@ std::string shortened(const std::string& label) {
 
 }  // namespace
 
-Progress::Progress(int64_t steps)
-    : steps_(std::max<int64_t>(1, steps)), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(int64_t steps, Clock::duration between_lines)
+    : steps_(std::max<int64_t>(1, steps)),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      between_lines_(between_lines) {}
 
 Progress::~Progress() { clear(); }
 
 void Progress::label(const std::string& label) {
   const std::string text = printable(label);
-  if (!terminal_ && text != label_) fmt::print(stderr, "[{}/{}] {}\n", done_, steps_, text);
+  const bool is_new = text != label_;
   label_ = text;
-  draw();
+  if (terminal_)
+    draw();
+  else if (is_new)
+    print_line();
 }
 
 void Progress::advance(int64_t steps) {
   done_ = std::min(steps_, done_ + steps);
   constexpr auto kRedraw = std::chrono::milliseconds(100);
-  if (Clock::now() - drawn_ > kRedraw) draw();
+  if (Clock::now() - shown_ < (terminal_ ? kRedraw : between_lines_)) return;
+  terminal_ ? draw() : print_line();
+}
+
+std::string Progress::time_left() const {
+  if (done_ == 0) return "--:--";
+  const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+  const auto left = static_cast<int64_t>(elapsed / static_cast<double>(done_) *
+                                         static_cast<double>(steps_ - done_));
+  return fmt::format("{:02}:{:02}", left / 60, left % 60);
+}
+
+void Progress::print_line() {
+  shown_ = Clock::now();
+  const std::string left = done_ == 0 ? "" : ", " + time_left() + " left";
+  fmt::print(stderr, "[{}/{}] {}{}\n", done_, steps_, label_, left);
 }
 
 void Progress::draw() {
-  if (!terminal_) return;
-  drawn_ = Clock::now();
+  shown_ = Clock::now();
   constexpr int64_t kWidth = 24;
   const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
-  const double elapsed = std::chrono::duration<double>(drawn_ - begin_).count();
-  const auto left = done_ == 0 ? 0
-                               : static_cast<int64_t>(elapsed / static_cast<double>(done_) *
-                                                      static_cast<double>(steps_ - done_));
-  const std::string time = done_ == 0 ? "--:--" : fmt::format("{:02}:{:02}", left / 60, left % 60);
   fmt::print(stderr, "\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
-             std::string(kWidth - filled, ' '), 100 * done_ / steps_, time, shortened(label_));
+             std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),
+             shortened(label_));
   std::fflush(stderr);
 }
 

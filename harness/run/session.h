@@ -18,12 +18,16 @@
 
 namespace rtfx {
 
-// How far a long run is: a bar with the time left on a terminal, one line per case elsewhere.
+// How far a long run is: a bar with the time left on a terminal; elsewhere a line for each case, and
+// one each minute.
 
 class Progress {
  public:
-  /// `steps`: how many advance() calls make the whole.
-  explicit Progress(int64_t steps);
+  using Clock = std::chrono::steady_clock;
+
+  /// `steps`: how many advance() calls make the whole. `between_lines`: how often a step that ends
+  /// is told in files and pipes, where a bar cannot be drawn.
+  explicit Progress(int64_t steps, Clock::duration between_lines = std::chrono::minutes(1));
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -32,14 +36,16 @@ class Progress {
   void advance(int64_t steps = 1);
 
  private:
+  std::string time_left() const;
+  void print_line();
   void draw();
   void clear();
 
-  using Clock = std::chrono::steady_clock;
   int64_t steps_, done_ = 0;
   bool terminal_;
+  Clock::duration between_lines_;
   std::string label_;
-  Clock::time_point begin_ = Clock::now(), drawn_{};
+  Clock::time_point begin_ = Clock::now(), shown_{};
 };
 
 // Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. Each shard

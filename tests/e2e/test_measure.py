@@ -255,10 +255,19 @@ def test_a_command_that_fails_ends_its_step(measure, monkeypatch):
     assert [mark.name for mark in folder.glob(".done-*")] == [".done-costs"]
 
 
-def test_an_interrupted_step_ends_the_script(measure, monkeypatch):
+def test_an_interrupted_step_ends_the_script_and_goes_on_later(measure, monkeypatch):
     monkeypatch.setenv("FAILS", "130")
-    result, calls, _ = measure("prompt", "searches:tdt")
+    result, calls, folder = measure("prompt", "searches:tdt")
     assert result.returncode == 130 and len(calls) == 1
+    assert not (folder / "prompt.jsonl.gz").exists()
+    monkeypatch.setenv("FAILS", "0")
+    result, calls, _ = measure("prompt", "searches:tdt")
+    assert result.returncode == 0, result.stderr
+    first, second, other = calls
+    output = first.index("--output") + 1
+    assert second == [*first[: output + 1], "--resume", *first[output + 1 :]]
+    assert "--resume" not in other and other[output] != first[output]
+    assert (folder / "prompt.jsonl.gz").is_file() and not (ROOT / first[output]).exists()
 
 
 def test_planted_errors_do_not_fail_their_step(measure):
