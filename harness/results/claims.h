@@ -19,7 +19,8 @@ std::vector<GateRow> check_records(const ResultSet& journal);
 /// Compares each case of `claims` with the case of that name in `rerun`:
 ///
 ///   case        INVALID where model, data, batches or options differ, and where the rerun failed
-///   results     tokens and frames, by their hashes; with the same ones, tokens.per_second too
+///   results     tokens and frames, by their hashes; with the same ones, the tokens per second of
+///               results and references too
 ///   grade       the grade against the baseline decoder
 ///   wer, cer    within 0.1 points either way; equal where the tokens are
 ///   rtfx.total, rtfx.decode   as gate() judges them

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "harness/results/statistics.h"
@@ -15,7 +16,8 @@ namespace rtfx {
 
 namespace {
 
-constexpr const char* kTokens = "tokens.per_second";
+constexpr const char *kTokens = "tokens.per_second",
+                     *kReferenceTokens = "tokens.reference_per_second";
 constexpr double kMicrosecond = 1e-6;  // times of batches are rounded to it
 
 /// Whether two figures agree but for the rounding of sums.
@@ -47,6 +49,10 @@ class RecordCheck {
     check_tokens();
     check_batches();
     check_first_pass();
+    check_lengths();
+    check_stages();
+    check_memory();
+    check_energy();
     return std::move(found_);
   }
 
@@ -138,19 +144,24 @@ class RecordCheck {
     if (const auto decode = region("decode"))
       expect("regions.decode", *decode, "the sum of the batches", sum(batches.decode_seconds),
              slack);
-    check_percentiles(batches);
+    check_percentiles();
   }
 
-  /// Where several overlapped passes made a round, the percentiles are those of all passes, and
-  /// `batches` has the means over the passes.
-  void check_percentiles(const record::Batches& batches) {
-    const bool one_pass =
-        !run_.pipeline || (run_.pipeline->pass_seconds && run_.pipeline->pass_seconds->size() == 1);
-    if (!one_pass || (run_.pipeline && !batches.latency_seconds)) return;
-    const auto& seconds = run_.pipeline ? *batches.latency_seconds : batches.total_seconds;
+  /// The time of each batch until its texts; null where several overlapped passes made a round,
+  /// since `batches` then has means, and the percentiles are those of all passes.
+  const std::vector<Number>* latencies() const {
+    if (!run_.pipeline) return &run_.batches->total_seconds;
+    const auto& passes = run_.pipeline->pass_seconds;
+    const bool is_one = passes && passes->size() == 1;
+    return is_one && run_.batches->latency_seconds ? &*run_.batches->latency_seconds : nullptr;
+  }
+
+  void check_percentiles() {
+    const std::vector<Number>* latencies = this->latencies();
+    if (latencies == nullptr) return;
     std::vector<double> milliseconds;
-    milliseconds.reserve(seconds.size());
-    for (const Number& value : seconds) milliseconds.push_back(1e3 * value);
+    milliseconds.reserve(latencies->size());
+    for (const Number& value : *latencies) milliseconds.push_back(1e3 * value);
     for (const auto& [key, share] :
          {std::pair("batch_ms.p50", 0.5), {"batch_ms.p95", 0.95}, {"batch_ms.p99", 0.99}}) {
       const auto computed = percentile(milliseconds, share);
@@ -167,6 +178,95 @@ class RecordCheck {
                   1e3 * run_.first_pass->first_text_seconds);
   }
 
+  void check_lengths() {
+    if (!run_.lengths || !run_.batches) return;
+    const record::Batches& batches = *run_.batches;
+    double requests = 0;
+    for (const record::LengthLatency& length : *run_.lengths)
+      requests += static_cast<double>(length.requests);
+    size_t passes = 1;
+    if (run_.pipeline && run_.pipeline->pass_seconds) passes = run_.pipeline->pass_seconds->size();
+    expect("the sum of lengths.requests", requests, "the number of batches of all passes",
+           static_cast<double>(passes * batches.audio_seconds.size()));
+    const std::vector<Number>* latencies = this->latencies();
+    if (latencies == nullptr || latencies->size() != batches.audio_seconds.size()) return;
+    for (const record::LengthLatency& length : *run_.lengths)
+      check_length(length, batches.audio_seconds, *latencies);
+  }
+
+  /// A batch, which is one request, belongs to the closest of the lengths. Where two are as close,
+  /// the record does not say to which.
+  void check_length(const record::LengthLatency& length, const std::vector<Number>& audio_seconds,
+                    const std::vector<Number>& latencies) {
+    std::vector<double> milliseconds;
+    for (size_t b = 0; b < audio_seconds.size(); ++b) {
+      const double seconds = audio_seconds[b], distance = std::abs(length.seconds - seconds);
+      const auto is_as_close = [&](const record::LengthLatency& other) {
+        return &other != &length && std::abs(other.seconds - seconds) <= distance;
+      };
+      const auto is_closer = [&](const record::LengthLatency& other) {
+        return std::abs(other.seconds - seconds) < distance;
+      };
+      if (std::ranges::any_of(*run_.lengths, is_closer)) continue;
+      if (std::ranges::any_of(*run_.lengths, is_as_close)) return;
+      milliseconds.push_back(1e3 * latencies[b]);
+    }
+    for (const auto& [key, share, stated] :
+         {std::tuple("p50_ms", 0.5, &length.p50_ms), {"p99_ms", 0.99, &length.p99_ms}}) {
+      const auto computed = percentile(milliseconds, share);
+      if (computed && *stated)
+        expect(fmt::format("lengths.{} of {:g} s", key, double{length.seconds}), **stated,
+               "the percentile of the batches", *computed, 1e3 * kMicrosecond);
+    }
+  }
+
+  /// A stage has a thread and, on a GPU, a stream, and is as busy as the busier of the two.
+  void check_stages() {
+    if (!run_.pipeline || run_.shards) return;
+    for (const auto& [key, regions] : std::map<const char*, std::vector<const char*>>{
+             {"busy.copy", {"pad", "h2d"}},
+             {"busy.encoder", {"features", "encoder"}},
+             {"busy.decode", {"decode"}},
+             {"busy.texts", {"d2h", "detokenize", "confidence"}}}) {
+      double host = 0, device = 0;
+      for (const char* name : regions) {
+        const auto found = run_.regions.find(name);
+        if (found == run_.regions.end()) continue;
+        host += found->second.host_seconds;
+        if (const Number* seconds = known(found->second.device_seconds)) device += *seconds;
+      }
+      expect_figure(key, "the time of its regions / total time",
+                    std::max(host, device) / run_.total_seconds);
+    }
+  }
+
+  void check_memory() {
+    if (!run_.device_memory) return;
+    constexpr double kMebibyte = 1 << 20;
+    const record::DeviceMemory& memory = *run_.device_memory;
+    const int64_t *kept = known(memory.kept_bytes), *decode = known(memory.decode_bytes),
+                  *peak = known(memory.peak_bytes);
+    if (kept != nullptr && decode != nullptr && peak != nullptr)
+      expect("device_memory.peak_bytes", static_cast<double>(*peak), "kept_bytes + decode_bytes",
+             static_cast<double>(*kept + *decode));
+    if (kept != nullptr)
+      expect_figure("memory.kept_mib", "device_memory.kept_bytes, in MiB,",
+                    static_cast<double>(*kept) / kMebibyte);
+    if (peak != nullptr)
+      expect_figure("memory.peak_mib", "device_memory.peak_bytes, in MiB,",
+                    static_cast<double>(*peak) / kMebibyte);
+  }
+
+  void check_energy() {
+    const record::Energy* energy = known(run_.energy);
+    if (energy == nullptr) return;
+    constexpr double kSecondsPerHour = 3600;
+    expect_figure("energy.joules_per_hour", "the power x seconds / hours of audio",
+                  kSecondsPerHour * energy->watts * energy->seconds / energy->audio_seconds);
+    expect("energy.audio_seconds", energy->audio_seconds, "the audio of its passes",
+           static_cast<double>(energy->passes) * run_.dataset.audio_seconds);
+  }
+
   const record::Run& run_;
   std::string found_;
 };
@@ -177,6 +277,7 @@ std::string contradiction(const CaseResult& result) {
   std::set<std::string> hashes;
   std::map<std::string, const record::Run*> first_with;  // by the hash of the hypotheses
   bool deterministic = true;
+  std::optional<double> reference;
   for (const record::Round& round : result.rounds()) {
     const auto* run = std::get_if<record::Run>(&round);
     if (run == nullptr) continue;
@@ -188,6 +289,10 @@ std::string contradiction(const CaseResult& result) {
     const std::string other = first.tokens_sha256 != run->tokens_sha256 ? "tokens_sha256"
                               : metric_of(first, kTokens) != metric_of(*run, kTokens) ? kTokens
                                                                                       : "";
+    if (!reference) reference = metric_of(*run, kReferenceTokens);
+    if (reference != metric_of(*run, kReferenceTokens))
+      return fmt::format("round {}: {} is not that of the rounds before", run->round,
+                         kReferenceTokens);
     if (!other.empty()) {
       return fmt::format("round {}: it has the hypotheses_sha256 of round {}, and another {}",
                          run->round, first.round, other);

@@ -13,9 +13,13 @@ namespace rtfx {
 ///   rtfx.*, share.decode        audio and total time / times of regions
 ///   total_seconds               the sum of the regions, or the mean of the overlapped passes
 ///   batches                     add up to the audio, the total and the decoding of the round
-///   batch_ms.*, rtfx.first_pass percentiles of the batches' times, and the first pass
+///   batch_ms.*, lengths         percentiles of the batches' times
+///   rtfx.first_pass             audio / the first pass
+///   busy.*                      times of regions / total time of an overlapped pass
+///   memory.*, energy.*          the bytes, and the power of their passes
 ///   wer, cer                    errors / words, errors / characters
 ///   tokens.per_second           a whole number of tokens / audio
+///   tokens.reference_per_second the same in all rounds
 ///   hashes                      the same in all rounds of a deterministic case
 ///
 /// A record without the fields for a check passes it. A record of several shards has the regions of

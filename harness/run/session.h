@@ -18,8 +18,8 @@
 
 namespace rtfx {
 
-// How far a long run is: a bar with the time left on a terminal; elsewhere a line for each case, and
-// one each minute.
+// How far a long run is: a bar with the time left on a terminal. Elsewhere it is a line for each
+// case, and one each minute.
 
 class Progress {
  public:

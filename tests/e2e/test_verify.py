@@ -266,6 +266,68 @@ def test_every_figure_of_a_record_is_computed_again(verify, journal, tmp_path):
     assert verdict == "CORRECTNESS" and "with the same tokens" in said
 
 
+def set_metric(key, value):
+    return lambda record: record["metrics"].update({key: value})
+
+
+def set_peak(record):
+    record["device_memory"]["peak_bytes"] += 1 << 20
+
+
+def set_energy_of_audio(record):
+    if energy := record.get("energy"):  # the first round of a case has it
+        energy["audio_seconds"] *= 2
+        record["metrics"]["energy.joules_per_hour"] /= 2
+
+
+def set_references_of_a_round(record):
+    if record["round"] == 1:
+        record["metrics"]["tokens.reference_per_second"] += 1
+
+
+# {what: (a committed journal of a GPU, what alters a record, what is said of it)}
+OF_A_GPU = {
+    "copy": ("h100/chain/rnnt_0.6b", set_metric("busy.copy", 0.01), "busy.copy is 0.01"),
+    "encoder": ("h100/chain/rnnt_0.6b", set_metric("busy.encoder", 0.01), "busy.encoder is 0.01"),
+    "decode": ("h100/chain/rnnt_0.6b", set_metric("busy.decode", 0.01), "busy.decode is 0.01"),
+    "texts": ("h100/chain/rnnt_0.6b", set_metric("busy.texts", 0.01), "busy.texts is 0.01"),
+    "energy": ("h100/chain/rnnt_0.6b", set_metric("energy.joules_per_hour", 1), "energy.joules_per_hour is 1"),
+    "audio": ("h100/chain/rnnt_0.6b", set_energy_of_audio, "energy.audio_seconds is"),
+    "kept": ("baselines/ci_h200", set_metric("memory.kept_mib", 0.5), "memory.kept_mib is 0.5"),
+    "most": ("baselines/ci_h200", set_metric("memory.peak_mib", 0.5), "memory.peak_mib is 0.5"),
+    "peak": ("baselines/ci_h200", set_peak, "device_memory.peak_bytes is"),
+    "references": ("baselines/ci_h200", set_references_of_a_round, "tokens.reference_per_second is not that of the rounds before"),
+    "requests": ("h100/chain/latency", lambda record: record["lengths"].pop(), "the sum of lengths.requests is"),
+}
+
+
+@pytest.mark.parametrize("what", OF_A_GPU)
+def test_a_figure_of_a_gpu_is_computed_again_without_one(verify, tmp_path, what):
+    name, alter, reason = OF_A_GPU[what]
+    decoders = ("fused_looping", "frame_looping")
+
+    def change(record):
+        if record["kind"] == "run" and record["decoder"]["id"] in decoders:
+            alter(record)
+
+    committed = ROOT / f"reports/{name}.jsonl.gz"
+    for path, code in ((committed, (PASS, USAGE)), (altered(committed, tmp_path, change), (INVALID,))):
+        result = verify(path, "--device", "cpu", "--sample", 1, "--json", "--only", "no such case", rounds=1)
+        assert result.returncode in code, result.stdout + result.stderr
+    assert any(row["verdict"] == "INVALID" and reason in row["reason"] for row in json.loads(result.stdout)["rows"])
+
+
+def test_times_of_lengths_are_those_of_the_batches(rtfx, verify, tmp_path):
+    dataset = {"id": "mixed", "manifest": str(AUDIO / "manifest.jsonl"), "seconds": [1, 3]}
+    path = run(rtfx, tmp_path / "true", datasets=[dataset], batch_sizes=[1], decoders=["label_looping"])
+    for key, value in (("p50_ms", 1e6), ("requests", 99)):
+        wrong = {key: value}
+        changed = altered(path, tmp_path, of_decoder("label_looping", lambda record: record["lengths"][1].update(wrong)))
+        result = verify(changed, "--json", rounds=1)
+        assert result.returncode == INVALID, result.stdout + result.stderr
+        assert f"lengths.{key}" in only(rows_of(result), "label_looping", "case")[1]
+
+
 def test_a_repeated_case_shows_another_hash_of_its_tokens(verify, journal, tmp_path):
     path = altered(journal, tmp_path, of_decoder("ctc_greedy", set_tokens_alone))
     result = verify(path, "--only", "/ctc_greedy/", "--json", rounds=1)
