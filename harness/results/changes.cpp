@@ -24,12 +24,15 @@ using nlohmann::json;
 
 constexpr uint64_t kBootstrapSeed = 1;
 
-Interval change_of(const Metric& metric, const std::vector<double>& from,
-                   const std::vector<double>& to, bool paired) {
-  if (metric.change == Metric::Change::ratio)
-    return paired ? ratio_within_run(from, to) : runs_ratio({from}, to);
+/// The change from x to y, of which both have values.
+MetricChange change_of(const Metric& metric, const CaseSummary& x, const CaseSummary& y,
+                       const std::vector<double>& from, const std::vector<double>& to,
+                       bool paired) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return {summarize(to).mean - summarize(from).mean, -kInfinity, kInfinity};
+  const double before = summarize(from).mean, now = summarize(to).mean;
+  if (metric.change != Metric::Change::ratio)
+    return {&metric, before, now, {now - before, -kInfinity, kInfinity}};
+  return {&metric, before, now, paired ? ratio_within_run(metric, x, y) : runs_ratio({from}, to)};
 }
 
 /// Whether the scorer's rules for words change it.
@@ -82,9 +85,10 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
     if (!same_words && counts_words(metric)) continue;
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
-    Interval change = change_of(metric, from, to, paired);
-    if (std::string_view(metric.key) == "wer") change = wer_difference(a, x, b, y).value_or(change);
-    changes.push_back({&metric, summarize(from).mean, summarize(to).mean, change});
+    MetricChange& last =
+        changes.emplace_back(change_of(metric, x.summary, y.summary, from, to, paired));
+    if (std::string_view(metric.key) == "wer")
+      last.change = wer_difference(a, x, b, y).value_or(last.change);
   }
   return changes;
 }

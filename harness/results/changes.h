@@ -20,10 +20,10 @@ struct MetricChange {
 
 /// The change of each metric that both x (a case of a) and y (of b) have, in the order of
 /// metrics(), over the rounds that count (CaseSummary::counted_rounds()). Ratios have a 95 %
-/// interval. It is paired over rounds where these were measured side by side in one run (`paired`);
-/// otherwise it includes the drift between runs (runs_ratio()). Only one difference has an
-/// interval: that of the WER, by a paired bootstrap over utterances, where both hold hypotheses.
-/// Word errors that different scorers counted (scorer_of()) are left out.
+/// interval. For cases of one run (`paired`) it is that of ratio_within_run(); otherwise it
+/// includes the drift between runs (runs_ratio()). Only one difference has an interval: that of the
+/// WER, by a paired bootstrap over utterances, where both hold hypotheses. Word errors that
+/// different scorers counted (scorer_of()) are left out.
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired);
 
@@ -38,14 +38,17 @@ std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, 
 ///               "failure" (text or null),
 ///               "changes": {metric: {"from", "to", "kind" ("ratio" or "difference"),
 ///                                    "change": {"estimate", "low", "high"}}}}],
-///    "only_a", "only_b": case names,
+///    "only_a", "only_b": case names, "tuned_a", "tuned_b": sentences of tuned_sentences(),
 ///    "noise_floors": {group: {metric: share}} of the A/A controls of both}
 /// Throws UserError where print_comparison() does.
 nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
 
-/// The decoders of one run: {"run", "cases": [as above, with "baseline", the decoder that it is
-/// compared with, "rounds" of the case, and "control", whether it is an A/A control], "dtypes": [as
-/// above, of the cases of cases_beside_fp32()], "noise_floors"}.
+/// The decoders of one run:
+///   {"run" (journal),
+///    "cases": [{"case", "baseline" (the decoder that it is compared with), "control" (whether it
+///               is an A/A control), "rounds", "marks", "changes" (these as above)}],
+///    "dtypes": [{"case", "marks", "changes"}] of cases_beside_fp32(),
+///    "tuned": sentences, "noise_floors"}
 nlohmann::json speed_ups_json(const ResultSet& results);
 
 /// Cases of `results` beside those of the decoder that they are compared with.

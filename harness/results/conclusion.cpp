@@ -128,7 +128,7 @@ std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) 
     const Metric& speed = find_metric(metric, "");
     const auto theirs = counted_values(speed, *baseline), ours = counted_values(speed, summary);
     if (theirs.empty() || ours.empty()) continue;
-    return Gain{baseline, &summary, verb, ratio_within_run(theirs, ours),
+    return Gain{baseline, &summary, verb, ratio_within_run(speed, *baseline, summary),
                 disturbances(*baseline, summary)};
   }
   return std::nullopt;

@@ -462,12 +462,38 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
   return values;
 }
 
-std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary) {
+namespace {
+
+struct NumberedValues {
+  std::vector<int64_t> rounds;  // their numbers
   std::vector<double> values;
-  for (const record::Round* round : summary.counted_rounds().rounds) {
-    if (const auto value = value_in(metric, *round)) values.push_back(*value);
+};
+
+NumberedValues counted(const Metric& metric, const CaseSummary& summary) {
+  NumberedValues found;
+  const auto add = [&](const record::Round& round) {
+    const auto value = value_in(metric, round);
+    if (!value) return;
+    found.rounds.push_back(record::number_of(round));
+    found.values.push_back(*value);
+  };
+  for (const record::Round* round : summary.counted_rounds().rounds) add(*round);
+  if (found.values.empty()) {
+    for (const record::Round& round : summary.rounds) add(round);
   }
-  return values.empty() ? metric_values(metric, summary.rounds) : values;
+  return found;
+}
+
+}  // namespace
+
+std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary) {
+  return counted(metric, summary).values;
+}
+
+Interval ratio_within_run(const Metric& metric, const CaseSummary& from, const CaseSummary& to) {
+  const NumberedValues a = counted(metric, from), b = counted(metric, to);
+  return a.rounds == b.rounds ? paired_ratio(a.values, b.values)
+                              : unpaired_ratio(a.values, b.values);
 }
 
 namespace {

@@ -15,16 +15,18 @@ struct Metric {
   enum class Change { ratio, difference };
 
   const char* key;  // the name of its series, which stays from release to release
-  /// Its value in a round; null: among the record's metrics, by its key.
+  /// Its value in a round of `rtfx run`. If null, the value is the figure of this key among the
+  /// record's metrics, of runs and of streams.
   std::optional<double> (*value)(const record::Run& round);
-  const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1;
-                                    // "ms", "MiB", "J"; else what is counted
-  const char* meaning;              // one line
-  int direction;                    // 1: bigger is better, -1: smaller is better, 0: neither
-  Change change;                    // how two values of it are compared
-  std::optional<double> tolerance;  // by how much the gate lets it get worse, as a share (ratio) or
-                                    // in its unit (difference); none: shown, never gated
-  bool in_tables = false;           // a column of tables that people read, where a case has it
+  const char* unit;     // "x": seconds of audio per second of work; "": a share of 1; "ms", "MiB",
+                        // "J"; else what is counted
+  const char* meaning;  // one line
+  int direction;        // 1: bigger is better, -1: smaller is better, 0: neither
+  Change change;        // how two values are compared; a ratio needs positive ones
+  /// By how much the gate lets it get worse: a share for a ratio, a difference for `wer`. Without
+  /// it, the metric is shown and not gated. The gate judges no other differences.
+  std::optional<double> tolerance;
+  bool in_tables = false;  // a column of tables that people read, where a case has it
 };
 
 const std::vector<Metric>& metrics();
@@ -39,12 +41,17 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 /// rounds where only the others have one, as that of a first pass may be.
 std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary);
 
+/// The ratio `to` / `from` of the counted_values() of two cases of one run, of which both have
+/// some: paired_ratio() where the same rounds of both count, else unpaired_ratio().
+Interval ratio_within_run(const Metric& metric, const CaseSummary& from, const CaseSummary& to);
+
 /// Its value in a round that has one and may show it.
 std::optional<double> value_in(const Metric& metric, const record::Round& round);
 
 /// The mean over all rounds, of a grade the worst; none for a failure and where no round has a
 /// value. The interval is the t-interval over rounds. It says what other rounds with the same
-/// utterances would give, and its ends are equal for what every round repeats.
+/// utterances would give. The ends are equal for a difference whose rounds are all equal, and
+/// infinite for other metrics of a single round.
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
 
 /// The figure that tables and exports show of a metric.

@@ -110,10 +110,6 @@ Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>&
   return runs_ratio({a}, b, 0);
 }
 
-Interval ratio_within_run(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() ? paired_ratio(a, b) : unpaired_ratio(a, b);
-}
-
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift, double confidence) {
   RTFX_CHECK(!before.empty(), "no runs");

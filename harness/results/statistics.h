@@ -57,10 +57,6 @@ Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b
 /// between runs: runs_ratio() does.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// b / a of two decoders of one run: paired_ratio() where their rounds are as many, else
-/// unpaired_ratio().
-Interval ratio_within_run(const std::vector<double>& a, const std::vector<double>& b);
-
 /// Two runs of one program on one machine differ by more than their rounds tell: the place in
 /// memory, temperature and clocks stay the same within a run. Standard deviation of a run's mean as
 /// a share of it, by 121 cases that were run twice (docs/background/statistics.md, "Drift").

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "harness/results/metrics.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -124,6 +125,30 @@ TEST_F(ConclusionTest, UnmarkedDecodersComeBeforeMarkedOnes) {
 TEST_F(ConclusionTest, ASlowerDecoderDoesNotComeFirst) {
   const Arm slow{"slow", {4, 4.01, 3.99}}, label{"label", {1.9, 2.1, 1.95}};
   EXPECT_HAS(conclude(all_of(run({frame, slow, label}))).won.at(0), "no difference: label");
+}
+
+/// The rounds of a run whose machine becomes slower, so that only the same rounds compare.
+TEST_F(ConclusionTest, RoundsPairByTheirNumbers) {
+  ResultSet results = run({{"frame", {1, 2, 4, 8}, "baseline"}, {"fast", {0.5, 1, 2, 4}}});
+  const auto leave_out = [&](const std::string& decoder, size_t round) {
+    for (CaseResult& c : results.cases) {
+      if (c.decoder() == decoder)
+        std::get<record::Run>(c.summary.rounds.at(round)).suspect = std::vector<std::string>{"x"};
+    }
+  };
+  const auto ratio = [&] {
+    const Metric& speed = find_metric("rtfx.decode", "");
+    return ratio_within_run(speed, results.cases.at(0).summary, results.cases.at(1).summary);
+  };
+  leave_out("frame", 0);
+  leave_out("fast", 0);
+  EXPECT_NEAR(ratio().low, 2, 1e-9);
+  EXPECT_NEAR(ratio().high, 2, 1e-9);
+  results = run({{"frame", {1, 2, 4, 8}, "baseline"}, {"fast", {0.5, 1, 2, 4}}});
+  leave_out("frame", 0);
+  leave_out("fast", 3);  // three rounds of each count, of other numbers
+  EXPECT_LT(ratio().low, 2);
+  EXPECT_GT(ratio().high, 2);
 }
 
 TEST_F(ConclusionTest, ASuspectRoundThatIsLeftOutCostsNoPlace) {
