@@ -15,9 +15,10 @@ at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths);
 
 class BatchedHypotheses {
  public:
-  /// Buffers start at `capacity` tokens per row and double when full: a recorded graph, whose
-  /// buffers cannot grow, needs all it will ever use. encoded [B, T', X] and lengths [B] int64: a
-  /// row with a NaN in its valid frames is marked.
+  /// Buffers have room for `capacity` tokens in each row. They double when append() was called that
+  /// often, whatever its masks. In a recorded graph they cannot grow, so that `capacity` must be
+  /// the most tokens that a row can have. encoded [B, T', X] and lengths [B] int64: a row with a
+  /// NaN in its valid frames is marked.
   BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths, bool with_durations,
                     int64_t capacity);
 
@@ -53,7 +54,9 @@ class BatchedHypotheses {
   at::Tensor run_;         // [B] int64, tokens at last_frame
 };
 
-/// Rows of several results one after the other.
+/// Returns a result with the rows of all `parts` in their order, without n-best lists, words and
+/// risk. There must be a part, and all must be on one device, with durations in all or in none.
+/// Does not wait for the device.
 Hypotheses concatenate(const std::vector<Hypotheses>& parts);
 
 }  // namespace rtfx

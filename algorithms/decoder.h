@@ -60,19 +60,24 @@ inline constexpr char kBeamScore[] = "text_logprob";
 inline constexpr char kMonotonicBeamScore[] = "monotonic_text_logprob";
 
 struct Description {
+  /// `exact`: the result is that of greedy search up to rounding, and its grade must reach
+  /// `verify.required`. `approximate`: the search prunes, or an option changes what is chosen, such
+  /// as a language model, phrases or a blank penalty; its grade is reported alone.
   enum class Exactness { exact, approximate };
   std::string name;
   Head head = Head::none;
   Exactness exactness = Exactness::exact;
   /// A subset of {"ctc", "rnnt", "multiblank", "tdt"}; empty = any.
   std::vector<std::string> model_kinds;
-  std::string score_kind;     // "logit", "logprob" or "" when there is no score
+  /// "logit", "logprob", kBeamScore, kMonotonicBeamScore, or "" without a score. Results with
+  /// another kind are not replayed.
+  std::string score_kind;
   bool streams = false;       // takes utterances in pieces, too: Decoder::streams()
   bool has_own_rule = false;  // decides by a rule that replays do not know
 };
 
-/// Counts of the work of the last decode(), by name. A count that does not apply is absent. Several
-/// decoders use these names:
+/// Counts of the work of the last decode(), by name. They are added up over the batches of a round.
+/// A count that does not apply is absent. Several decoders use these names:
 ///
 ///   frames_visited                frames that the search looked at
 ///   frames, frames_skipped        frames of the batch, and those dropped before the search
@@ -90,10 +95,11 @@ struct Description {
 ///                                 (docs/own_decoder.md)
 using Counters = std::map<std::string, int64_t>;
 
-/// Upper bounds of the batches to come, for decoders that allocate in advance.
+/// Upper bounds of the batches to come, for decoders that allocate in advance. 0: no bound is
+/// known.
 struct Limits {
-  int64_t max_batch = 0;
-  int64_t max_frames = 0;
+  int64_t max_batch = 0;   // utterances
+  int64_t max_frames = 0;  // encoder frames of an utterance
 };
 
 class Decoder {
@@ -102,7 +108,8 @@ class Decoder {
 
   virtual Description describe() const = 0;
 
-  /// Every option with its resolved value, as a JSON object (base/options.h).
+  /// Every option with its resolved value, as a JSON object (base/options.h). Valid before
+  /// prepare(), which may change it. So is describe().
   virtual nlohmann::json options() const = 0;
 
   /// Takes the model (kept alive by the decoder) and does everything that is not decoding: buffers,
@@ -110,15 +117,19 @@ class Decoder {
   /// head or is of a kind that the decoder cannot serve.
   virtual void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) = 0;
 
-  /// Decodes one batch. Enqueues on the current stream; each decoder states in its header when and
-  /// how often it waits for the device. Every deliberate wait goes through HostReads of
-  /// algorithms/gpu/host_read.h and is counted as "host_reads".
+  /// Decodes one batch, in inference mode and perhaps on another thread than prepare(), but never
+  /// at the same time. An earlier result may still be read on another stream. Enqueues on the
+  /// current stream; each decoder states in its header when and how often it waits for the device.
+  /// Every deliberate wait goes through HostReads of algorithms/gpu/host_read.h and is counted as
+  /// "host_reads".
   virtual Hypotheses decode(const EncodedBatch& batch) = 0;
 
-  /// Counters of the last decode().
+  /// Counters of the last decode(), called on its thread and outside of timed regions. May wait for
+  /// the device.
   virtual Counters counters() const { return {}; }
 
-  /// Utterances in pieces, searched with the decoder's options and tables: it must outlive them.
+  /// Utterances in pieces, searched with the decoder's options and tables. The decoder must outlive
+  /// the streams.
   /// Null where describe() says that there are none. Valid after prepare().
   virtual std::unique_ptr<Streams> streams(const StreamLimits&) { return nullptr; }
 

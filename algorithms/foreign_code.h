@@ -70,9 +70,11 @@ class ForkGuard {
   pid_t process_;
 };
 
-/// Calls `work`, which runs code of `decoder`. A foreign decoder must leave all settings, `shared`
-/// tensors and the number of processes as they are. What it changes is put back, also where it
-/// throws, and is then thrown as a UserError that names it.
+/// Calls `work`, which runs code of `decoder`. For a decoder of rtfx it does nothing else. A
+/// foreign one must leave all settings and `shared` tensors as they are. What it changes is put
+/// back, also where it throws, and is then thrown as a UserError that names it. A process that
+/// `work` forks ends when `work` returns in it. Waits for the device where `shared` has tensors on
+/// it.
 void call_decoder(const Decoder& decoder, std::initializer_list<const SharedTensors*> shared,
                   const std::function<void()>& work);
 

@@ -21,7 +21,7 @@ class Tokenizer;         // models/tokenizers/tokenizer.h
 /// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
 struct FoundWord {
   std::string text;
-  int32_t frame = 0;  // at which the path has the word, up to the first token of the next one
+  int32_t frame = 0;  // at which the path passes the word's label: before the next word begins
   bool operator==(const FoundWord&) const = default;
 };
 
@@ -29,9 +29,10 @@ struct FoundWord {
 struct Hypothesis {
   std::vector<int32_t> tokens;
   std::vector<int32_t> frames;     // frame at which each token was emitted
-  std::vector<int32_t> durations;  // TDT: frames skipped after each token; empty for others
-  float score = 0;   // see Decoder::describe() for its kind (logit or log-probability)
-  bool nan = false;  // the emissions of this row held a NaN: the result means nothing
+  std::vector<int32_t> durations;  // TDT: frames from each token to where the search went on
+                                   // (0: it stayed); empty for others
+  float score = 0;                 // Description::score_kind says what it is
+  bool nan = false;                // no usable result: Hypotheses::nan
 
   /// The n-best list, best first; its first entry is this hypothesis. Empty where the decoder was
   /// not asked for one. Entries have no list of their own.
@@ -68,16 +69,18 @@ struct NBest {
 /// A batch of results as a structure of arrays. All tensors are on one device: the GPU where the
 /// search made them there, the host where it made them on the host, also if the model is on a GPU.
 /// Slots at or beyond `lengths` are undefined. The tensors are the caller's: they never alias
-/// buffers that a later decode() writes. The harness refuses a result that is not as said here
-/// (result_check.h).
+/// buffers that a later decode() writes. The harness refuses wrong shapes, dtypes, ids, frames,
+/// durations and scores (result_check.h).
 struct Hypotheses {
   at::Tensor lengths;  // [B] int32, at most capacity
   at::Tensor tokens;   // [B, capacity] int32, ids of the vocabulary, never blank
   at::Tensor frames;   // [B, capacity] int32, of the row's own; none is before the one to its left
   at::Tensor durations;  // [B, capacity] int32, undefined tensor unless TDT
   at::Tensor scores;     // [B] float32, finite
-  at::Tensor nan;        // [B] bool: the row means nothing
-  NBest nbest = {};      // entry 0 is the result itself; undefined unless the decoder has a list
+  at::Tensor nan;  // [B] bool: no usable result, since the row's frames held a NaN or no hypothesis
+                   // has a finite score; `rtfx run` then fails the decoder's case
+  NBest nbest = {};  // entry 0 must be the result itself, and to_host() reads the list alone;
+                     // undefined unless the decoder has a list
   std::shared_ptr<const FoundWords> words = {};  // on the host; null: the tokens spell the texts
   /// How to_host() sorts the n-best lists; null: as the search ranked them, in the tensors too.
   std::shared_ptr<const MinimumBayesRisk> risk = {};
@@ -91,9 +94,10 @@ struct Hypotheses {
   static Hypotheses one_block(int64_t batch, int64_t entries, int64_t capacity, bool with_durations,
                               at::Device device);
 
-  /// Results on the host from a ranked list for each row, of at most `entries` hypotheses; a row
-  /// without any has the score -inf. nan [B] bool, on the host: rows that mean nothing, to which
-  /// those without a finite score are added. An n-best list holds at least two hypotheses.
+  /// Results on the host from a ranked list for each row, of at most `entries` hypotheses. A row
+  /// without any has the score -inf. nan [B] bool, on the host: rows without a usable result, to
+  /// which those without a finite score are added. There are n-best lists from two entries on.
+  /// Words are not copied: set `words`.
   static Hypotheses from_lists(const std::vector<std::vector<Hypothesis>>& rows,
                                bool with_durations, int64_t entries, const at::Tensor& nan);
 
@@ -140,7 +144,7 @@ class CommonBlock {
   at::Tensor bytes_;
 };
 
-/// A result as lists: those of a result that has some, else lists of one entry each.
+/// Reads a result as n-best lists. A result without lists has one entry for each row.
 class HostLists {
  public:
   explicit HostLists(const Hypotheses& hypotheses);

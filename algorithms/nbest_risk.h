@@ -7,8 +7,9 @@
 // d is the edit distance of two texts in words. `rtfx lattice --mbr` does the same over all paths
 // of a lattice (shared/wfst/word_lattice.h).
 //
-// A decoder of rtfx itself has it by the option "mbr", whatever its search is. The registry then
-// wraps the decoder, but not those of plug-ins. Its results have the list in the search's order
+// A decoder of rtfx itself has it by the option "mbr" (mbr_option()), beside which it needs the
+// option "nbest". The registry then wraps the decoder. Plug-ins and decoders in Python are not
+// wrapped. Results have the list in the search's order
 // until they come to the host, where Hypotheses::to_host() sorts it. So decode() does not wait for
 // the device.
 #pragma once

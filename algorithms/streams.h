@@ -89,8 +89,9 @@ class StateTransfer {
   /// writes into the tensor in place. Undefined tensors are passed over.
   void operator()(at::Tensor& tensor, int64_t dimension = 0, int64_t per_row = 1);
 
-  /// int32 numbers, `per_row` of each row, that a batch may lack: those of an undefined tensor are
-  /// zeros. `rows`: any tensor with as many rows as the batch, on its device.
+  /// Transfers int32 numbers, `per_row` of each row, of a tensor that may be undefined. Saving an
+  /// undefined tensor stores zeros, and loading into one leaves out what was saved. `rows`: any
+  /// tensor with as many rows as the batch, on its device.
   void or_zeros(at::Tensor& tensor, const at::Tensor& rows, int64_t per_row = 1);
 
   bool loads() const { return from_ != nullptr; }

@@ -71,7 +71,8 @@ inline at::DeviceGuard on_device_of(const AcousticModel& model) {
 }
 
 /// The batch that decoders read, made of the caller's frames [B, T, D]. In row b, lengths[b] of
-/// them count. Throws UserError without rows, and where shape, dtype or device is not the model's.
+/// them count. Copies the lengths to the device and waits for that. Throws UserError without rows,
+/// where shape, dtype or device is not the model's, and for a length outside of 0 to T.
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows);
 

@@ -6,8 +6,9 @@
  * the calling thread's current CUDA stream, LibTorch's own, which PyTorch's `torch.cuda.stream`
  * sets. Strings are UTF-8; those that are returned live until the thread's next call. What structs
  * point to lives as the function that gives them says. A function that fails returns null (or -1),
- * and rtfx_error() says why. Calls for one model, its decoders and streams must not overlap in
- * time. */
+ * and rtfx_error() says why. Pointers must not be null unless it is said here: "{}" stands for no
+ * options and no request, "" for no language. Calls for one model, its decoders and streams must
+ * not overlap in time. */
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +28,8 @@ typedef struct rtfx_transcripts rtfx_transcripts; /* results for recordings */
 typedef struct rtfx_streams rtfx_streams;         /* utterances that come in pieces */
 struct DLManagedTensor;
 
-/* The last failure on this thread; rtfx_error_is_input(): 1 if the caller's input was wrong. */
+/* The last failure on this thread, which a success does not clear: read it after a call has failed.
+ * rtfx_error_is_input(): 1 if the caller's input was wrong. */
 RTFX_API const char* rtfx_error(void);
 RTFX_API int rtfx_error_is_input(void);
 
@@ -44,8 +46,8 @@ RTFX_API int rtfx_load_plugin(const char* path);
 RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
                                      const int32_t* context, int64_t contexts,
                                      const char* language);
-/* {"kind", "device", "dtype", "sample_rate", "frame_seconds", "blank", "durations", "pieces",
- * "notices"} */
+/* {"kind", "device", "dtype", "sample_rate", "frame_seconds", "blank", "durations", "languages",
+ * "pieces", "notices"} */
 RTFX_API const char* rtfx_model_json(const rtfx_model* model);
 RTFX_API void rtfx_model_free(rtfx_model* model);
 /* The number of words of a hypothesis, whose text, score and list do not matter. `words` become
@@ -73,7 +75,9 @@ RTFX_API struct DLManagedTensor* rtfx_encode(rtfx_model* model, const float* con
                                              const int64_t* counts, int64_t rows, int64_t* lengths);
 
 /* frames [B, T, D] in the model's dtype and on its device, of which lengths[b] frames of row b
- * count; the tensor is taken over, whatever comes of it. Waits as often as the decoder does. */
+ * count; the tensor is taken over, whatever comes of it. The result keeps it until
+ * rtfx_result_free(). Frames that are not contiguous are copied. Waits once to copy the lengths to
+ * a GPU, and as often as the decoder does. */
 RTFX_API rtfx_result* rtfx_decode(rtfx_decoder* decoder, struct DLManagedTensor* frames,
                                   const int64_t* lengths, int64_t rows);
 /* `name`: "lengths" [B] int32, "tokens", "frames", "durations" [B, capacity] int32, "scores" [B]
@@ -86,8 +90,9 @@ RTFX_API void rtfx_result_free(rtfx_result* result);
 
 /* Transcribes recordings as speech/transcriber.h does. `batch_size`: recordings; 0: by the free
  * memory. `with_words`: with words and their times. `decode_again`: seconds of speech without a
- * word that are decoded again, 0 to 3600; 0: none are. The call ends after the batches in flight,
- * with null, once another thread sets `*stop` to 1. The samples must live until it returns. Waits
+ * word that are decoded again, 0 to 3600; 0: none are. Once another thread sets `*stop` to 1, the
+ * call returns null, and rtfx_error() is "interrupted": on a GPU after the batches in flight, on a
+ * CPU within a batch. The samples must live until it returns. Waits
  * for the device. */
 RTFX_API rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
                                            const rtfx_recording* recordings, int64_t count,

@@ -40,7 +40,7 @@ typedef struct rtfx_decoded_again {
 
 /* The text of an utterance so far. */
 typedef struct rtfx_partial {
-  rtfx_hypothesis hypothesis; /* as if the utterance ended here */
+  rtfx_hypothesis hypothesis; /* the best so far; rtfx_streams_finish() may give another one */
   int64_t stable;             /* so many of its first tokens stay, whatever comes */
   const char* stable_text;    /* of these */
 } rtfx_partial;

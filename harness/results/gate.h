@@ -75,7 +75,7 @@ Verdict worse(Verdict a, Verdict b);
 
 struct GateRow {
   std::string case_name;
-  std::string what;  // key of a metric, "results" or "case"
+  std::string what;  // key of a metric, "results", "case", "grade" or "caching"
   std::optional<double> baseline, current;
   std::optional<Interval> change;  // of a ratio metric: current / baseline
   std::optional<double> tolerance, floor;
@@ -93,7 +93,8 @@ struct Judgement {
 /// `gain`: new / old of something of which more is better. `floor`: the largest change that
 /// noise alone makes. A tolerance below the floor is refused: then only an improvement, and a loss
 /// beyond the floor, can be told from noise. `corrected_high`: the upper end of the gain's interval
-/// for the number of rows that are judged together, which a regression must stay below.
+/// for the number of rows that are judged together. A loss is REGRESSED only if that end shows it
+/// too.
 Judgement judge(const Interval& gain, double tolerance, double floor,
                 std::optional<double> corrected_high = {});
 
@@ -106,13 +107,13 @@ struct GateOptions {
   std::optional<double> drift = {};    // between runs; runs_ratio() says what holds without it
 };
 
-/// Every case of any set, A/A controls apart, with one row per gated metric, one for the results
-/// and one for what was allowed to differ. REGRESSED rows are corrected for the number of rows with
-/// a change (Bonferroni): equal runs show any such row with a probability of at most 5 %. A case
-/// that only one set has is invalid, and so is one that failed, was profiled, comes from a build
-/// that is not for measuring, or was measured under other conditions (condition_differences()).
-/// `baselines`: one run, or several of the same program at different times, whose spread tells how
-/// far runs differ.
+/// Every case of any set, A/A controls apart. It has a row for each gated ratio and for what was
+/// allowed to differ, and for each baseline one row for the results and one for the WER. REGRESSED
+/// rows are corrected for the number of rows with a change (Bonferroni): equal runs show any such
+/// row with a probability of at most 5 %. A case that only one set has is invalid, and so is one
+/// that failed, was profiled, comes from a build that is not for measuring, or was measured under
+/// other conditions (condition_differences()). `baselines`: one run, or several of the same program
+/// at different times, whose spread tells how far runs differ.
 std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
                           const GateOptions& options = {});
 

@@ -589,9 +589,9 @@ Any read(const nlohmann::json& object);
 /// check_record() does.
 Any read_line(std::string_view line, const std::string& where, SharedTrees& trees);
 
-/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
-/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
-/// hold anything.
+/// Throws UserError(where) naming the first field that is missing or of another type. So does an
+/// unknown grade or dtype, and a case name that does not begin with model, dataset and decoder of
+/// its record. Records of other kinds, and fields that no table lists, may hold anything.
 void check_record(const nlohmann::json& record, const std::string& where);
 
 template <class Record>

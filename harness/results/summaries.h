@@ -27,8 +27,9 @@ namespace rtfx {
 /// The last record of a case.
 using CaseRecord = std::variant<record::Run, record::StreamRun, record::Failure>;
 
-/// Whether a figure of this case may be shown. Of a decoder that gives no words (`null`), neither
-/// the speed of decoding nor anything of its words or results is one. `metric`: a key of metrics().
+/// Returns whether a figure of this case may be shown. `metric`: a key of metrics(). A decoder
+/// without a head (`null`) gives no words, and has only rtfx.total, rtfx.wall, rtfx.encode_decode,
+/// batch_ms.*, busy.* and energy.*.
 bool is_shown(const record::Case& of, std::string_view metric);
 
 /// The name of the same case in fp32.
@@ -41,7 +42,7 @@ struct CountedRounds {
   size_t of = 0;           // rounds of the case
   bool disturbed = false;  // too few are undisturbed, so all count
 
-  /// "8 of 10 rounds, 2 suspect", "10 of 10 rounds".
+  /// "8 of 10 rounds, 2 suspect left out", "10 of 10 rounds, 2 of them suspect", "10 of 10 rounds".
   std::string text() const;
 };
 
@@ -70,7 +71,8 @@ struct CaseSummary {
   const record::Run* last_run() const { return std::get_if<record::Run>(&last); }
   /// The exactness of that record; null where it has none.
   const record::Exactness* last_exactness() const;
-  /// A metric of each round that has it and may show it, such as "rtfx.total".
+  /// A figure that records store, such as "rtfx.total", of each round that has it and may show it.
+  /// Metrics that are computed (Metric::value) have none here.
   std::vector<double> values(const std::string& metric) const;
   /// Whether rtfx.total varies by more than the share `cv_max` (sd / mean).
   bool noisy() const;

@@ -133,8 +133,8 @@ class CaseGroupRunner {
   /// Without it, an overdue stage ends the program (end_suddenly).
   void watch_stages(OnStage on_stage, OnOverdue on_overdue);
 
-  /// From now on this is under way, of `arm` or (null) of all arms, and its time is theirs. Stages
-  /// of this class enter themselves.
+  /// Begins `stage` of `arm`, or of all arms if it is null. Its time counts towards the limit of
+  /// these cases. Stages of this class enter themselves.
   void enter(Arm* arm, const char* stage);
   /// The stage has come to its end: what has taken longer than protocol.case_limit_seconds fails.
   void leave();

@@ -57,7 +57,8 @@ int run_isolated(const Config& config, Journal::Mode mode);
 /// In a child: tells the parent what this process is at.
 void report_stage(const Arm* arm, const char* stage);
 
-/// In a child: its end, without destructors. The parent believes no end that was not told so.
+/// In a child: tells the parent `code`, and ends this process without destructors. The parent takes
+/// an end that was not told for a crash.
 [[noreturn]] void end_child(int code);
 
 /// In a child, after it has recorded a failure: an error of a CUDA kernel stays with the process,

@@ -255,7 +255,7 @@ Nullable<record::Replay> replay_field(const std::optional<ReplayAudit>& audit,
 }
 
 Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& result,
-                                            const EditCounts* reference_edits,
+                                            const EditCounts* baseline_edits,
                                             const EditCounts& edits, const ModelConfig& model) {
   record::Exactness field;
   field.replay = replay_field(result.replay, model.frame_seconds());
@@ -268,8 +268,8 @@ Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& r
   }
   if (!result.audited) return std::nullopt;
   Grade worst = result.audit.worst;
-  const bool same_wer = reference_edits != nullptr && edits.reference_words > 0 &&
-                        reference_edits->errors() == edits.errors() &&
+  const bool same_wer = baseline_edits != nullptr && edits.reference_words > 0 &&
+                        baseline_edits->errors() == edits.errors() &&
                         (!result.replay || result.replay->beyond == 0);
   if (worst == Grade::different && same_wer) worst = Grade::wer;
   field.grades = grades_field(result.audit);
@@ -482,7 +482,7 @@ record::Failure failure_record(const Workspace& workspace, const CaseGroup& grou
 }
 
 record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                       const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                       const RoundResult& result, int64_t round, const EditCounts* baseline_edits,
                        const EditCounts& edits, const std::string& hash, at::Device device) {
   auto run = case_record<record::Run>(workspace, group, arm, device, "run");
   run.started = utc_now();
@@ -506,7 +506,7 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
   run.boosted = boosted_field(workspace, group, arm, result);
   if (is_empty(workspace, group, arm, result)) run.all_empty = true;
   run.wordless_speech = wordless_field(workspace, group, arm, result);
-  run.exactness = exactness_field(arm, result, reference_edits, edits,
+  run.exactness = exactness_field(arm, result, baseline_edits, edits,
                                   workspace.checkpoints()[group.model].config);
   run.deterministic = hash == arm.first_hash && result.repeats;
   run.hypotheses_sha256 = hash;

@@ -37,9 +37,10 @@ record::Failure failure_record(const Workspace& workspace, const CaseGroup& grou
                                const std::string& message);
 
 /// The record of a round, without what the machine did and without energy. `hash` is that of the
-/// round's hypotheses.
+/// round's hypotheses, and `edits` are its word errors. `baseline_edits` are those of the decoder
+/// that the arm is compared with, in the same round, or null where it failed.
 record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                       const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                       const RoundResult& result, int64_t round, const EditCounts* baseline_edits,
                        const EditCounts& edits, const std::string& hash, at::Device device);
 
 /// Adds the figures of the case's first pass.

@@ -12,9 +12,10 @@
 
 namespace rtfx {
 
-/// Runs every case of the plan that the journal does not hold yet and returns an ExitCode: kFailed
-/// if a case failed, kCorrectness if an exact decoder fell below the required grade, kInterrupted
-/// after Ctrl-C. Throws UserError for what stops the whole run. Prints progress and notices to
+/// Runs every case of the plan that the journal does not hold yet, and returns an ExitCode. It is
+/// kInterrupted after Ctrl-C. Otherwise it is kCorrectness if an exact decoder missed its grade, a
+/// replay failed, or a WER is too far above that in fp32. Otherwise it is kFailed if a case failed,
+/// else kOk. Throws UserError for what stops the whole run. Prints progress and notices to
 /// stderr and the table to stdout. A shard runs its part of the utterances, in step with the
 /// others, into its own folder; shard 0 then writes the journal of the whole. `task`: of a child.
 int run(const Config& config, Journal::Mode mode, const Shard& shard = {},

@@ -61,7 +61,7 @@ class Transcription:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text so far, as if the utterance ended here. The first `stable` tokens, which make `stable_text`, stay
+    """The text so far, as if more speech came: `finish()` may give another one. The first `stable` tokens, which make `stable_text`, stay
     whatever comes."""
 
     text: str

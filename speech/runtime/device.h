@@ -47,7 +47,8 @@ Dtypes usable_dtypes(const Dtypes& asked, at::Device device, std::vector<std::st
 /// Does so for a GPU of this compute capability.
 Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices);
 
-/// Waits until the device has done everything enqueued; nothing to do on the CPU.
+/// Waits until the calling thread's current GPU, which must be `device`, has done everything
+/// enqueued. Returns at once for a CPU.
 void synchronize(at::Device device);
 
 /// Name of the GPU, or of the CPU.
