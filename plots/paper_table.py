@@ -125,7 +125,7 @@ def _sets(protocol, journal):
     if not wanted:
         return
     samples = _samples(journal)
-    names = dict.fromkeys(name for name, _ in samples)
+    names = {name for name, _ in samples}
     sampled = len(samples) > len(wanted)
     smaller = {}  # {what is said of sets: their names}
     for (name, size), cases in samples.items():

@@ -631,6 +631,11 @@ def times_as_fast(source, ours, reference, seconds=decode, **wanted):
     return costs[1] / costs[0], *paired_ratio(*(source.rounds(seconds, decoder=d, **wanted) for d in (ours, reference)))
 
 
+def is_noisy(source, decoder, model, batch):
+    (summary,) = (r for r in source.records(kind="summary") if f"{model}/" in r["case"] and f"/{decoder}/b{batch}/" in r["case"])
+    return summary["noisy"]
+
+
 def percent_slower(source, ours, reference, **wanted):
     """Returns by how many percent `ours` is slower in total than `reference`, with the 95 % interval."""
     share, low, high = times_as_fast(source, ours, reference, total, **wanted)
@@ -676,6 +681,8 @@ reports.figure("over `tdt_min_duration` that waits for each row {} [{}, {}], NOI
                *times_as_fast(ll2, "label_looping", "tdt_min_duration_rows", **tdt_large))  # fmt: skip
 reports.figure("precomputed projections, batch 32 | 1.30 | {} [{}, {}], NOISY |",
                *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large))  # fmt: skip
+assert is_noisy(ll2, "label_looping", **tdt_large) and is_noisy(ll3, "label_looping", **rnnt_large)
+assert not any(is_noisy(ll3, d, **rnnt_large | {"batch": 4}) for d in ("label_looping", "label_looping_no_precompute"))
 reports.figure("at batch 4, over all 2,939 utterances too, it is {} [{}, {}] and",
                *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large | {"batch": 4}))  # fmt: skip
 reports.figure("TorchScript over eager, decoding alone, RNN-T | 1.38 | {} [{}, {}], reversed |",

@@ -46,7 +46,7 @@ for searched, size in product(RIVA_LISTS[1:], (32, 128)):
     rivals.figure("the same oracle WER on {} utterances, {} %:", wfst.mean(lambda r: r["dataset"]["utterances"], **at),
                   wfst.mean(lambda r: 100 * r["oracle_wer"]["wer"], **at))  # fmt: skip
 *kaldi, flashlight = WFST
-rivals.figure("rtfx is {} to {} times as fast as kaldi-decoder, and {} to {} times as fast as flashlight-text",
+rivals.figure("rtfx is {} to {} times as fast as kaldi-decoder. It is {} to {} times as fast as flashlight-text",
               *span(factors(wfst_cpu, kaldi, whole_call)), *span(factors(wfst_cpu, [flashlight], whole_call)))  # fmt: skip
 cpu = wfst_cpu.records(kind="provenance")[0]["cpu"]
 rivals.figure("the same {} CPUs. rtfx searched with {} threads", cpu["affinity"]["cpus"], cpu["threads"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and
 # then a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A journal that was
-# interrupted stays in runs/measure.*, and the same step adds the missing rounds, also on another machine with this folder and the
-# same kind of GPU. A step that fails has no mark, and the next ones run; the script then ends with its exit code, and names it.
+# interrupted stays in runs/measure.*, and the same step then adds the missing rounds. A step that fails has no mark, and the next
+# ones run; the script then ends with its exit code, and names it.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which

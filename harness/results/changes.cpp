@@ -23,17 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kBootstrapSeed = 1;
-
-/// The change from x to y, of which both have values.
-MetricChange change_of(const Metric& metric, const CaseSummary& x, const CaseSummary& y,
-                       const std::vector<double>& from, const std::vector<double>& to,
-                       bool paired) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double before = summarize(from).mean, now = summarize(to).mean;
-  if (metric.change != Metric::Change::ratio)
-    return {&metric, before, now, {now - before, -kInfinity, kInfinity}};
-  return {&metric, before, now, paired ? ratio_within_run(metric, x, y) : runs_ratio({from}, to)};
-}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Whether the scorer's rules for words change it.
 bool counts_words(const Metric& metric) {
@@ -65,7 +55,7 @@ json noise_floors(const std::vector<const ResultSet*>& sets) {
       if (c.control_of().empty()) continue;
       for (const Metric& metric : metrics()) {
         if (metric.change != Metric::Change::ratio) continue;
-        const auto floor = measured_noise_floor(*set, c.group(), metric.key);
+        const auto floor = measured_noise_floor(*set, c.group(), metric);
         if (!floor) continue;
         json& known = floors[c.group()][metric.key];
         known = std::max(known.is_null() ? 0.0 : known.get<double>(), *floor);
@@ -85,10 +75,13 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
     if (!same_words && counts_words(metric)) continue;
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
-    MetricChange& last =
-        changes.emplace_back(change_of(metric, x.summary, y.summary, from, to, paired));
-    if (std::string_view(metric.key) == "wer")
-      last.change = wer_difference(a, x, b, y).value_or(last.change);
+    const double before = summarize(from).mean, now = summarize(to).mean;
+    Interval change{now - before, -kInfinity, kInfinity};
+    if (metric.change == Metric::Change::ratio)
+      change = paired ? *ratio_within_run(metric, x.summary, y.summary) : runs_ratio({from}, to);
+    else if (std::string_view(metric.key) == "wer")
+      change = wer_difference(a, x, b, y).value_or(change);
+    changes.push_back({&metric, before, now, change});
   }
   return changes;
 }

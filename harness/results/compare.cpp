@@ -64,7 +64,7 @@ void print_noise_floors(const ResultSet& results) {
     fmt::print("Noise floor of {} (A/A control):", printable(c.group()));
     for (const Metric& metric : metrics()) {
       if (metric.change != Metric::Change::ratio) continue;
-      const auto floor = measured_noise_floor(results, c.group(), metric.key);
+      const auto floor = measured_noise_floor(results, c.group(), metric);
       if (floor) fmt::print(" {} {:.2f} %", metric.key, 100 * *floor);
     }
     fmt::print("\n");

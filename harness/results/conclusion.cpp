@@ -126,10 +126,8 @@ std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) 
     return std::nullopt;
   for (const auto& [metric, verb] : {std::pair{"rtfx.decode", kDecodes}, {"rtfx.total", kTotal}}) {
     const Metric& speed = find_metric(metric, "");
-    const auto theirs = counted_values(speed, *baseline), ours = counted_values(speed, summary);
-    if (theirs.empty() || ours.empty()) continue;
-    return Gain{baseline, &summary, verb, ratio_within_run(speed, *baseline, summary),
-                disturbances(*baseline, summary)};
+    if (const auto ratio = ratio_within_run(speed, *baseline, summary))
+      return Gain{baseline, &summary, verb, *ratio, disturbances(*baseline, summary)};
   }
   return std::nullopt;
 }

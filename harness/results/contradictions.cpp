@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "harness/results/statistics.h"
@@ -159,15 +158,17 @@ class RecordCheck {
   void check_percentiles() {
     const std::vector<Number>* latencies = this->latencies();
     if (latencies == nullptr) return;
-    std::vector<double> milliseconds;
-    milliseconds.reserve(latencies->size());
-    for (const Number& value : *latencies) milliseconds.push_back(1e3 * value);
+    const std::vector<double> seconds(latencies->begin(), latencies->end());
     for (const auto& [key, share] :
          {std::pair("batch_ms.p50", 0.5), {"batch_ms.p95", 0.95}, {"batch_ms.p99", 0.99}}) {
-      const auto computed = percentile(milliseconds, share);
-      if (computed)
-        expect_figure(key, "the percentile of the batches", *computed, 1e3 * kMicrosecond);
+      if (const auto stated = figure(key)) expect_percentile(key, *stated, seconds, share);
     }
+  }
+
+  void expect_percentile(const std::string& name, double stated_ms,
+                         const std::vector<double>& seconds, double share) {
+    if (const auto computed = percentile(seconds, share))
+      expect(name, stated_ms, "the percentile of the batches", 1e3 * *computed, 1e3 * kMicrosecond);
   }
 
   void check_first_pass() {
@@ -194,30 +195,19 @@ class RecordCheck {
       check_length(length, batches.audio_seconds, *latencies);
   }
 
-  /// A batch, which is one request, belongs to the closest of the lengths. Where two are as close,
-  /// the record does not say to which.
+  /// A batch is one request, of the length to which its audio was cut.
   void check_length(const record::LengthLatency& length, const std::vector<Number>& audio_seconds,
                     const std::vector<Number>& latencies) {
-    std::vector<double> milliseconds;
+    std::vector<double> seconds;
     for (size_t b = 0; b < audio_seconds.size(); ++b) {
-      const double seconds = audio_seconds[b], distance = std::abs(length.seconds - seconds);
-      const auto is_as_close = [&](const record::LengthLatency& other) {
-        return &other != &length && std::abs(other.seconds - seconds) <= distance;
-      };
-      const auto is_closer = [&](const record::LengthLatency& other) {
-        return std::abs(other.seconds - seconds) < distance;
-      };
-      if (std::ranges::any_of(*run_.lengths, is_closer)) continue;
-      if (std::ranges::any_of(*run_.lengths, is_as_close)) return;
-      milliseconds.push_back(1e3 * latencies[b]);
+      const auto closest = std::ranges::min_element(*run_.lengths, {}, [&](const auto& other) {
+        return std::abs(other.seconds - audio_seconds[b]);
+      });
+      if (&*closest == &length) seconds.push_back(latencies[b]);
     }
-    for (const auto& [key, share, stated] :
-         {std::tuple("p50_ms", 0.5, &length.p50_ms), {"p99_ms", 0.99, &length.p99_ms}}) {
-      const auto computed = percentile(milliseconds, share);
-      if (computed && *stated)
-        expect(fmt::format("lengths.{} of {:g} s", key, double{length.seconds}), **stated,
-               "the percentile of the batches", *computed, 1e3 * kMicrosecond);
-    }
+    const std::string of = fmt::format(" of {:g} s", double{length.seconds});
+    if (length.p50_ms) expect_percentile("lengths.p50_ms" + of, *length.p50_ms, seconds, 0.5);
+    if (length.p99_ms) expect_percentile("lengths.p99_ms" + of, *length.p99_ms, seconds, 0.99);
   }
 
   /// A stage has a thread and, on a GPU, a stream, and is as busy as the busier of the two.

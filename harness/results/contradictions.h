@@ -15,7 +15,8 @@ namespace rtfx {
 ///   batches                     add up to the audio, the total and the decoding of the round
 ///   batch_ms.*, lengths         percentiles of the batches' times
 ///   rtfx.first_pass             audio / the first pass
-///   busy.*                      times of regions / total time of an overlapped pass
+///   busy.*                      times of regions / total time of an overlapped pass; files, which
+///                               busy.load is about, have no region
 ///   memory.*, energy.*          the bytes, and the power of their passes
 ///   wer, cer                    errors / words, errors / characters
 ///   tokens.per_second           a whole number of tokens / audio

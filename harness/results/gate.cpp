@@ -564,7 +564,7 @@ void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet&
       continue;
     }
     const auto floor_of = [&](const ResultSet& set) {
-      return measured_noise_floor(set, now.group(), metric.key).value_or(0);
+      return measured_noise_floor(set, now.group(), metric).value_or(0);
     };
     double floor = floor_of(current);
     for (const ResultSet& set : baselines) floor = std::max(floor, floor_of(set));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "harness/scoring/exactness.h"
@@ -464,36 +466,54 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 
 namespace {
 
-struct NumberedValues {
-  std::vector<int64_t> rounds;  // their numbers
-  std::vector<double> values;
-};
-
-NumberedValues counted(const Metric& metric, const CaseSummary& summary) {
-  NumberedValues found;
+/// counted_values() with the numbers of their rounds.
+std::vector<std::pair<int64_t, double>> counted(const Metric& metric, const CaseSummary& summary) {
+  std::vector<std::pair<int64_t, double>> found;
   const auto add = [&](const record::Round& round) {
-    const auto value = value_in(metric, round);
-    if (!value) return;
-    found.rounds.push_back(record::number_of(round));
-    found.values.push_back(*value);
+    if (const auto value = value_in(metric, round))
+      found.emplace_back(record::number_of(round), *value);
   };
   for (const record::Round* round : summary.counted_rounds().rounds) add(*round);
-  if (found.values.empty()) {
-    for (const record::Round& round : summary.rounds) add(round);
-  }
+  if (found.empty()) std::ranges::for_each(summary.rounds, add);
   return found;
 }
 
 }  // namespace
 
 std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary) {
-  return counted(metric, summary).values;
+  std::vector<double> values;
+  for (const auto& [round, value] : counted(metric, summary)) values.push_back(value);
+  return values;
 }
 
-Interval ratio_within_run(const Metric& metric, const CaseSummary& from, const CaseSummary& to) {
-  const NumberedValues a = counted(metric, from), b = counted(metric, to);
-  return a.rounds == b.rounds ? paired_ratio(a.values, b.values)
-                              : unpaired_ratio(a.values, b.values);
+std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
+                                         const CaseSummary& to) {
+  const auto numbered = counted(metric, to);
+  const std::map<int64_t, double> others(numbered.begin(), numbered.end());
+  std::vector<double> a, b;  // of the rounds that count for both
+  for (const auto& [round, value] : counted(metric, from)) {
+    const auto other = others.find(round);
+    if (other == others.end()) continue;
+    a.push_back(value);
+    b.push_back(other->second);
+  }
+  if (a.size() >= 2) return paired_ratio(a, b);
+  a = counted_values(metric, from);
+  b = counted_values(metric, to);
+  return a.empty() || b.empty() ? std::nullopt : std::optional(unpaired_ratio(a, b));
+}
+
+std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
+                                           const Metric& metric) {
+  for (const CaseResult& control : results.cases) {
+    if (control.control_of().empty() || control.group() != group) continue;
+    for (const CaseResult& original : results.cases) {
+      if (original.decoder() != control.control_of() || original.group() != group) continue;
+      if (const auto ratio = ratio_within_run(metric, original.summary, control.summary))
+        return noise_floor(*ratio);
+    }
+  }
+  return std::nullopt;
 }
 
 namespace {

@@ -41,9 +41,16 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 /// rounds where only the others have one, as that of a first pass may be.
 std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary);
 
-/// The ratio `to` / `from` of the counted_values() of two cases of one run, of which both have
-/// some: paired_ratio() where the same rounds of both count, else unpaired_ratio().
-Interval ratio_within_run(const Metric& metric, const CaseSummary& from, const CaseSummary& to);
+/// The ratio `to` / `from` of the counted_values() of two cases of one run; none where either has
+/// none. It is paired_ratio() over the rounds that count for both if there are at least two, else
+/// unpaired_ratio().
+std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
+                                         const CaseSummary& to);
+
+/// The largest change that noise alone makes in a ratio metric of a group (noise_floor() in
+/// harness/results/statistics.h), from the group's A/A control; none without a control.
+std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
+                                           const Metric& metric);
 
 /// Its value in a round that has one and may show it.
 std::optional<double> value_in(const Metric& metric, const record::Round& round);

@@ -240,44 +240,4 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
   return texts;
 }
 
-namespace {
-
-/// The values of a metric that both have in rounds of the same number that count.
-void add_pairs(const CaseResult& original, const CaseResult& control, const std::string& metric,
-               std::vector<double>& a, std::vector<double>& b) {
-  const auto value = [&](const record::Round& round) -> const Number* {
-    const record::Figures& figures = record::metrics(round);
-    const auto found = figures.find(metric);
-    return found != figures.end() && found->second ? &*found->second : nullptr;
-  };
-  std::multimap<int64_t, const record::Round*> controls;
-  for (const record::Round* y : control.summary.counted_rounds().rounds)
-    controls.emplace(record::number_of(*y), y);
-  for (const record::Round* x : original.summary.counted_rounds().rounds) {
-    const auto [begin, end] = controls.equal_range(record::number_of(*x));
-    for (auto y = begin; y != end; ++y) {
-      const Number *left = value(*x), *right = value(*y->second);
-      if (left == nullptr || right == nullptr) continue;
-      a.push_back(*left);
-      b.push_back(*right);
-    }
-  }
-}
-
-}  // namespace
-
-std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
-                                           const std::string& metric) {
-  for (const CaseResult& control : results.cases) {
-    if (control.control_of().empty() || control.group() != group) continue;
-    for (const CaseResult& original : results.cases) {
-      if (original.decoder() != control.control_of() || original.group() != group) continue;
-      std::vector<double> a, b;
-      add_pairs(original, control, metric, a, b);
-      if (!a.empty()) return noise_floor(paired_ratio(a, b));
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace rtfx

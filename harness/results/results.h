@@ -78,10 +78,4 @@ struct UtteranceText {
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result);
 
-/// The largest change that noise alone makes in a metric of a group (noise_floor() in
-/// harness/results/statistics.h), from the group's A/A control. There is none without a control,
-/// and none for metrics that are computed (Metric::value).
-std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
-                                           const std::string& metric);
-
 }  // namespace rtfx

@@ -60,7 +60,10 @@ void Progress::advance(int64_t steps) {
   done_ = std::min(steps_, done_ + steps);
   constexpr auto kRedraw = std::chrono::milliseconds(100);
   if (Clock::now() - shown_ < (terminal_ ? kRedraw : between_lines_)) return;
-  terminal_ ? draw() : print_line();
+  if (terminal_)
+    draw();
+  else
+    print_line();
 }
 
 std::string Progress::time_left() const {

@@ -61,8 +61,8 @@ class Transcription:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text so far, as if more speech came: `finish()` may give another one. The first `stable` tokens, which make `stable_text`, stay
-    whatever comes."""
+    """The text so far, as if more speech came: `finish()` may give another one. The first `stable` tokens, which make
+    `stable_text`, stay whatever comes."""
 
     text: str
     hypothesis: Hypothesis

@@ -205,8 +205,9 @@ TEST_F(GateTest, ControlsGiveTheNoiseFloorAndNoRows) {
     EXPECT_LT(row.floor.value_or(0), 0.02);
   }
   const ResultSet with = results(1), without = results(1, 1, false);
-  EXPECT_TRUE(measured_noise_floor(with, "m/d/b1/fp32", "rtfx.decode"));
-  EXPECT_FALSE(measured_noise_floor(without, "m/d/b1/fp32", "rtfx.decode"));
+  const Metric& decode = find_metric("rtfx.decode", "");
+  EXPECT_TRUE(measured_noise_floor(with, "m/d/b1/fp32", decode));
+  EXPECT_FALSE(measured_noise_floor(without, "m/d/b1/fp32", decode));
 }
 
 TEST_F(GateTest, ClearlySlowerIsRegressedThoughTheGateIsTight) {
