@@ -4,8 +4,9 @@
 >>> model = rtfx.load("parakeet.nemo", device="cuda", dtype="bf16")
 >>> [t.text for t in model.transcribe(["a.wav", "b.wav"])]
 
-`load` gives a `Model`, `decoder` a `Decoder` of encoder frames, their method `streams` utterances in pieces, `run` what
-the program's `rtfx run` does. Errors are `rtfx.Error`, with the program's own text; bad input is `rtfx.InputError`.
+`load()` returns a `Model`. `decoder()` returns a `Decoder`, which searches encoder frames. Both have `streams()` for audio
+or frames that arrive in pieces. `run()` does what the program's `rtfx run` does. Errors are `rtfx.Error`, with the
+program's own text. Bad input is `rtfx.InputError`.
 """
 
 import importlib
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rtfx.decoding import Decoder, Hypotheses
-    from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
+    from rtfx.errors import Error, InputError, RunError, TranscriptionError, TranscriptionInputError
     from rtfx.library import __version__, version
     from rtfx.models import Model, decoder, load, load_plugin
     from rtfx.program import records, run
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # seconds and warns where NumPy is absent.
 _MODULES = {
     "decoding": ["Decoder", "Hypotheses"],
-    "errors": ["Error", "InputError", "TranscriptionError", "TranscriptionInputError"],
+    "errors": ["Error", "InputError", "RunError", "TranscriptionError", "TranscriptionInputError"],
     "library": ["__version__", "version"],
     "models": ["Model", "decoder", "load", "load_plugin"],
     "program": ["records", "run"],
@@ -35,8 +36,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "DecodedAgain", "Decoder", "Error", "FrameStreams", "Hypotheses", "Hypothesis", "InputError", "Model", "Partial",
-    "SpeechStreams", "Stream", "Transcription", "TranscriptionError", "TranscriptionInputError", "Word", "__version__",
-    "decoder", "load", "load_plugin", "records", "run", "version",
+    "RunError", "SpeechStreams", "Stream", "Transcription", "TranscriptionError", "TranscriptionInputError", "Word",
+    "__version__", "decoder", "load", "load_plugin", "records", "run", "version",
 ]  # fmt: skip
 
 

@@ -104,7 +104,8 @@ class Decoder(library.Handle):
 
     def streams(self, batch_size: int = 1, max_frames: int = 16) -> FrameStreams:
         """Utterances whose encoder frames come in pieces, any number of them, searched in batches of always
-        `batch_size` rows of `max_frames` frames: more are cut, less are padded."""
+        `batch_size` rows of `max_frames` frames. A longer piece is split into several steps, and a shorter one is
+        padded."""
         sizes = integers([batch_size, max_frames], "batch_size and max_frames")
         with self._together.turn:
             return FrameStreams(self, library.call("streams_of_frames", self._handle, *sizes))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from rtfx.results import Transcription
 
 
@@ -14,6 +16,17 @@ class Error(RuntimeError):
 
 class InputError(Error, ValueError):
     """Bad input: a file, a value, an option; "where: problem; remedy"."""
+
+
+class RunError(Error):
+    """Some cases of `rtfx.run()` failed. `records` has those of the other cases."""
+
+    def __init__(self, message: str, records: list[dict[str, Any]]):
+        super().__init__(message, records)  # the arguments, from which a copy is made
+        self.records = records
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 class TranscriptionError(Error):

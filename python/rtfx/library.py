@@ -124,7 +124,8 @@ def require_own_process() -> None:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """The result of rtfx_<name>; raises what it says. Other threads of Python go on meanwhile."""
+    """Calls rtfx_<name> and returns its result. Raises InputError or Error with the library's message. Other threads of
+    Python go on meanwhile."""
     global _used
     require_own_process()
     _used = True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Union
@@ -70,16 +72,18 @@ class Model(library.Handle):
         return f"<rtfx.Model {self.kind}, {len(self.pieces)} tokens, {self.dtype} on {self.device}>"
 
     def read_audio(self, path: str | os.PathLike) -> torch.Tensor:
-        """[n] float32 of a wav, flac, ogg, ... file: mono, at the model's rate."""
+        """Returns [n] float32 of a wav, flac, ogg, ... file: mono, at the model's rate. Warns of what was changed or left
+        out in reading it, such as damaged frames."""
         notices = ctypes.c_char_p()
-        return library.tensor_of(
-            library.call("read_audio", library.path(path), self.sample_rate, ctypes.byref(notices))
-        )
+        samples = library.call("read_audio", library.path(path), self.sample_rate, ctypes.byref(notices))
+        for notice in json.loads(notices.value or b"[]"):
+            warnings.warn(f"{os.fspath(path)}: {notice}", stacklevel=2)
+        return library.tensor_of(samples)
 
-    def encode(self, audio: Sequence[Audio]) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, audio: Audio | Iterable[Audio]) -> tuple[torch.Tensor, torch.Tensor]:
         """Encoder frames [B, T, D] in the model's dtype, on its device, and their lengths [B] int64 on the host.
         Waits for the device."""
-        clips = [self._samples(clip, _name(i, clip)) for i, clip in enumerate(audio)]
+        clips = [self._samples(clip, _name(i, clip)) for i, clip in enumerate(_clips(audio))]
         pointers = (ctypes.c_void_p * max(1, len(clips)))(*(clip.data_ptr() for clip in clips))
         lengths = integers([0] * len(clips), "lengths")
         counts = integers([len(clip) for clip in clips], "samples")
@@ -91,13 +95,13 @@ class Model(library.Handle):
                    decoder: Decoder | str | None = None, decode_again: float = 8,
                    **options: Any) -> list[Transcription]:  # fmt: skip
         """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order, as
-        `rtfx transcribe` does it: files are read ahead, and long ones are cut. `batch_size`: clips; None: one on a CPU,
+        `rtfx transcribe` does it: files are read ahead, and long ones are decoded in sections. `batch_size`: clips; None: one on a CPU,
         and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
         raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
         its path, or as `audio[index]`. Ctrl-C ends the call after the encoder layer in
         work on a CPU, and after the batches in flight on a GPU.
-        `decode_again`: so many seconds of speech without a word are decoded again, which `decoded_again` of the result
-        tells; 0: none are.
+        `decode_again`: speech of at least so many seconds in which the model found no word is decoded again, and
+        `Transcription.decoded_again` lists these parts. 0 switches this off.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
         label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
@@ -185,9 +189,9 @@ class Model(library.Handle):
         return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again)
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
-        """Words with their times, as transcribe() gives them, but for a CTC token's run of frames, of which each has
-        one here, and for the last one's end, which may lie behind the audio's. Raises InputError for lists of different
-        lengths and tokens that the model does not have."""
+        """Returns the words with their times, as transcribe() does, with two exceptions. A CTC token has one frame here,
+        not a run of frames. The last word may end behind the audio. Raises InputError for lists of different lengths
+        and tokens that the model does not have."""
         words = ctypes.POINTER(WordView)()
         with self._together.turn:
             count = library.call("words", self._handle, HypothesisView.of(hypothesis), words)

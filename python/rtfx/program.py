@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib.util
 import json
@@ -11,12 +12,15 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rtfx.errors import Error
+from rtfx.errors import Error, InputError, RunError
 
 PROGRAM = Path(__file__).parent / "bin/rtfx.bin"
+# Exit codes of `rtfx run`.
+CASES_FAILED, BAD_INPUT, GRADE_TOO_LOW = 1, 2, 13
 
 
 def _environment() -> dict[str, str]:
@@ -41,40 +45,66 @@ def main() -> None:
 def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | None = None,
         *arguments: str) -> list[dict[str, Any]]:  # fmt: skip
     """Runs `rtfx run` in a process of its own and returns the records of its journal. `config`: a file, or what would
-    stand in one (paths relative to the working folder). `output`: the journal's folder; a dict's is thrown away
-    without one. Raises Error with the program's text where the program fails; a grade below what is required
-    (its exit code 13) is no failure: the records say it."""
+    stand in one (paths relative to the working folder). `output`: the folder of the journal; without it, the journal is
+    deleted after it was read. Bad input raises InputError with the program's text. If some cases failed, it raises
+    RunError with the records of the others. A grade below what is required (exit code 13) is no failure: the records
+    have the grade."""
     with tempfile.TemporaryDirectory() as scratch:
-        if isinstance(config, dict):
-            file = Path(tempfile.mkstemp(".json", "rtfx-", dir=os.getcwd())[1])
-            file.write_text(json.dumps(config))
-        else:
-            file = Path(config)
         folder = Path(output) if output else Path(scratch) / "run"
-        try:
+        with _config_file(config) as file:
             done = subprocess.run([PROGRAM, "run", file, "--output", folder, *arguments], env=_environment(),
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="surrogateescape")  # fmt: skip
-        finally:
-            if isinstance(config, dict):
-                file.unlink()
-        if done.returncode not in (0, 13):
-            raise Error(done.stderr.strip().removeprefix("rtfx: error: ") or f"exit code {done.returncode}")
+        message = done.stderr.strip().removeprefix("rtfx: error: ") or f"exit code {done.returncode}"
+        if done.returncode == CASES_FAILED and (folder / "journal.jsonl").exists():
+            raise RunError(message, records(folder))
+        if done.returncode not in (0, GRADE_TOO_LOW):
+            raise (InputError if done.returncode == BAD_INPUT else Error)(message)
         return records(folder)
 
 
+@contextlib.contextmanager
+def _config_file(config: dict[str, Any] | str | os.PathLike) -> Iterator[Path]:
+    """The file of a configuration. A dict is written into the working folder, from which its paths count."""
+    if not isinstance(config, dict):
+        yield Path(config)
+        return
+    try:
+        text = json.dumps(config)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"config: {error}; give values that JSON has") from None
+    handle, name = tempfile.mkstemp(".json", "rtfx-", dir=os.getcwd())
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+        yield Path(name)
+    finally:
+        os.unlink(name)
+
+
 def records(run: str | os.PathLike) -> list[dict[str, Any]]:
-    """One flat dict for each measured round of a run's folder or journal, packed or not, with dots in the names of what is nested
-    ("metrics.rtfx.total"): pandas.DataFrame(rtfx.records("runs/mine")) is a table."""
+    """Returns one flat dict for each measured round of a run's folder or journal, packed or not. Nested names are joined
+    by dots ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. A torn last line, of
+    a run that was interrupted, is ignored."""
     path = Path(run)
     path = path / "journal.jsonl" if path.is_dir() else path
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         path = path.with_name(path.name + ".gz")
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as text:
-            lines = text.read().splitlines()
+            *lines, torn = text.read().split("\n")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    return [_flat(record) for record in map(json.loads, lines) if record.get("kind") == "run"]
+    found = []
+    for number, line in enumerate([*lines, torn], 1):
+        try:
+            record = json.loads(line) if line.strip() else {}
+        except json.JSONDecodeError as error:
+            if number > len(lines):
+                break
+            raise Error(f"{path}:{number}: is no JSON ({error.msg}); restore the journal") from None
+        if record.get("kind") == "run":
+            found.append(_flat(record))
+    return found
 
 
 def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:

@@ -35,8 +35,8 @@ class Word:
 
 @dataclass(frozen=True)
 class DecodedAgain:
-    """A part that was decoded `decodes` times more, since somebody speaks there and the model had said nothing: `start`
-    and `end` in seconds, and the number of `words` that were found then. With 0 words, the part stays without any."""
+    """A part, from `start` to `end` in seconds, in which somebody speaks and the first pass found no word. It was decoded
+    `decodes` more times, and then had `words` words; with 0, its text stays empty."""
 
     start: float
     end: float

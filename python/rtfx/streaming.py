@@ -51,8 +51,8 @@ class Stream(library.Handle, Generic[Piece, Result]):
 
 class Streams(library.Handle, Generic[Piece, Result]):
     """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
-    is cut nor, without `fewer_rows`, on those beside it. Pieces that several threads push while another call is under
-    way are computed together."""
+    is divided into pieces nor, without `fewer_rows`, on those beside it. Pieces that several threads push while another
+    call is under way are computed together."""
 
     def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
@@ -82,17 +82,21 @@ class Streams(library.Handle, Generic[Piece, Result]):
             return {}
         return self._together.call(("push", id(self)), dict(pieces), self._push_all, owned=frozenset(pieces))
 
-    def _push_all(self, requests: list[dict[Stream[Piece, Result], Piece]]) -> list[dict]:
-        """The pieces of several callers as one call."""
+    def _push_all(self, requests: list[dict[Stream[Piece, Result], Piece]]) -> list[dict | library.Error]:
+        """Pushes the pieces of several callers in one call. A caller whose stream has no result gets an error."""
         self._close_left()
         streams = [stream for pieces in requests for stream in pieces]
         numbers = integers([stream.number for stream in streams], "streams")
         partials = (PartialView * len(streams))()
         self._push(numbers, [piece for pieces in requests for piece in pieces.values()], partials)
-        found = {
-            stream: partial.value(f"stream {stream.number}") for stream, partial in zip(streams, partials, strict=True)
-        }
-        return [{stream: found[stream] for stream in pieces} for pieces in requests]
+        partial_of = dict(zip(streams, partials, strict=True))
+        results: list[dict | library.Error] = []
+        for pieces in requests:
+            try:
+                results.append({stream: partial_of[stream].value(f"stream {stream.number}") for stream in pieces})
+            except library.Error as error:  # NaN, which is of this caller alone
+                results.append(error)
+        return results
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
         """Returns the text of the whole utterance and closes it. Waits for the device."""
@@ -141,7 +145,7 @@ class SpeechStreams(Streams[Samples, Transcription]):
         self._transcription = transcription
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate
         self.look_ahead_seconds: float = about["look_ahead_samples"] / sample_rate
-        self.notices: list[str] = about["notices"]  # why not by caches
+        self.notices: list[str] = about["notices"]  # why buffers stand in for the caches of the model
 
     def _push(self, numbers: ctypes.Array, pieces: list[Samples], partials: ctypes.Array[PartialView]) -> None:
         clips = [library.samples_of(piece) for piece in pieces]

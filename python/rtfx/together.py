@@ -70,8 +70,7 @@ class Together:
             results = work([call.request for call in calls])
         except InputError as error:
             if len(calls) > 1:
-                for call in calls:
-                    self._serve([call], work)
+                self._serve_alone(calls, work)
                 return
             results = [error]
         except Exception as error:
@@ -82,3 +81,13 @@ class Together:
             raise
         for call, result in zip(calls, results, strict=True):
             call.result, call.done = result, True
+
+    def _serve_alone(self, calls: list[_Call], work: Callable[[list], list]) -> None:
+        """Tries each call alone; the first one is this thread's."""
+        try:
+            for call in calls:
+                self._serve([call], work)
+        except BaseException:  # as above: those that were not tried wait again
+            with self._list:
+                self._waiting[:0] = [call for call in calls[1:] if not call.done]
+            raise

@@ -33,7 +33,8 @@ class HypothesisView(ctypes.Structure):
 
     @classmethod
     def of(cls, hypothesis: Hypothesis) -> HypothesisView:
-        """The view of what tells a hypothesis its words. Raises InputError for lists of different lengths."""
+        """Returns a view of the fields from which words are made: tokens, frames, durations and words. Raises InputError
+        for lists of different lengths."""
         tokens, frames, durations = hypothesis.tokens, hypothesis.frames, hypothesis.durations
         words, word_frames = hypothesis.words, hypothesis.word_frames
         if len(frames) != len(tokens) or len(durations) not in (0, len(tokens)):

@@ -84,6 +84,8 @@ TRUE = {
     "threads_stream_speech": "pieces_of_threads(m.streams(max_streams=8, buffer=(1, 3, 1)), clip.split(9000), "
                              "alone(m.streams(buffer=(1, 3, 1)), clip.split(9000)), 8)",
     "threads_and_faults": "faults_of_threads()",
+    "threads_and_nan": "faults_of_threads(float('nan') * frames[0], rtfx.Error)",
+    "an_interrupted_retry": "interrupted_retry()",
     "numpy_lengths": "d(frames, numpy.array(lengths))[0] == d(frames, lengths)[0]",
     "last_frame_of_all": "m.words(rtfx.Hypothesis('', [1], [2**31 - 1], 0.0))[0].end > 2**31 * m.frame_seconds - 1e-3",
     "no_autocast": "under_autocast(lambda: m.encode(CLIPS[:1])[0].tolist()) == frames.tolist()",
@@ -164,18 +166,49 @@ def pieces_of_threads(streams, pieces, expected, count=64):
     pushes = calls["streams_push"] + calls["streams_push_frames"]
     return found == count * [expected] and 0 < pushes < count * len(pieces)
 
-def faults_of_threads():
+def faults_of_threads(bad=None, error=rtfx.InputError):
     # An error reaches the thread that made it alone, whatever it was computed with.
+    bad = frames[0].double() if bad is None else bad
     streams = d.streams(64)
     opened = [streams.open() for _ in range(64)]
     def push(i):
         try:
-            return opened[i].push(frames[0] if i % 8 else frames[0].double()).text
-        except rtfx.InputError:
+            return opened[i].push(frames[0] if i % 8 else bad).text
+        except error:
             return "refused"
     found, _ = on_threads(push)
     text = d(frames, lengths)[0].text
     return found == ["refused" if i % 8 == 0 else text for i in range(64)]
+
+def interrupted_retry():
+    # Ctrl-C while a thread tries three calls one by one ends its own call, and the others work for themselves.
+    together, begun, held, alone = rtfx.together.Together(), threading.Event(), threading.Event(), []
+    def work(requests):
+        if requests == ["first"]:
+            begun.set()
+            held.wait()
+        elif len(requests) > 1:
+            raise rtfx.InputError("one of them")
+        else:
+            alone.append(requests)
+            if len(alone) == 1:
+                raise KeyboardInterrupt
+        return requests
+    def call(request):
+        try:
+            return together.call("key", request, work)
+        except BaseException as error:
+            return type(error).__name__
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        first = pool.submit(call, "first")
+        begun.wait()
+        others = [pool.submit(call, request) for request in "abc"]
+        while len(together._waiting) < 3:
+            time.sleep(0.001)
+        held.set()
+        found = [other.result() for other in others]
+    return first.result() == "first" and sorted(found)[0] == "KeyboardInterrupt" and \
+        sum(text == request for text, request in zip(found, "abc")) == 2
 
 def under_autocast(work):
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -1,0 +1,81 @@
+"""rtfx.run() and rtfx.records(), with programs that stand in for the wheel's."""
+
+import gzip
+import json
+import os
+import pickle
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+program = pytest.importorskip("rtfx.program")
+from rtfx.errors import Error, InputError, RunError  # noqa: E402
+
+RECORD = {"kind": "run", "decoder": {"id": "label_looping"}, "question": "two\u2028lines"}
+JOURNAL = json.dumps({"kind": "provenance"}) + "\n" + json.dumps(RECORD, ensure_ascii=False) + "\n"
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """runs(code, message) makes run() start a program that writes JOURNAL, prints the message and ends with the code."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(program, "_environment", lambda: dict(os.environ))
+
+    def of(code, message="", journal=JOURNAL):
+        path = tmp_path / "bin/rtfx.bin"
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "journal").write_text(journal, encoding="utf-8")
+        write = f'mkdir -p "$4" && cp "{path.parent}/journal" "$4/journal.jsonl"\n' if journal else ""
+        path.write_text(f'#!/bin/sh\ncat "$2" >"{path.parent}/config"\n{write}echo "{message}" >&2\nexit {code}\n')
+        path.chmod(0o755)
+        monkeypatch.setattr(program, "PROGRAM", path)
+        return lambda config=None, **rest: program.run(config or {"question": "Which?"}, **rest)
+
+    yield of
+    assert os.listdir(tmp_path) == ["bin"] or sorted(os.listdir(tmp_path)) == ["bin", "kept"]
+
+
+@pytest.mark.parametrize("code", [0, 13])
+def test_records_of_a_run(runs, code):
+    assert runs(code)() == [{"kind": "run", "decoder.id": "label_looping", "question": "two\u2028lines"}]
+    assert json.loads((program.PROGRAM.parent / "config").read_text()) == {"question": "Which?"}
+
+
+def test_records_of_the_other_cases_survive_a_failure(runs):
+    with pytest.raises(RunError, match="^one case failed$") as raised:
+        runs(1, "rtfx: error: one case failed")()
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert again.records == raised.value.records and len(again.records) == 1 and str(again) == "one case failed"
+
+
+def test_failures_without_a_journal(runs, tmp_path):
+    with pytest.raises(InputError, match="models: is missing"):
+        runs(2, "rtfx: error: models: is missing", journal="")()
+    with pytest.raises(Error, match="exit code 139") as raised:
+        runs(139, journal="")(output=tmp_path / "kept")
+    assert not isinstance(raised.value, InputError)
+
+
+def test_a_configuration_that_json_lacks(runs, tmp_path):
+    with pytest.raises(InputError, match=r"^config: .*PosixPath.* JSON"):
+        runs(0)({"models": [tmp_path]})
+
+
+def test_runs_leave_no_open_files(runs):
+    run = runs(0)
+    run()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        run()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name, pack", [("journal.jsonl", bytes), ("journal.jsonl.gz", gzip.compress)])
+def test_records_of_journals(tmp_path, name, pack):
+    (tmp_path / name).write_bytes(pack((JOURNAL + '{"kind": "ru').encode()))  # the last line of a crash
+    assert [record["decoder.id"] for record in program.records(tmp_path)] == ["label_looping"]
+    (tmp_path / name).write_bytes(pack(JOURNAL.replace('"run"', "run").encode()))
+    with pytest.raises(Error, match=rf"{name}:2: is no JSON"):
+        program.records(tmp_path)
