@@ -373,7 +373,7 @@ def figure_sources(cases, profile, facts):
     if plain_or_gzip(profile / "profile.jsonl" if profile.is_dir() else profile).is_file():
         profiled = gpu_idle.read_profile(profile).cases
         sources["idle"] = [lambda width: gpu_idle.draw(profiled, width)]
-    trace = (profile if profile.is_dir() else profile.parent) / "trace.json"
+    trace = plain_or_gzip((profile if profile.is_dir() else profile.parent) / "trace.json")
     if trace.is_file():
         laps = read_trace(trace)
         sources["timeline"] = [lambda width: gpu_timeline.draw(laps, width)]

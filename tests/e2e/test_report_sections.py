@@ -100,12 +100,12 @@ def test_page_has_all_sections(runs):
     assert result.returncode == 0, result.stderr
     text = output.read_text(encoding="utf-8")
     page = Page(text)
-    sections = ["results", "rtfx", "trade", "regions", "idle", "timeline", "grades", "boost",
-                "boosted", "differences", "failures", "baseline", "history", "provenance"]  # fmt: skip
+    sections = ["results", "rtfx", "trade", "regions", "idle", "timeline", "grades", "wasted", "boost", "penalty",
+                "skipping", "boosted", "differences", "failures", "baseline", "history", "provenance"]  # fmt: skip
     assert [name for name in page.ids if name in sections] == sections
     assert set(re.findall(r'href="#([a-z]+)"', text)) == set(sections)
     assert len(page.ids) == len(set(page.ids))
-    assert "11 earlier results under other conditions are left out" in text
+    assert "13 earlier results under other conditions are left out" in text
     assert "▲ better" in text and "▼ worse" not in text
     assert text.count('title="substitution"') == text.count('title="deletion"') == 1  # cases joined
     assert text.count("min_<wbr>duration/<wbr>b16/<wbr>fp32</code> <span") == 1
