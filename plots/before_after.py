@@ -7,6 +7,7 @@ ratio of any two. A change whose interval contains 1 counts as none.
 """
 
 import math
+import statistics
 from itertools import combinations
 
 from intervals import ratio_of_alike
@@ -53,8 +54,8 @@ def table(before, after):
             f"| {judged((low, high))} |"
         )
     mean = math.exp(sum(math.log(ratio) for _, ratio, *_ in found) / len(found))
-    noises = sorted(noise for *_, noise in found)
-    lines.append(f"| geometric mean; median A/A | {mean:.3f} | | {noises[len(noises) // 2]:.3f} | |")
+    noise = statistics.median(noise for *_, noise in found)
+    lines.append(f"| geometric mean; median A/A | {mean:.3f} | | {noise:.3f} | |")
     return "\n".join(lines) + "\n"
 
 

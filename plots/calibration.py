@@ -8,6 +8,7 @@ The figure holds a reliability diagram (share of right words by confidence) and 
 A word is right where an alignment with the fewest edits matches it with the same word. Case and surrounding
 punctuation do not count, and missing words count nowhere."""
 
+import bisect
 import json
 import math
 
@@ -64,9 +65,13 @@ def read_words(path):
 
 
 def bins(words, count=BINS):
-    """Returns [(mean confidence, share of right words, number of words)] of parts with equally many words."""
+    """Returns [(mean confidence, share of right words, number of words)] of parts with about equally many words. Words of
+    equal confidence are in one part, since any order of them would make up a difference."""
     words = sorted(words)
-    edges = [round(i * len(words) / count) for i in range(count + 1)]
+    confidences = [confidence for confidence, _ in words]
+    wanted = [round(i * len(words) / count) for i in range(1, count)]
+    ends = [bisect.bisect_right(confidences, confidences[i - 1]) if i else 0 for i in wanted]
+    edges = [0, *ends, len(words)]
     parts = [words[a:b] for a, b in zip(edges, edges[1:]) if b > a]
     return [(sum(c for c, _ in part) / len(part), sum(ok for _, ok in part) / len(part), len(part)) for part in parts]
 

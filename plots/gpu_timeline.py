@@ -22,8 +22,10 @@ class Row:
 
 
 def name_of(case):
-    """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title."""
-    model, dataset, decoder, *rest = case.split("/")
+    """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title. An option of the
+    decoder may be a path."""
+    model, dataset, searched = case.split("/", 2)
+    decoder, *rest = searched.rsplit("/", 2)
     return Row(", ".join([model, dataset, *rest]), decoder)
 
 

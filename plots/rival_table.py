@@ -5,7 +5,7 @@ time of the rival's whole call is the region decode without the time that hands 
 time of its algorithm alone also excludes the making of Python objects (`objects_us`). --head ctc selects CTC decoders.
 
 FILE holds a rival's own measurement as JSON lines, on the same GPU and audio. Each line has `model` (NAME.nemo),
-`decoder`, `dtype`, `batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer`. It may have `core_s` (the
+`decoder`, `dtype`, `batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer` in percent. It may have `core_s` (the
 algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
 
 The script prints a table for each model and dtype: milliseconds of decoding in a pass over all audio. --rtfx prints
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 
-from journal import read_journal, read_records, stand_in_sentences
+from journal import read_journal, read_records, stand_in_sentences, wer_percent
 from script import OneLineParser, file_of, markdown, run_script
 
 
@@ -195,7 +195,8 @@ def rows_of(journals, wanted, rtfx=False):
                 raise SystemExit(f"{case.name}: another set has the same decoder and batch size; leave --rtfx out")
             add_times(row, case, batch)
             row.audio[batch] = case.last["dataset"]["audio_seconds"]
-            row.wers[batch] = 100 * case.rounds[0]["wer"]["wer"]
+            if (wer := wer_percent(case)) is not None:
+                row.wers[batch] = wer
             row.marks[batch] = [*([case.grade] if row.id and case.grade else []), *marks_of(case, cv_max)]
     return tables
 
@@ -229,6 +230,14 @@ def core(row):
     return row.core
 
 
+def require_same_audio(ours, theirs, batch):
+    """A ratio of times compares searches of the same audio; a rival's own file names its audio in the table's key."""
+    audio = [row.audio[batch] for row in (ours, theirs) if batch in row.audio]
+    if len({round(seconds) for seconds in audio}) > 1:
+        raise SystemExit(f"{theirs.name}, {ours.name}: batch {batch} has {audio[1]:.0f} and {audio[0]:.0f} s of audio; "
+                         "leave --rtfx out, or give journals of the same set")  # fmt: skip
+
+
 def ratio_row(what, rows, batches, times):
     """Returns (label, how, ratio by batch) of the rival's fastest over our fastest."""
     texts, kinds = [], {}
@@ -236,6 +245,7 @@ def ratio_row(what, rows, batches, times):
         ours = best([row for row in rows if row.ours], batch, times)
         theirs = best([row for row in rows if not row.ours], batch, times)
         if ours and theirs:
+            require_same_audio(ours, theirs, batch)
             kinds[f"{theirs.described} / {ours.described}"] = None
             ratio = times(theirs)[batch] / times(ours)[batch]
             texts.append(f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}")

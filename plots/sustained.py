@@ -59,9 +59,9 @@ def keep_most(best, found):
 def sustained_by_nemo(paths):
     """Returns the capacity of NeMo's best batch at each size of steps, from files of rivals/nemo/stream_steps.py.
 
-    The capacity is that of the median step, which a few long steps do not lower. (Older files have another in `capacity`:
-    that of the mean step.) A batch of more streams than its
-    capacity never fills, and does not count. A result waits for one step at least, so that `final_ms` is a lower bound."""
+    The capacity is that of the median step, which a few long steps do not lower; `capacity` in the file is not read. A batch
+    of more streams than its capacity never fills, and does not count. A result waits for one step at least, so that
+    `final_ms` is a lower bound."""
     best = {}
     for record in (record for path in paths for record in read_records(path)):
         capacity = 1000 * record["streams"] * record["chunk_seconds"] / record["step_ms"]["p50"]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
 from intervals import half_interval, paired_ratio  # noqa: E402
-from journal import plain_or_gzip, read_journal, read_records  # noqa: E402
+from journal import plain_or_gzip, read_journal, read_records, wer_percent  # noqa: E402
 from rival_reports import rewrite  # noqa: E402
 from script import markdown  # noqa: E402
 
@@ -77,7 +77,8 @@ def speed(case):
 
 
 def wer(case):
-    return f"{100 * fmean(of_rounds(case, lambda record: record['wer']['wer'])):.2f}" if case else "–"
+    percent = case and wer_percent(case)
+    return "–" if percent is None else f"{percent:.2f}"
 
 
 def energy(case):

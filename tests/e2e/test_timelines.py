@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import gpu_timeline
 import loop_timeline
 import pytest
 import synthetic_journal as synthetic
@@ -42,6 +43,11 @@ def test_a_trace_may_be_gzipped(folder):
     assert read_trace(packed) == plain
     (folder / "trace.json").unlink()
     assert read_trace(folder) == plain
+
+
+def test_an_option_of_a_row_may_be_a_path():
+    row = gpu_timeline.name_of("m/quick/alsd_pp[boost.path=lists/a.txt]/b4/fp32")
+    assert (row.title, row.label) == ("m, quick, b4, fp32", "alsd_pp[boost.path=lists/a.txt]")
 
 
 def test_what_was_left_out_is_not_idle(folder):
