@@ -162,8 +162,8 @@ def cut(recording, segments, folder):
     for name, begin, end, text in segments:
         path = folder / f"{name}.flac"
         piece = samples[round(begin * hz) : round(end * hz)]
-        if not len(piece):
-            raise UserError(f"{recording}: ends before {begin:.2f} s, where {name} begins; download it again")
+        if round(end * hz) > len(samples) + hz // 10:
+            raise UserError(f"{recording}: ends at {len(samples) / hz:.2f} s, before {name} ends at {end:.2f} s; download it again")
         if not path.exists():
             partial_file = path.with_suffix(".part")
             soundfile.write(partial_file, piece, hz, format="FLAC")
@@ -173,17 +173,26 @@ def cut(recording, segments, folder):
 
 
 def earnings22_segments(name, rows):
-    """(name, begin, end, text): sentences together, of one speaker, without a long pause inside."""
+    """(name, begin, end, text): sentences together, of one speaker, without a long pause inside.
+
+    A word without times belongs to the segment that goes on behind it. Elsewhere its audio is in no segment, and it is left
+    out."""
     segments, words, begin, end, speaker = [], [], None, None, None
+    untimed = []  # words without times behind `words`
 
     def finish():
         if words:
-            segments.append((f"{name}-{len(segments):04}", begin, end, " ".join(words)))
+            milliseconds = f"{round(begin * 1000):08}-{round(end * 1000):08}"  # another segmentation has other files
+            segments.append((f"{name}-{milliseconds}", begin, end, " ".join(words)))
             words.clear()
+        untimed.clear()
 
     for row in rows:
-        if not row["ts"] or not row["endTs"] or row["token"].startswith("<"):
-            continue  # not aligned, or no word: <inaudible>
+        if row["token"].startswith("<"):
+            continue  # no word: <inaudible>
+        if not row["ts"] or not row["endTs"]:
+            untimed.append(row["token"] + (row["punctuation"] or ""))
+            continue
         first, last = float(row["ts"]), float(row["endTs"])
         is_apart = words and (
             row["speaker"] != speaker or first - end > PAUSE_SECONDS or last - begin > MOST_SECONDS
@@ -192,6 +201,9 @@ def earnings22_segments(name, rows):
             finish()
         if not words:
             begin, speaker = first, row["speaker"]
+            untimed.clear()
+        words += untimed
+        untimed.clear()
         words.append(row["token"] + (row["punctuation"] or ""))
         end = last
         if row["punctuation"] in (".", "?", "!") and end - begin >= LEAST_SECONDS:

@@ -119,7 +119,11 @@ def write_file(path, utterances, voices, bits):
     shares = [VOICES[program][0] for program in voices]
     with tempfile.TemporaryDirectory() as folder:
         while start < FILE_SECONDS * RATE:
-            spoken, text = next(utterances)
+            spoken, text = next(utterances, (None, None))
+            if text is None:
+                raise SystemExit(
+                    f"speak_books: error: the books end within {path}; name more books, or give a smaller --hours"
+                )
             program = choice.choices(voices, shares)[0]
             voice = choice.choice(VOICES[program][1])
             samples = speak(program, voice, spoken, folder, choice)
@@ -170,7 +174,7 @@ def main():
             lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
             seconds += sum(json.loads(line)["duration"] for line in lines)
             for _ in lines:
-                next(utterances)
+                next(utterances, None)
         else:
             seconds += write_file(path, utterances, programs, arguments.bits)
             print(f"{path}: {seconds / 3600:.2f} h", flush=True)

@@ -147,8 +147,10 @@ begin|0|5.10|6.00|.||LC|[]|||
 <crosstalk>|0|6.00|6.10|||LC|[]|||
 Thanks|1|6.50|7.00|,||UC|[]|||
 all|2|7.00|8.00|||LC|[]|||
-unaligned|2|||||LC|[]|||
-later|2|11.00|11.50|.||LC|[]|||
+lost|2|||||LC|[]|||
+later|2|11.00|11.25|||LC|[]|||
+and|2|||||LC|[]|||
+louder|2|11.30|11.50|.||LC|[]|||
 """
 
 
@@ -159,11 +161,15 @@ def test_earnings22(prepare, tmp_path):
     table.write_text(NLP)
     tone(root / "media/44.mp3", 12, format="MP3")
     found = prepare("earnings22", root)["test"]
-    assert texts(found) == ["Good morning. We begin.", "Thanks,", "all", "later."]
+    # Before a pause, a word without times is not in the audio either.
+    assert texts(found) == ["Good morning. We begin.", "Thanks,", "all", "later and louder."]
     assert [line["duration"] for line in found] == pytest.approx([5.5, 0.5, 1, 0.5])
-    assert [line["audio_filepath"] for line in found] == [f"audio/44-000{i}.flac" for i in range(4)]
+    ends = ["00000500-00006000", "00006500-00007000", "00007000-00008000", "00011000-00011500"]
+    assert [line["audio_filepath"] for line in found] == [f"audio/44-{times}.flac" for times in ends]
     samples = soundfile.read(tmp_path / "prepared" / found[3]["audio_filepath"])[0]
     assert np.sqrt(2 * np.mean(samples**2)) == pytest.approx(11.25 / 12, abs=0.01)  # from its place
+    tone(root / "media/44.mp3", 11.2, format="MP3")
+    assert "before 44-00011000-00011500 ends at 11.50 s; download it again" in complaint("earnings22", root, tmp_path)
     (root / "media/44.mp3").write_text("version https://git-lfs.github.com/spec/v1\n")
     assert "git lfs pull" in complaint("earnings22", root, tmp_path)
 
