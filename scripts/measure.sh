@@ -211,7 +211,9 @@ step() {
           CUDA_VISIBLE_DEVICES=$i "$rtfx" run configs/scaling.json --shard $i/$n --output "$work/run" --set datasets.1.limit=$((735 * n)) &
           shards+=($!)
         done
-        for shard in "${shards[@]}"; do wait "$shard"; done
+        local status=0
+        for shard in "${shards[@]}"; do wait "$shard" || status=$?; done # none may run beside the next step
+        ((status == 0)) || return "$status"
         gzip -9nc "$work/run/journal.jsonl" >"$folder/scaling_$n.jsonl.gz"
         rm -rf "$work"
       done

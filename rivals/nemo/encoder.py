@@ -9,6 +9,7 @@ before them are not measured.
 
 import argparse
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +39,13 @@ def seconds_of_pass(model, batches, dtype):
     return time.perf_counter() - begin
 
 
+def read(path):
+    samples, rate = soundfile.read(path, dtype="float32")
+    if rate != 16000:
+        sys.exit(f"{path}: {rate} Hz; 16000 is needed")
+    return torch.from_numpy(samples)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL.nemo")
@@ -50,7 +58,7 @@ def main():
     lines = options.manifest.read_text(encoding="utf-8").splitlines()
     paths = [options.manifest.parent / json.loads(line)["audio_filepath"] for line in lines]
     with ThreadPoolExecutor() as readers:
-        clips = list(readers.map(lambda path: torch.from_numpy(soundfile.read(path, dtype="float32")[0]), paths))
+        clips = list(readers.map(read, paths))
     clips.sort(key=len, reverse=True)
     audio = sum(map(len, clips)) / 16000
     dtype = getattr(torch, options.dtype)

@@ -5,8 +5,10 @@ make Hypothesis objects. The counter `objects_us` tells these parts apart: `forw
 first part in place of its computation.
 """
 
+import atexit
 import functools
 import gzip
+import os
 import tarfile
 import tempfile
 from importlib.metadata import version
@@ -99,6 +101,7 @@ def plain(path):
         return path
     with tempfile.NamedTemporaryFile(suffix=Path(path).stem, delete=False) as file:
         file.write(gzip.open(path).read())
+    atexit.register(os.unlink, file.name)
     return file.name
 
 

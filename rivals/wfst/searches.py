@@ -33,17 +33,20 @@ def pool(search, make, count, processes):
                     break
                 own.append((i, search(state, i)))
             results.put((time.perf_counter(), own, None))
+        except threading.BrokenBarrierError:
+            results.put((0, [], None))  # another worker failed, and says why
         except Exception as error:
-            start.abort()
             results.put((0, [], repr(error)))
+            start.abort()
 
     workers = [context.Process(target=work, daemon=True) for _ in range(processes)]
     for worker in workers:
         worker.start()
+    started = True
     try:
         start.wait(300)
     except threading.BrokenBarrierError:
-        pass  # the failed worker gives the reason below
+        started = False  # a failed worker says why below
     begin, end, found = time.perf_counter(), 0.0, [None] * count
     for _ in workers:
         ended, own, error = results.get(timeout=3600)
@@ -52,6 +55,8 @@ def pool(search, make, count, processes):
         end = max(end, ended)  # the clock is one for all processes
         for i, value in own:
             found[i] = value
+    if not started:
+        raise RuntimeError("the searches did not start within 300 s")
     for worker in workers:
         worker.join()
     return found, end - begin

@@ -183,7 +183,7 @@ def test_the_terminal_and_the_page_show_the_same(rtfx, marked, tmp_path):
     table = rtfx("report", marked, "-o", tmp_path / "page.html").stdout
     assert f"rounding {MARKED}" in table and "suspect: the machine disturbed so many of all rounds" in table
     row = next(line for line in table.splitlines() if line.startswith("  null"))
-    assert row.split()[3:] == ["70.0", "±", "0.0", "-", "-", "-", "-"] or "70." in row
+    assert row.split()[3:6] == ["70.0", "±", "0.0"]
     assert row.split()[-3:] == ["-", "-", "-"]
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f">{mark}</span>" in page for mark in ("NONDETERMINISTIC", "NOISY", "suspect 1/2"))

@@ -234,6 +234,13 @@ def test_counts_of_all_tests(tmp_path, pytest_cases, expected, code):
     assert result.stdout.splitlines()[-1] == expected
 
 
+def test_a_program_that_ctest_cannot_find_is_a_failure(tmp_path):
+    (tmp_path / "ctest.xml").write_text(f"<testsuite>{PASSED.format('a')}{SKIPPED}</testsuite>")
+    (tmp_path / "pytest.xml").write_text(REPORT.format(PASSED))
+    result = script("scripts/count_tests.py", tmp_path)
+    assert result.returncode == 1 and result.stdout.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
+
+
 def test_count_is_0_only_without_failures(tmp_path):
     (tmp_path / "ctest.xml").write_text(f"<testsuite>{PASSED.format('a')}</testsuite>")
     (tmp_path / "pytest.xml").write_text(REPORT.format(PASSED))
