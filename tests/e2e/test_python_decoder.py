@@ -145,6 +145,8 @@ FAULTS = {
     "unprintable": "Unprintable: no message (python_decoders.py:",
     "fraction_tensor": "row 1: `tokens` is a tensor of torch.float32, not of integers",
     "uneven": "row 1: 2 tokens, but 1 frames (utterance '",
+    "more_scores": "row 1: 2 hypotheses, but 3 scores (utterance '",
+    "more_frames": "row 1: 2 hypotheses, but 3 lists of frames (utterance '",
     "no_frames": "the result has no `frames`",
     "nothing": "the result is of type NoneType",
     "no_lengths": "the result has tensors without `lengths`",

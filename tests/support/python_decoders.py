@@ -168,6 +168,11 @@ class Faulty:
             found["tokens"] = [*found["tokens"][:-1], torch.tensor([1, 5.5])]
         if fault == "uneven":
             found["frames"] = [*found["frames"][:-1], [0]]
+        if fault in ("more_scores", "more_frames"):
+            entries = {"tokens": [[1, 2], [3]], "frames": [[0, 1], [2]], "scores": [-1.0, -2.0]}
+            found = {name: [values] * rows for name, values in entries.items()}
+            name = fault.removeprefix("more_")
+            found[name] = [*found[name][:-1], [*entries[name], entries[name][-1]]]
         if fault == "no_frames":
             del found["frames"]
         if fault == "nothing":

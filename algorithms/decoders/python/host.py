@@ -161,6 +161,9 @@ def of_lists(result):
     scores, tokens = result["scores"], result["tokens"]
     several = not torch.is_tensor(scores) and any(isinstance(s, (list, tuple)) for s in scores)
     if several:
+        for row, (own, texts) in enumerate(zip(scores, tokens)):
+            if len(own) != len(texts):
+                raise WrongRow(row, f"{len(texts)} hypotheses, but {len(own)} scores")
         entries = max(map(len, scores))
         missing = [entries - len(row) for row in scores]
         scores = [[*row, *[float("-inf")] * n] for row, n in zip(scores, missing)]
@@ -169,6 +172,8 @@ def of_lists(result):
         if name not in result:
             continue
         for row, (one, own) in enumerate(zip(result[name], tokens)):
+            if several and len(one) != len(own):
+                raise WrongRow(row, f"{len(own)} hypotheses, but {len(one)} lists of {name}")
             for a, b in zip(one, own) if several else [(one, own)]:
                 if len(a) != len(b):
                     raise WrongRow(row, f"{len(b)} tokens, but {len(a)} {name}")
