@@ -269,9 +269,11 @@ def verdict(cell, ours, interval=None):
     return direction(interval, theirs, nothing)
 
 
-def other_size(found, ours, theirs):
-    """Returns what a verdict is followed by where both point the same way, and one is more than twice the other."""
-    return ", other size" if found == SAME and not 0.5 <= ours / theirs <= 2 else ""
+def other_size(found, ours, theirs, nothing):
+    """Returns what a verdict is followed by where both point the same way, and one effect is more than twice the other.
+
+    An effect is the distance from `nothing`: 1.9 times as fast is an effect of 0.9, and 1.1 times one of 0.1."""
+    return ", other size" if found == SAME and not 0.5 <= (ours - nothing) / (theirs - nothing) <= 2 else ""
 
 
 def agreement(cell, ours, interval=None):
@@ -288,7 +290,7 @@ def agreement(cell, ours, interval=None):
         found = verdict(cell, ours, interval)
         if found is None:
             return "similar" if 0.5 <= ours / theirs <= 2 else "differs"
-        size = other_size(found, ours, theirs)
+        size = other_size(found, ours, theirs, neutral(cell["metric"]))
         ends = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
         return f"{found}{size}{ends}{', without interval' if cell['metric'] == 'gain.wer' else ''}"
     return ""

@@ -647,7 +647,7 @@ effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1
 same, other_size, no_difference, backwards, one_round, left_out = effects
 reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. {} come from one\nround and have no interval, and {} were",
                same, same + no_difference + backwards + one_round + left_out, no_difference, backwards, one_round, left_out)  # fmt: skip
-reports.figure("Of the {}, {} have less than half or more than twice", same, other_size)
+reports.figure("Of the {} effects, {} are less than half or more than twice", same, other_size)
 reports.figure("{} of their {} tables were measured at one revision: {} on NVIDIA H100s, {} on NVIDIA H200s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
                *(len(re.findall(rf"(?m)^Journal: .*NVIDIA {gpu}", page_of_tables)) for gpu in ("H100", "H200")))  # fmt: skip
 sol, ll1, ll2, ll3, ll5 = (tables[n] for n in ("speed_of_light_table1", *(f"label_looping_table{i}" for i in (1, 2, 3, 5))))
@@ -681,10 +681,12 @@ reports.figure("over `tdt_min_duration` that waits for each row {} [{}, {}], NOI
                *times_as_fast(ll2, "label_looping", "tdt_min_duration_rows", **tdt_large))  # fmt: skip
 reports.figure("precomputed projections, batch 32 | 1.30 | {} [{}, {}], NOISY |",
                *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large))  # fmt: skip
-assert is_noisy(ll2, "label_looping", **tdt_large) and is_noisy(ll3, "label_looping", **rnnt_large)
+assert is_noisy(ll2, "label_looping", **tdt_large)
+assert all(is_noisy(ll3, "label_looping", **rnnt_large | {"batch": batch}) for batch in (1, 32))
 assert not any(is_noisy(ll3, d, **rnnt_large | {"batch": 4}) for d in ("label_looping", "label_looping_no_precompute"))
-reports.figure("at batch 4, over all 2,939 utterances too, it is {} [{}, {}] and",
-               *times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large | {"batch": 4}))  # fmt: skip
+reports.figure("at batch 1 it is {} [{}, {}], NOISY (paper: 1.21), and at batch 4 {} [{}, {}] (1.27) |", *(
+    n for batch in (1, 4) for n in times_as_fast(ll3, "label_looping", "label_looping_no_precompute", **rnnt_large | {"batch": batch})
+))  # fmt: skip
 reports.figure("TorchScript over eager, decoding alone, RNN-T | 1.38 | {} [{}, {}], reversed |",
                *times_as_fast(ll5, "label_looping_script", "label_looping", **rnnt_large))  # fmt: skip
 spgi = {"batch": 32, "dataset": "spgi"}
@@ -856,15 +858,13 @@ assert double == single and len(double) == 10
 changed = [sum(half[key]) - sum(single[key]) for key in single]
 reports.figure("for {} utterances on a CPU with both models", in_double.records(kind="run")[0]["dataset"]["utterances"])
 reports.figure("between {} word errors fewer and {} more, of {} to {} (", -min(changed), max(changed), *span(map(sum, single.values())))
-reports.stated("meaning", "both models of 256 values")
+reports.stated("meaning", "both models of 256 values", "where 1.9 times as fast is an effect of 0.9")
 again = Source("h100/aa.jsonl.gz")
 reports.figure("the second is {} [{}, {}] times as fast", *times_as_fast(again, "frame_looping.aa", "frame_looping"))
 reports.stated("setting", "batch sizes 1 to 16 have samples of 32 to 512 utterances, and batch 32 has 1,024", "Table 2 of Label-Looping had smaller",
-               "Tables 1 and 3\nof Label-Looping",
+               "Table 1 of\nLabel-Looping",
                "with 16 processor threads each", "with 4x sub-sampling")  # fmt: skip
-(at_batch_1,) = {utterances(table, batch=1) for table in (ll1, ll3)}
-reports.figure("have {} utterances at batch 1", at_batch_1)
-reports.figure("Table 1 has {} at batch 4, and both have all {} at larger ones", *(utterances(ll1, batch=b) for b in (4, 32)))
+reports.figure("Label-Looping has {} utterances at batch 1, {} at batch 4, and all {} at larger ones", *(utterances(ll1, batch=b) for b in (1, 4, 32)))
 
 
 def minutes_of_a_pass(table):
@@ -875,8 +875,8 @@ def minutes_of_a_pass(table):
         yield sum(record["total_seconds"] for record in first_round) / share / 60
 
 
-reports.figure("would take {} minutes in table 3, {} to {} for each model of table 1, and {} for each of table\n2", *minutes_of_a_pass(ll3),
-               *span(minutes_of_a_pass(ll1)), fmean(minutes_of_a_pass(ll2)))  # fmt: skip
+reports.figure("would take {} to {} minutes for each model of table 1, and {} for each of table 2. In table 3 it took {}.",
+               *span(minutes_of_a_pass(ll1)), fmean(minutes_of_a_pass(ll2)), *minutes_of_a_pass(ll3))  # fmt: skip
 reports.figure("in table 1 the models of 1k hours have {} utterances, and in table 2 batch 32 has {}",
                utterances(beam1, dataset="spgi", **trained_1k), utterances(beam2, dataset="spgi"))  # fmt: skip
 reports.stated("data", "Hub5'00")

@@ -171,11 +171,11 @@ def test_failed_case_has_no_value(tmp_path):
     [
         ("W", "wer", "2.7", 2.74, "equal"),
         ("W", "wer", "2.79", 2.81, "+0.02"),
-        ("R", "speedup.total", "2.51", 1.3, "same direction [1.20, 1.40]"),
+        ("R", "speedup.total", "2.51", 1.3, "same direction, other size [1.20, 1.40]"),
         ("R", "speedup.total", "2.51", 1.05, "no difference [0.95, 1.15]"),
         ("R", "speedup.total", "2.51", 0.96, "no difference [0.86, 1.06]"),
         ("R", "speedup.total", "2.51", 0.85, "reversed [0.75, 0.95]"),
-        ("R", "speedup.total", "0.51", 0.85, "same direction [0.75, 0.95]"),
+        ("R", "speedup.total", "0.51", 0.85, "same direction, other size [0.75, 0.95]"),
         ("R", "speedup.decode", "10.40", 2.0, "same direction, other size [1.90, 2.10]"),
         ("R", "speedup.total", "1.0", 0.97, "similar"),
         ("R", "share.decode", "17.52", 50.0, "differs"),
@@ -399,7 +399,7 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
     assert "1 of 2 tables were run; of 8 effects: 2 same direction, 1 reversed, 5 not run" in result.stdout
     text = (tmp_path / "page.md").read_text()
     assert "| [one](#one) | 2 | 1 | 0 | 1 | 0 | 1 |" in text and "| [two](#two) (not run) | 0 | 0 | 0 | 0 | 0 | 4 |" in text
-    assert "| again, over another baseline or with other kernels | 1 | 0 | 0 | 0 | 0 | 1 |" in text
+    assert "| again, over another baseline or with other kernels | 1 | 1 | 0 | 0 | 0 | 1 |" in text
     assert text.index('<a id="one"></a>') < text.index('<a id="two"></a>')
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| Speed-up")]
     verdicts = {row[0].partition(": ")[2].strip(): row[-1].strip() for row in rows[:4]}
