@@ -1,5 +1,7 @@
 // ctc_wfst on a GPU: equal to the plain search on the CPU in every bit, for any batch.
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
@@ -199,6 +201,17 @@ TEST_F(CtcWfstGpu, TracesGrowUntilTheyFit) {
   r.lengths.assign(r.lengths.size(), 60);
   expect_equal_to_plain(*decoder, graph, r, 1e6f, 1 << 20);
   EXPECT_GT(decoder->counters().at("kept_tokens"), int64_t{1} << 22);
+}
+
+TEST_F(CtcWfstGpu, TracesStayWhereMemoryForMoreIsMissing) {
+  const WfstGraph graph = test::random_graph(50, 5);
+  PassingMemory memory(graph, "graph", device_);
+  const auto before = memory.traces().sizes().vec();
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  allocator::setMemoryFraction(0.1, device_.index());
+  EXPECT_THROW(memory.grow_traces(int64_t{1} << 30), c10::OutOfMemoryError);  // 17 GB
+  allocator::setMemoryFraction(1, device_.index());
+  EXPECT_EQ(memory.traces().sizes().vec(), before);
 }
 
 TEST_F(CtcWfstGpu, ARowThatNoPathGetsThroughHarmsNoOther) {

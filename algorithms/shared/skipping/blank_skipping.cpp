@@ -153,6 +153,11 @@ class SkippingStreams : public Streams {
 
   static void map_hypothesis(const Stream& open, Hypothesis& hypothesis) {
     for (int32_t& frame : hypothesis.frames) frame = open.origins[static_cast<size_t>(frame)];
+    if (hypothesis.words && !open.origins.empty()) {
+      const auto last = static_cast<int32_t>(std::ssize(open.origins)) - 1;
+      for (FoundWord& word : *hypothesis.words)
+        word.frame = open.origins[static_cast<size_t>(std::clamp(word.frame, 0, last))];
+    }
     for (Hypothesis& entry : hypothesis.nbest) map_hypothesis(open, entry);
   }
 

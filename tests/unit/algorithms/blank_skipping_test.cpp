@@ -160,6 +160,20 @@ TEST(BlankSkipping, MapsWordsOfAGraph) {
   ASSERT_GT(h.nbest.size(), 1u);
   for (size_t n = 0; n < h.nbest.size(); ++n)
     EXPECT_EQ(h.nbest[n].frames, mapped(kept.nbest[n], origins).frames) << n;
+
+  options.erase("nbest");
+  const auto decoder = make_decoder("ctc_wfst_cpu", options, "");
+  decoder->prepare(ctc_model(2), {});
+  const auto streams = decoder->streams({1, 4});
+  const int64_t stream = streams->open();
+  using Piece = std::vector<std::vector<double>>;
+  for (const Piece& piece : {Piece{blank, blank, a}, {blank, blank}, {blank, b, blank}}) {
+    const EncodedBatch frames = batch(piece);
+    streams->push({&stream, 1}, {streams->project(frames.frames), {}, frames.lengths_host});
+  }
+  const Hypothesis streamed = streams->finish(stream);
+  EXPECT_EQ(streamed.frames, h.frames);
+  EXPECT_EQ(streamed.words, h.words);
 }
 
 TEST(BlankSkipping, ReadsTheDeviceOnceMore) {

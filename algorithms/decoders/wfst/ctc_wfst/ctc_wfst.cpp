@@ -104,10 +104,19 @@ void PhasedSearch::prepare() {
   const PassingWorkspaces& workspaces = memory_.passing_workspaces();
   if (workspaces.best == workspaces_.best && workspaces.workspaces == workspaces_.workspaces)
     return;
-  workspaces_ = workspaces;
   progress_ = on_device(sizeof(PassingProgress) * static_cast<size_t>(workspaces.workspaces),
                         memory_.device());
+  workspaces_ = workspaces;
   if (!form_.replay) return;
+  try {
+    record_frame();
+  } catch (...) {
+    workspaces_ = {};  // The next call records again.
+    throw;
+  }
+}
+
+void PhasedSearch::record_frame() {
   // A run without rows loads the kernels onto the device, which cannot be recorded.
   upload({});
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(memory_.device().index());
@@ -374,8 +383,10 @@ void GpuStreams::make_entries(int64_t entries, int64_t capacity) {
     if (before > 0) made.narrow(0, 0, before).narrow(1, 0, old.size(1)).copy_(old);
     return made;
   };
-  store_state_ = grown(store_state_, at::kInt);
-  store_cost_ = grown(store_cost_, at::kFloat);
+  // Where there is no memory for the second one, both stay as they were.
+  at::Tensor states = grown(store_state_, at::kInt), costs = grown(store_cost_, at::kFloat);
+  store_state_ = std::move(states);
+  store_cost_ = std::move(costs);
   for (int64_t entry = entries; entry-- > before;)
     free_entries_.push_back(static_cast<int32_t>(entry));
 }

@@ -92,6 +92,7 @@ class PhasedSearch {
 
  private:
   void upload(const PassingBatch& batch);
+  void record_frame();  // as frame_
   void launch(PassingPhase phase, int64_t first_row, cudaStream_t stream) const;
   void launch_frame(cudaStream_t stream) const;
   void search(const PassingBatch& batch, const std::vector<PassingRow>& rows, HostReads& reads);

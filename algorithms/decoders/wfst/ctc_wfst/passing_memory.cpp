@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,6 +83,7 @@ void PassingMemory::make_workspaces(int64_t rows) {
   const auto workspaces =
       std::max<int64_t>({1, workspaces_.workspaces, std::min(wanted, possible)});
   if (workspaces == workspaces_.workspaces) return;
+  workspaces_ = {};  // also after an allocation below has failed
   for (at::Tensor* t : {&best_, &state_, &cost_, &token_of_}) t->reset();  // before the new ones
   const auto on_device = at::TensorOptions(device_);
   best_ = at::full({workspaces, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
@@ -101,10 +103,16 @@ void PassingMemory::grow_traces(int64_t used) {
     throw UserError("ctc_wfst", "the batch keeps more than 2^31 - 1 tokens",
                     "use a smaller batch, beam or max_active");
   }
+  const auto on_device = at::TensorOptions(at::kInt).device(device_);
+  const int64_t before = traces_.size(0);
   traces_.reset();
-  // Rows without room stopped early, so `used` is a lower bound of the need.
-  traces_ =
-      at::empty({std::min(kMostTraces, 2 * used), 2}, at::TensorOptions(at::kInt).device(device_));
+  try {
+    // Rows without room stopped early, so `used` is a lower bound of the need.
+    traces_ = at::empty({std::min(kMostTraces, 2 * used), 2}, on_device);
+  } catch (const c10::OutOfMemoryError&) {
+    traces_ = at::empty({before, 2}, on_device);  // for smaller batches
+    throw;
+  }
 }
 
 void PassingMemory::grow_links(int64_t used) {
