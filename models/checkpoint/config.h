@@ -152,6 +152,10 @@ struct PromptConfig {
   int64_t or_standard(std::optional<int64_t> stated, const std::string& where = "language") const;
 };
 
+/// The largest `max_symbols` that a decoder's option may have. A checkpoint may state more, which
+/// counts as this many: no speech has as many tokens at a frame.
+constexpr int64_t kMostSymbols = 1000;
+
 struct ModelConfig {
   std::string target;  // NeMo class
   FeatureConfig features;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -17,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMost = 1 << 20;  // of any size that a configuration states
 /// transformers lets a TDT model emit any number of tokens at a frame, whatever
-/// max_symbols_per_step says. Results have room for so many of them.
+/// max_symbols_per_step says. Results have room for kTdtSymbols tokens per frame.
 constexpr int64_t kTdtSymbols = 100;
 
 int64_t integer(const JsonView& view, const char* key, int64_t otherwise, int64_t low = 1) {
@@ -179,7 +181,7 @@ void read_head(const JsonView& config, const Kind& kind, ModelConfig& model) {
   model.prediction.layers = integer(config, "num_decoder_layers", 2);
   model.joint_width = model.prediction.width;
   model.joint_activation = text(config, "hidden_act", "relu");
-  model.max_symbols = integer(config, "max_symbols_per_step", 10);
+  model.max_symbols = std::min(integer(config, "max_symbols_per_step", 10), kMostSymbols);
   if (!kind.tdt) return;
   model.max_symbols = kTdtSymbols;
   model.durations = {0, 1, 2, 3, 4};

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -492,7 +493,6 @@ class Reader {
     if (source_.has("prompt_kernel.0.weight")) read_prompts();
     if (config_.has_transducer) read_transducer();
     if (config_.has_ctc) read_vocabulary(source_.extent("ctc.weight", 3, 0) - 1, "the CTC head");
-    config_.max_symbols = yaml_.integer("decoding.greedy.max_symbols").value_or(10);
     return config_;
   }
 
@@ -545,6 +545,22 @@ class Reader {
     read_extra_outputs();
     const std::string table = p.layers > 0 ? prefix + "embed.weight" : prefix + "embeds.0.weight";
     read_vocabulary(source_.extent(table, 2, 0) - 1, "the prediction network");
+    read_max_symbols();
+  }
+
+  /// Reads max_symbols_per_step where max_symbols is 0 or missing, as NeMo does. Where both are
+  /// missing, the limit stays that of ModelConfig.
+  void read_max_symbols() {
+    for (const char* name : {"max_symbols", "max_symbols_per_step"}) {
+      const std::string key = fmt::format("decoding.greedy.{}", name);
+      const int64_t symbols = yaml_.integer(key).value_or(0);
+      if (symbols < 0)
+        source_.refuse(fmt::format("{} is {}", key, symbols),
+                       "set it to 1 or more in model_config.yaml");
+      if (symbols == 0) continue;
+      config_.max_symbols = std::min(symbols, kMostSymbols);
+      return;
+    }
   }
 
   /// The joint's outputs beside the tokens and the blank: durations of TDT, or big blanks.
@@ -560,15 +576,17 @@ class Reader {
     if (yaml_.text("decoding.model_type").value_or("") == "multiblank" ||
         !yaml_.integers(in_decoding).value_or(std::vector<int64_t>{}).empty())
       return read_big_blanks(in_decoding, columns);
-    auto durations = yaml_.integers("decoding.durations");
-    if (!durations || durations->empty())
-      durations = yaml_.integers("model_defaults.tdt_durations");
+    std::string key = "decoding.durations";
+    if (yaml_.integers(key).value_or(std::vector<int64_t>{}).empty())
+      key = "model_defaults.tdt_durations";
+    const auto durations = yaml_.integers(key);
     if (!durations || static_cast<int64_t>(durations->size()) != columns) {
       throw UserError(yaml_.where(),
                       fmt::format("the joint has {} duration outputs, decoding.durations lists {}",
                                   columns, durations ? durations->size() : 0),
                       "the checkpoint and its YAML do not belong together");
     }
+    require_durations(key, *durations, 0);
     config_.durations = *durations;
   }
 
@@ -581,13 +599,18 @@ class Reader {
           fmt::format("the joint has {} big blanks, {} lists {}", columns, key, durations.size()),
           "the checkpoint and its YAML do not belong together");
     }
-    for (const int64_t duration : durations) {
-      if (duration < 1 || duration > kMostTokens)
-        source_.refuse(fmt::format("{} has {}", key, duration),
-                       fmt::format("1 to {} frames are possible", kMostTokens));
-    }
+    require_durations(key, durations, 1);
     config_.blank_durations.assign(durations.rbegin(), durations.rend());
     config_.blank_durations.push_back(1);
+  }
+
+  void require_durations(const std::string& key, const std::vector<int64_t>& durations,
+                         int64_t least) const {
+    for (const int64_t duration : durations) {
+      if (duration < least || duration > kMostTokens)
+        source_.refuse(fmt::format("{} has {}", key, duration),
+                       fmt::format("{} to {} frames are possible", least, kMostTokens));
+    }
   }
 
   void read_vocabulary(int64_t size, const char* part) {

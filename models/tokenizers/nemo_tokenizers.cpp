@@ -120,7 +120,9 @@ class Aggregate : public Tokenizer {
       : Tokenizer(punctuation_marks(pieces)),
         languages_(std::move(languages)),
         pieces_(std::move(pieces)),
-        unknown_(unknown) {}
+        unknown_(unknown) {
+    for (const auto& [name, tokenizer] : languages_) spellers_.emplace_back(*tokenizer);
+  }
 
   std::string kind() const override { return "aggregate"; }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
@@ -134,11 +136,11 @@ class Aggregate : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> best;
     int32_t first = 0;
-    for (const auto& [name, tokenizer] : languages_) {
-      std::vector<int32_t> ids = Speller(*tokenizer)(std::string(text));
+    for (size_t i = 0; i < languages_.size(); ++i) {
+      std::vector<int32_t> ids = spellers_[i](std::string(text));
       for (int32_t& id : ids) id += first;
       if (!ids.empty() && (best.empty() || ids.size() < best.size())) best = std::move(ids);
-      first += static_cast<int32_t>(tokenizer->size());
+      first += static_cast<int32_t>(languages_[i].second->size());
     }
     return best;
   }
@@ -158,6 +160,7 @@ class Aggregate : public Tokenizer {
 
  private:
   Languages languages_;
+  std::vector<Speller> spellers_;  // by language
   std::vector<std::string> pieces_;
   int32_t unknown_;
 };

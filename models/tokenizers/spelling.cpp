@@ -15,12 +15,12 @@ namespace rtfx {
 
 namespace {
 
-/// LetterSet from `first` to `last`, or of a script.
+/// A set of letters: the code points `first` to `last`, or all of a script.
 struct LetterSet {
   int32_t first = 0, last = -1;
   UScriptCode script = USCRIPT_INVALID_CODE;
 
-  bool contain(int32_t c) const {
+  bool contains(int32_t c) const {
     if (script == USCRIPT_INVALID_CODE) return first <= c && c <= last;
     return uscript_hasScript(c, script) != 0;
   }
@@ -91,7 +91,8 @@ std::vector<bool> allowed_tokens(const Tokenizer& tokenizer, int64_t vocabulary,
       const int32_t c = next_code_point(piece, at);
       if (c < 0 || !is_letter_or_mark(c)) continue;
       letter = true;
-      may = may && std::ranges::any_of(all, [&](const LetterSet& some) { return some.contain(c); });
+      may =
+          may && std::ranges::any_of(all, [&](const LetterSet& some) { return some.contains(c); });
     }
     allowed[static_cast<size_t>(id)] = may;
     any_letter = any_letter || (may && letter);

@@ -408,6 +408,7 @@ class Builder {
     add_state(kRoot, 0, 1);
     std::vector<std::pair<float, float>> known(static_cast<size_t>(vocabulary_), {kUnset, 0});
     float unknown = -kInfinity;
+    int64_t with_backoff = 0;  // the line where <unk> has a back-off weight
     reader_.read_section(1, [&](const ArpaEntry& entry) {
       const float weight = natural(entry.log10_probability), backoff = natural(entry.log10_backoff);
       const int32_t id = tokens_.add(entry.words[0], reader_.where());
@@ -416,7 +417,7 @@ class Builder {
       } else if (id == LmTokens::kEnd) {
         final_weight_[kRoot] = weight;
       } else if (id == LmTokens::kUnknown) {
-        if (backoff != 0) refuse_unknown();
+        if (backoff != 0) with_backoff = reader_.line_number();
         unknown = weight;
       } else {
         known[static_cast<size_t>(id)] = {weight, backoff};
@@ -427,10 +428,12 @@ class Builder {
       const auto [weight, backoff] = known[static_cast<size_t>(id)];
       if (std::isnan(weight)) {
         add_arc(id, unknown, kRoot);
+        ++unknown_tokens_;
       } else {
         add_arc(id, weight, add_state(kRoot, backoff, 1));
       }
     }
+    if (with_backoff > 0) require_no_unknown_tokens(with_backoff);
   }
 
   void read_ngrams(int64_t n) {
@@ -438,6 +441,10 @@ class Builder {
     reader_.read_section(n, [&](const ArpaEntry& entry) {
       const float weight = natural(entry.log10_probability);
       const std::array<int32_t, NgramLm::kMaxOrder> ids = read_tokens(entry);
+      if (std::ranges::find(ids, LmTokens::kUnknown) != ids.end()) {
+        require_no_unknown_tokens(reader_.line_number());
+        return;
+      }
       const int32_t from = find_context(entry, ids), label = ids[static_cast<size_t>(n - 1)];
       if (label != LmTokens::kEnd) {
         arcs.push_back({from, label, weight, natural(entry.log10_backoff), reader_.line_number()});
@@ -461,13 +468,12 @@ class Builder {
     std::array<int32_t, NgramLm::kMaxOrder> ids{};
     for (size_t i = 0; i < entry.words.size(); ++i) {
       ids[i] = tokens_.find(entry.words[i]);
-      if (ids[i] >= 0) continue;
+      if (ids[i] >= 0 || ids[i] == LmTokens::kUnknown) continue;
       if (ids[i] == LmTokens::kNone) {
         throw UserError(reader_.where(),
                         fmt::format("token '{}' is not among the 1-grams", entry.words[i]),
                         "make the file again");
       }
-      if (ids[i] == LmTokens::kUnknown) refuse_unknown();
       const bool in_place = ids[i] == LmTokens::kStart ? i == 0 : i + 1 == entry.words.size();
       if (!in_place) {
         throw UserError(reader_.where(), fmt::format("'{}' inside an n-gram", entry.words[i]),
@@ -531,9 +537,15 @@ class Builder {
     }
   }
 
-  [[noreturn]] void refuse_unknown() const {
-    throw UserError(reader_.where(), "continues <unk>",
-                    "unknown tokens as a context are not supported: train on known tokens only");
+  /// Longer n-grams with <unk> change no score where the 1-grams list all tokens of the acoustic
+  /// model: no text of it has an unknown token. Else they are not supported.
+  void require_no_unknown_tokens(int64_t line) const {
+    if (unknown_tokens_ == 0) return;
+    throw UserError(reader_.where(line),
+                    fmt::format("uses <unk> in longer n-grams, and {} of {} tokens are not among "
+                                "the 1-grams",
+                                unknown_tokens_, vocabulary_),
+                    "list all tokens as 1-grams, or train without <unk> in longer n-grams");
   }
   [[noreturn]] void refuse_repeated(int64_t line) const {
     throw UserError(reader_.where(line), "the n-gram is there twice", "make the file again");
@@ -542,6 +554,7 @@ class Builder {
   ArpaReader reader_;
   LmTokens tokens_;
   int64_t vocabulary_;
+  int64_t unknown_tokens_ = 0;  // which the 1-grams lack
   std::vector<int32_t> arc_to_, arc_label_, state_arcs_, backoff_to_, context_;
   std::vector<float> arc_weight_, backoff_weight_, final_weight_;
 };

@@ -92,10 +92,21 @@ TEST_F(BadLanguageModel, ContextsThatLeadNowhere) {
   // A context that ends with <s> would back off to the one that it came from.
   EXPECT_HAS(complaint(arpa({{"0", "<s>"}, {"<s> <s>"}})), "'<s>' inside an n-gram");
   EXPECT_HAS(complaint(arpa({{"0", "</s>"}, {"</s> 0"}})), "'</s>' inside an n-gram");
-  EXPECT_HAS(complaint(arpa({{"0", "<unk>"}, {"<unk> 0"}})), "continues <unk>");
   EXPECT_HAS(complaint(arpa({{"0", "1"}, {"0 1", "1 0", "0 1"}})),
              "lm.arpa:10: the n-gram is there");
   EXPECT_HAS(complaint(arpa({{"0", "</s>"}, {"0 </s>", "0 </s>"}})), "there twice");
+}
+
+TEST_F(BadLanguageModel, UnknownTokensInAContext) {
+  constexpr const char* kProblem =
+      "uses <unk> in longer n-grams, and 3 of 4 tokens are not among the 1-grams; list all tokens";
+  for (const char* longer : {"<unk> 0", "0 <unk>", "<s> <unk>", "<unk> </s>"}) {
+    const std::string text = arpa({{"0", "<unk>", "<s>", "</s>"}, {longer}});
+    EXPECT_HAS(complaint(text), std::string("lm.arpa:10: ") + kProblem);
+    EXPECT_EQ(complaint(text, 1), "(no UserError)");
+  }
+  EXPECT_HAS(complaint(arpa({{"0", "<unk> -0.5"}, {}})), std::string("lm.arpa:6: ") + kProblem);
+  EXPECT_HAS(complaint(arpa({{"0", "<unk>"}, {"<unk> 1"}}), 1), "token '1' is not among");
 }
 
 TEST_F(BadLanguageModel, OrdersThatAreNotSupported) {

@@ -130,6 +130,28 @@ bool same_arrays(const NgramLm& a, const NgramLm& b) {
   return a.order() == b.order();
 }
 
+/// SRILM writes such n-grams with -unk. They are of no use where every token has a 1-gram.
+TEST_F(NgramFiles, LongerNgramsWithUnkChangeNothingWhereAllTokensAreKnown) {
+  const auto load = [&](const std::string& unknown, const std::string& two,
+                        const std::string& three) {
+    const auto lines = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+    const std::string twos = "-0.3\t0 1\t-0.4\n-0.2\t<s> 0\t-0.3\n" + two;
+    const std::string threes = "-0.6\t<s> 0 1\n" + three;
+    const std::string text = fmt::format(
+        "\\data\\\nngram 1=5\nngram 2={}\nngram "
+        "3={}\n\\1-grams:\n{}\n-0.5\t0\t-0.2\n-0.7\t1\t-0.3\n"
+        "-99\t<s>\t-0.1\n-1\t</s>\n\\2-grams:\n{}\\3-grams:\n{}\\end\\\n",
+        lines(twos), lines(threes), unknown, twos, threes);
+    return load_ngram_lm(write("lm.arpa", text), 2, {});
+  };
+  const NgramLm without = load("-2\t<unk>", "", "");
+  const NgramLm with = load("-2\t<unk>\t-0.6",
+                            "-0.9\t0 <unk>\n-0.8\t<unk> 1\t-0.2\n-0.7\t<s> <unk>\t-0.1\n"
+                            "-0.6\t<unk> <unk>\n-0.5\t<unk> </s>\n",
+                            "-0.4\t0 1 <unk>\n-0.3\t<s> <unk> 1\n-0.2\t<unk> 1 </s>\n");
+  EXPECT_TRUE(same_arrays(with, without));
+}
+
 TEST_F(NgramFiles, ABinaryCopyIsTheSameModel) {
   std::mt19937 random(7);
   const auto text = [&] { return to_arpa(random_ngrams(random, 3, 9), TokenForm::number, random); };

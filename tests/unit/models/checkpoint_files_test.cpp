@@ -88,6 +88,19 @@ TEST_F(CheckpointFiles, APreemphasisOfNullIsOff) {
   EXPECT_EQ(preemphasis(""), 0.97);
 }
 
+TEST_F(CheckpointFiles, MoreSymbolsThanADecoderMayHaveCountAsItsMost) {
+  fs::copy(kCheckpoints / "tiny_hf_nemotron", path("hf"));
+  const auto symbols = [&](int64_t stated) {
+    auto settings = nlohmann::json::parse(read_text(path("hf") / "config.json"));
+    settings["max_symbols_per_step"] = stated;
+    std::ofstream(path("hf") / "config.json") << settings;
+    return load_checkpoint(path("hf")).config.max_symbols;
+  };
+  EXPECT_EQ(symbols(7), 7);
+  EXPECT_EQ(symbols(2000), kMostSymbols);
+  EXPECT_HAS(user_error([&] { symbols(0); }), "config.json#/max_symbols_per_step");
+}
+
 TEST_F(CheckpointFiles, AWeightThatIsNoNumberNamesItsTensor) {
   const auto error_with = [&](const std::string& name, at::ScalarType type, double value) {
     Checkpoint checkpoint = load_checkpoint(kCheckpoints / "tiny_tdt.nemo");

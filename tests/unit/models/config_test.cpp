@@ -116,6 +116,50 @@ TEST(ReadConfig, BigBlanksFollowTheTokensInReverse) {
   }
 }
 
+TEST(ReadConfig, ImpossibleDurationsOfTdtAreErrors) {
+  const StateDict weights = random_state_dict(test::small_config(), 1);
+  std::vector<std::string> notices;
+  for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{
+           {"decoding: {durations: [0, 1, -2, 3, 4]}", "decoding.durations has -2"},
+           {"decoding: {durations: [0, 1, 2, 3, 4000000000]}", "decoding.durations has 4000000000"},
+           {"model_defaults: {tdt_durations: [0, 1, 2, 3, 100001]}",
+            "model_defaults.tdt_durations has 100001; 0 to 100000 frames are possible"}}) {
+    EXPECT_NE(message_of([&] { parse(yaml, weights, notices); }).find(name), std::string::npos)
+        << yaml;
+  }
+}
+
+TEST(ReadConfig, MostSymbolsAreReadAsInNeMo) {
+  const StateDict weights = random_state_dict(test::small_config(), 1);
+  std::vector<std::string> notices;
+  const auto read = [&](const std::string& greedy) {
+    return parse("decoding: {durations: [0, 1, 2, 3, 4], greedy: {" + greedy + "}}", weights,
+                 notices);
+  };
+  for (const auto& [greedy, symbols] :
+       std::vector<std::pair<std::string, int64_t>>{{"", 10},
+                                                    {"max_symbols: null", 10},
+                                                    {"max_symbols: 0", 10},
+                                                    {"max_symbols: 1000", 1000},
+                                                    {"max_symbols: 2000", 1000},
+                                                    {"max_symbols_per_step: 7", 7},
+                                                    {"max_symbols: 0, max_symbols_per_step: 7", 7},
+                                                    {"max_symbols: 3, max_symbols_per_step: 7", 3}})
+    EXPECT_EQ(read(greedy).max_symbols, symbols) << greedy;
+  EXPECT_NE(message_of([&] {
+              read("max_symbols: -1");
+            }).find("model.nemo: decoding.greedy.max_symbols is -1; set it to 1 or more"),
+            std::string::npos);
+  // A model without a transducer does not use them.
+  ModelConfig ctc = test::small_config();
+  ctc.has_transducer = false;
+  ctc.durations.clear();
+  EXPECT_EQ(message_of([&] {
+              parse("decoding: {greedy: {max_symbols: -1}}", random_state_dict(ctc, 1), notices);
+            }),
+            "");
+}
+
 TEST(ReadConfig, UnsupportedSettingsAreNamed) {
   const StateDict weights = random_state_dict(test::small_config(), 1);
   for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{

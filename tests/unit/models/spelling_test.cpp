@@ -88,6 +88,36 @@ TEST(Spelling, OneLanguageOfSeveral) {
   EXPECT_TRUE(Speller(*both)("§").empty());
 }
 
+/// The letters a to c. Counts how often a piece of them was asked for.
+class CountedLetters : public Tokenizer {
+ public:
+  std::string kind() const override { return "characters"; }
+  int64_t size() const override { return 3; }
+  std::string piece(int32_t id) const override {
+    ++asked;
+    return std::string(1, static_cast<char>('a' + id));
+  }
+  int32_t unknown() const override { return -1; }
+
+  mutable int asked = 0;
+
+ protected:
+  std::string join(std::span<const int32_t> ids) const override {
+    std::string text;
+    for (const int32_t id : ids) text += static_cast<char>('a' + id);
+    return text;
+  }
+};
+
+TEST(Spelling, AnAggregateReadsItsVocabulariesOnce) {
+  const auto letters = std::make_shared<const CountedLetters>();
+  const auto both = aggregate_tokenizer({{"one", letters}, {"two", letters}});
+  const int asked = letters->asked;
+  EXPECT_EQ(both->encode("cab"), (std::vector<int32_t>{2, 0, 1}));
+  EXPECT_EQ(both->encode("bb"), (std::vector<int32_t>{1, 1}));
+  EXPECT_EQ(letters->asked, asked);
+}
+
 TEST(Letters, OtherSpellings) {
   EXPECT_EQ(other_spellings("new York"), (Pieces{"new york", "NEW YORK", "New York"}));
   EXPECT_EQ(other_spellings("новый"), (Pieces{"НОВЫЙ", "Новый"}));
