@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -25,7 +26,8 @@ namespace {
 using std::filesystem::path;
 
 bool is_program(const path& file) {
-  return std::filesystem::is_regular_file(file) && access(file.c_str(), X_OK) == 0;
+  std::error_code error;
+  return std::filesystem::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0;
 }
 
 }  // namespace
@@ -149,9 +151,14 @@ std::string reason(archive* reader) {
 
 /// Opens the file in `reader`; returns false where it is empty.
 bool open_text(archive* reader, const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path))
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (found.type() == std::filesystem::file_type::not_found)
     throw UserError(path.string(), "no such file", "check the path");
-  if (std::filesystem::is_directory(path))
+  if (error)
+    throw UserError(path.string(), "cannot be opened: " + error.message(),
+                    "check the path and its permissions");
+  if (std::filesystem::is_directory(found))
     throw UserError(path.string(), "is a directory", "give a file");
   archive_read_support_filter_gzip(reader);
   archive_read_support_format_raw(reader);
@@ -236,9 +243,10 @@ bool TextLines::next(std::string_view& line) {
 }
 
 std::filesystem::path plain_or_gzip(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path)) return path;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path;
   const std::filesystem::path packed = path.string() + ".gz";
-  return std::filesystem::exists(packed) ? packed : path;
+  return std::filesystem::exists(packed, error) ? packed : path;
 }
 
 std::string read_text(const std::filesystem::path& path) {

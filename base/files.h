@@ -21,8 +21,8 @@ std::filesystem::path find_program(const std::string& name, std::span<const char
 std::vector<std::filesystem::path> files_like(const std::string& pattern);
 
 /// A file in memory without being read: the system brings in the pages that are looked at.
-/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/cli/main.cpp says so in
-/// one line); replacing it by another, as `mv` does, changes nothing.
+/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/machine/sudden_end.h
+/// reports it); replacing it by another, as `mv` does, changes nothing.
 class MappedFile {
  public:
   /// Maps `path` read-only for as long as somebody holds the result. Throws UserError where it is

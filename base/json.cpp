@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -164,9 +165,15 @@ std::filesystem::path JsonView::file() const {
   if (!value_->is_string()) fail("a file");
   require_no_nul();
   const std::filesystem::path path = value_->get<std::string>();
-  if (!std::filesystem::exists(path))
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (found.type() == std::filesystem::file_type::not_found)
     throw UserError(where_, fmt::format("no such file: '{}'", path.string()), "check the path");
-  if (std::filesystem::is_directory(path))
+  if (error)
+    throw UserError(where_,
+                    fmt::format("'{}' cannot be opened: {}", path.string(), error.message()),
+                    "check the path and its permissions");
+  if (std::filesystem::is_directory(found))
     throw UserError(where_, fmt::format("'{}' is a directory", path.string()), "give a file");
   return path;
 }

@@ -41,13 +41,17 @@ std::string sha256(std::string_view bytes) {
 }
 
 std::string sha256_file(const std::filesystem::path& path) {
+  const auto fail = [&](const char* problem) {
+    throw UserError(path.string(), problem, "check the path and its permissions");
+  };
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError(path.string(), "cannot be read", "check the path and its permissions");
+  if (!in) fail("cannot be read");
   Digest digest;
   std::array<char, 1 << 16> buffer{};
   while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0) {
     digest.add(buffer.data(), static_cast<size_t>(in.gcount()));
   }
+  if (in.bad()) fail("cannot be read to its end");  // as of a folder, which can be opened
   return digest.hex();
 }
 

@@ -25,9 +25,22 @@ size_t text_columns() {
   return std::min(kMost, terminal_columns().value_or(kMost));
 }
 
+namespace {
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+}  // namespace
+
 size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
+}
+
+std::string shortened(std::string_view text, size_t most) {
+  if (characters(text) <= most) return std::string(text);
+  size_t begin = text.size();
+  for (size_t left = most - 1; left > 0;)
+    if (begins_character(text[--begin])) --left;
+  return "…" + std::string(text.substr(begin));
 }
 
 std::string wrapped(std::string_view text, size_t columns, size_t indent) {

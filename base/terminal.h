@@ -23,6 +23,10 @@ size_t text_columns();
 /// Characters of UTF-8.
 size_t characters(std::string_view text);
 
+/// The end of a text of more than `most` characters, behind "…", which is one of them; else `text`.
+/// `most` is at least 1.
+std::string shortened(std::string_view text, size_t most);
+
 /// `text` with line breaks in place of blanks, so that no line is longer than `columns`, apart from
 /// words that are. Every line but the first begins with `indent` blanks. Line ends of the text
 /// stay.

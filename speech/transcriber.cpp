@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "algorithms/blank_penalty.h"
@@ -94,7 +95,7 @@ class Transcriber::Pass {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
-      if (long_clip_) transcribe_long(*std::exchange(long_clip_, std::nullopt));
+      if (long_clip_ && !stopped()) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
     while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // the pass was stopped
     return totals_;
@@ -344,9 +345,11 @@ class Transcriber::Pass {
     }
   }
 
-  /// A piece that fails has no words: the recording's first result stays.
+  /// A piece that fails has no words: the recording's first result stays. The observer learns once
+  /// for each recording in the batch why the batch failed.
   void finish_pieces(std::vector<Job> jobs, BatchInFlight& batch) {
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
+    std::set<size_t> told;  // recordings whose observer knows of the failure
     for (size_t row = 0; row < jobs.size(); ++row) {
       const size_t index = jobs[row].recording;
       const AgainPiece& piece = *jobs[row].again;
@@ -361,7 +364,7 @@ class Transcriber::Pass {
         }
         if (!batch.decoded.evidence.empty() && !batch.decoded.evidence[row].empty())
           found.evidence = std::move(batch.decoded.evidence[row].front());
-      } else if (piece.number == 0) {
+      } else if (told.insert(index).second) {
         tell_notices(index, {"decoding a part again failed: " + why_failed(batch.failure)});
       }
       again.take(piece, std::move(found));

@@ -440,10 +440,13 @@ void report_gpu(at::DeviceIndex index) {
   const GpuState state = nvml->state();
   std::string throttle;
   for (const std::string& name : throttle_names(state.throttle_reasons)) throttle += " " + name;
+  const auto shown = [](std::optional<double> figure) {
+    return figure ? fmt::format("{:.0f}", *figure) : "?";
+  };
   report("  clocks", throttle.empty() ? "" : "throttled:" + throttle,
-         fmt::format("SM {:.0f} of {:.0f} MHz, memory {:.0f} MHz, {:.0f} °C, {:.0f} W",
-                     state.sm_clock_mhz, nvml->max_sm_clock_mhz(), state.memory_clock_mhz,
-                     state.temperature_c, state.power_w),
+         fmt::format("SM {} of {:.0f} MHz, memory {} MHz, {} °C, {} W", shown(state.sm_clock_mhz),
+                     nvml->max_sm_clock_mhz(), shown(state.memory_clock_mhz),
+                     shown(state.temperature_c), shown(state.power_w)),
          "note");
 }
 

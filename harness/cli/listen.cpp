@@ -18,6 +18,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "datasets/audio.h"
 #include "harness/results/journal.h"
 #include "models/load_checkpoint.h"
@@ -181,8 +182,7 @@ class Listener {
       if (!text.empty()) fmt::print("{}\n", printable(text));
     } else if (terminal_ && changed) {
       constexpr size_t kWidth = 76;  // the end is what is new
-      const std::string tail = text.size() <= kWidth ? text : text.substr(text.size() - kWidth);
-      fmt::print("\r\033[K{}", printable(tail));
+      fmt::print("\r\033[K{}", shortened(printable(text), kWidth));
     }
     std::fflush(stdout);
   }

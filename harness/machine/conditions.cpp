@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -203,22 +204,25 @@ std::optional<double> cpu_wait_seconds() {
   return known ? std::optional(seconds) : std::nullopt;
 }
 
-GpuConditions summarize(const std::vector<GpuState>& samples, double device_maximum) {
+}  // namespace
+
+GpuConditions gpu_conditions(const std::vector<GpuState>& samples, double sm_clock_max_mhz) {
   GpuConditions gpu;
-  gpu.sm_clock_max_mhz = device_maximum;
-  gpu.sm_clock_min_mhz = samples.front().sm_clock_mhz;
-  for (const GpuState& s : samples) {
-    gpu.sm_clock_mean_mhz += s.sm_clock_mhz / static_cast<double>(samples.size());
-    gpu.sm_clock_min_mhz = std::min(gpu.sm_clock_min_mhz, s.sm_clock_mhz);
-    gpu.throttle_reasons |= s.throttle_reasons;
-  }
+  gpu.sm_clock_max_mhz = sm_clock_max_mhz;
   gpu.memory_clock_mhz = samples.back().memory_clock_mhz;
   gpu.temperature_c = samples.back().temperature_c;
   gpu.power_w = samples.back().power_w;
+  std::vector<double> clocks;
+  for (const GpuState& s : samples) {
+    if (s.sm_clock_mhz) clocks.push_back(*s.sm_clock_mhz);
+    gpu.throttle_reasons |= s.throttle_reasons;
+  }
+  if (clocks.empty()) return gpu;
+  gpu.sm_clock_mean_mhz =
+      std::accumulate(clocks.begin(), clocks.end(), 0.0) / static_cast<double>(clocks.size());
+  gpu.sm_clock_min_mhz = std::ranges::min(clocks);
   return gpu;
 }
-
-}  // namespace
 
 std::optional<double> busy_seconds(std::istream& stat, double ticks) {
   std::string name;
@@ -233,7 +237,7 @@ std::optional<double> busy_seconds(std::istream& stat, double ticks) {
 std::vector<std::string> suspect_reasons(const Conditions& conditions) {
   std::vector<std::string> reasons;
   if (const auto& gpu = conditions.gpu) {
-    if (gpu->sm_clock_mean_mhz < kLeastClock * gpu->sm_clock_max_mhz)
+    if (gpu->sm_clock_mean_mhz && *gpu->sm_clock_mean_mhz < kLeastClock * gpu->sm_clock_max_mhz)
       reasons.emplace_back("sm_clock");
     for (std::string& name : throttle_names(gpu->throttle_reasons))
       reasons.push_back(std::move(name));
@@ -341,7 +345,7 @@ Conditions ConditionSampler::end() {
   state_->end_thread();
   conditions.stopped_seconds = state_->stops->stopped_seconds();
   if (!state_->samples.empty())
-    conditions.gpu = summarize(state_->samples, state_->nvml->max_sm_clock_mhz());
+    conditions.gpu = gpu_conditions(state_->samples, state_->nvml->max_sm_clock_mhz());
   return conditions;
 }
 

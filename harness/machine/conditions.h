@@ -18,8 +18,9 @@
 
 namespace rtfx {
 
+/// Figures are missing where NVML could not tell them.
 struct GpuState {
-  double sm_clock_mhz = 0, memory_clock_mhz = 0, temperature_c = 0, power_w = 0;
+  std::optional<double> sm_clock_mhz, memory_clock_mhz, temperature_c, power_w;
   uint64_t throttle_reasons = 0;  // bits, see throttle_names()
 };
 
@@ -37,8 +38,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Values that the GPU cannot tell stay 0. Any thread may call; this does not wait for the
-  /// device.
+  /// Any thread may call; this does not wait for the device.
   GpuState state() const;
   double max_sm_clock_mhz() const;
   /// Millijoules since the driver was loaded; none where the GPU does not count them. The counter
@@ -94,10 +94,14 @@ class EnergyMeter {
 };
 
 struct GpuConditions {
-  double sm_clock_mean_mhz = 0, sm_clock_min_mhz = 0, sm_clock_max_mhz = 0;  // max: of the device
-  double memory_clock_mhz = 0, temperature_c = 0, power_w = 0;               // the last sample's
-  uint64_t throttle_reasons = 0;  // of all samples together
+  std::optional<double> sm_clock_mean_mhz, sm_clock_min_mhz;       // of the samples that have it
+  double sm_clock_max_mhz = 0;                                     // of the device
+  std::optional<double> memory_clock_mhz, temperature_c, power_w;  // the last sample's
+  uint64_t throttle_reasons = 0;                                   // of all samples together
 };
+
+/// Summarizes at least one sample. `sm_clock_max_mhz`: the device's.
+GpuConditions gpu_conditions(const std::vector<GpuState>& samples, double sm_clock_max_mhz);
 
 struct Conditions {
   double wall_seconds = 0;

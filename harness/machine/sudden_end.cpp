@@ -44,7 +44,7 @@ void report(std::string_view why) {
   if (::isatty(STDERR_FILENO) == 1) print("\r\033[K");  // a line of progress may stand there
   print("rtfx: error: ");
   print(under_way.view());
-  print(": ");
+  if (!under_way.view().empty()) print(": ");
   print(why);
   if (!remedy.view().empty()) print("; ");
   print(remedy.view());
@@ -75,19 +75,15 @@ extern "C" void on_crash(int signal) {
 }
 
 /// Weights and graphs are mapped files: reading behind the end of one that was shortened meanwhile
-/// raises SIGBUS.
-extern "C" void on_lost_file(int) {
-  constexpr std::string_view kText =
-      "rtfx: error: a model or graph file was shortened while it was in use; replace files by "
-      "moving new ones over them\n";
-  [[maybe_unused]] const ssize_t sent = ::write(STDERR_FILENO, kText.data(), kText.size());
-  end_process(kFailed);
+/// raises SIGBUS. So does writing to shared memory for which /dev/shm has no room.
+extern "C" void on_bus_error(int) {
+  end_suddenly("a mapped file was shortened, or shared memory is full (signal 7)");
 }
 
 }  // namespace
 
 void name_crashes() {
-  std::signal(SIGBUS, on_lost_file);
+  std::signal(SIGBUS, on_bus_error);
 #ifndef __SANITIZE_ADDRESS__
   static std::array<char, 1 << 14> own_stack;  // the other one may be what overflowed
   stack_t stack{};

@@ -13,8 +13,8 @@
 namespace rtfx {
 
 /// From now on, a crash names what is under way before the signal ends the process (not in builds
-/// with sanitizers, which have handlers of their own), and a mapped file that was shortened is an
-/// error.
+/// with sanitizers, which have handlers of their own). A mapped file that was shortened, and shared
+/// memory that is full, are errors that name it, too.
 void name_crashes();
 
 /// "case x, decode", and what the user can do about a sudden end of it. Until the next call, an

@@ -339,13 +339,7 @@ std::string unfit(const CaseResult& c) {
 }
 
 Grade required_grade(const CaseResult& a, const CaseResult& b) {
-  const std::string pointer = "/verify/required/" + decoder_dtype(a.about().dtype);
-  Grade grade = Grade::different;
-  for (const CaseResult* c : {&a, &b}) {
-    const json name = of_config(c->provenance(), pointer.c_str());
-    if (name.is_string()) grade = std::min(grade, grade_of(name));
-  }
-  return grade;
+  return std::min(a.summary.required, b.summary.required);
 }
 
 namespace {

@@ -143,6 +143,7 @@ struct JointRules {
   }
   void operator()(const Run& record) const {
     if (record.exactness) check_grade(record.exactness->grade, "baseline", where);
+    if (record.isolated) check_grade(record.isolated->grade, nullptr, where);
     check_case(record, where);
   }
   void operator()(const StreamRun& record) const { check_case(record, where); }

@@ -65,7 +65,8 @@ struct CaseSummary {
   /// The case name without its decoder: what shares encoder passes with it.
   std::string group() const;
   /// Rounds that the machine did not disturb (docs/journal.md, "suspect"). Where fewer than three
-  /// are left, all rounds count. Every comparison uses this rule.
+  /// are left, all rounds count. Comparisons by `rtfx` use this rule. Means in tables and the pages
+  /// of scripts are of all rounds, with the mark `suspect`.
   CountedRounds counted_rounds() const;
   /// The last record of a case of `rtfx run` that has not failed; null for others.
   const record::Run* last_run() const { return std::get_if<record::Run>(&last); }

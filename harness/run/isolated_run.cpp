@@ -98,15 +98,17 @@ ChildEnd wait_for(pid_t child, int stages) {
   bool ended = false;
   for (char buffer[4096];;) {
     try {
-      if (!end.interrupted) check_interrupt();
+      if (!end.interrupted && !ended) check_interrupt();
     } catch (const Interrupted&) {
       kill(child, SIGTERM);
       end.interrupted = true;
     }
+    // A process that a plug-in has left behind may hold the other end of the pipe. Once the child
+    // has ended, we therefore read what it wrote last and wait for nothing more.
     pollfd ready{stages, POLLIN, 0};
-    if (poll(&ready, 1, /*milliseconds=*/200) <= 0) {
-      // A process that a plug-in has left behind may hold the other end of the pipe.
-      if ((ended = has_ended(child, end, /*wait=*/false))) break;
+    if (poll(&ready, 1, /*milliseconds=*/ended ? 0 : 200) <= 0) {
+      if (ended) break;
+      ended = has_ended(child, end, /*wait=*/false);
       continue;
     }
     const ssize_t count = read(stages, buffer, sizeof buffer);

@@ -68,7 +68,7 @@ void add_cuda_versions(record::Provenance& provenance, at::Device device) {
 /// The CPUs that this process may use, and who else wants them.
 record::Cpu cpu_field() {
   const std::vector<int> cpus = allowed_cpus();
-  const GroupLimits limits = group_limits();
+  const CgroupLimits limits = group_limits();
   double load = 0;
   const bool known = ::getloadavg(&load, 1) == 1;
   record::Cpu field;

@@ -565,14 +565,16 @@ void add_conditions(record::Run& run, const Conditions& conditions,
   field.stopped_seconds = Number(conditions.stopped_seconds);
   field.other_cpus = number(conditions.other_cpus);
   if (const auto& gpu = conditions.gpu) {
-    record::ClockRate clock;
-    clock.mean = gpu->sm_clock_mean_mhz;
-    clock.min = gpu->sm_clock_min_mhz;
-    clock.device_max = gpu->sm_clock_max_mhz;
-    field.sm_clock_mhz = clock;
-    field.memory_clock_mhz = Number(gpu->memory_clock_mhz);
-    field.temperature_c = Number(gpu->temperature_c);
-    field.power_w = Number(gpu->power_w);
+    if (gpu->sm_clock_mean_mhz && gpu->sm_clock_min_mhz) {
+      record::ClockRate clock;
+      clock.mean = *gpu->sm_clock_mean_mhz;
+      clock.min = *gpu->sm_clock_min_mhz;
+      clock.device_max = gpu->sm_clock_max_mhz;
+      field.sm_clock_mhz = clock;
+    }
+    if (gpu->memory_clock_mhz) field.memory_clock_mhz = Number(*gpu->memory_clock_mhz);
+    if (gpu->temperature_c) field.temperature_c = Number(*gpu->temperature_c);
+    if (gpu->power_w) field.power_w = Number(*gpu->power_w);
     field.throttle = throttle_names(gpu->throttle_reasons);
   }
   run.conditions = field;

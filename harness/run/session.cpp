@@ -19,25 +19,13 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
-
-namespace {
-
-/// The end, which says batch and type, where the whole has no room.
-std::string shortened(const std::string& label) {
-  constexpr size_t kMost = 46;
-  if (label.size() <= kMost) return label;
-  size_t begin = label.size() - kMost + 1;
-  while (begin < label.size() && (static_cast<unsigned char>(label[begin]) & 0xC0) == 0x80) ++begin;
-  return "…" + label.substr(begin);
-}
-
-}  // namespace
 
 Progress::Progress(int64_t steps, Clock::duration between_lines)
     : steps_(std::max<int64_t>(1, steps)),
@@ -83,10 +71,11 @@ void Progress::print_line() {
 void Progress::draw() {
   shown_ = Clock::now();
   constexpr int64_t kWidth = 24;
+  constexpr size_t kMostOfLabel = 46;  // its end says batch and type
   const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
   fmt::print(stderr, "\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
              std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),
-             shortened(label_));
+             shortened(label_, kMostOfLabel));
   std::fflush(stderr);
 }
 
@@ -100,7 +89,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
 constexpr std::chrono::seconds kToEnd{3};                 // for shard 0, after the others
-constexpr std::chrono::seconds kBetween{1}, kSilent{10};  // of signs of life
+constexpr std::chrono::seconds kBetween{1}, kSilent{10};  // of heartbeats
 
 std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -128,10 +117,10 @@ struct Rendezvous::State {
   };
 
   /// Counts up a key of the store while it exists, also while the shard is in a long round.
-  class SignsOfLife {
+  class Heartbeat {
    public:
     /// `store`: a client of its own, because that of the shard is in use while it waits.
-    SignsOfLife(c10::intrusive_ptr<c10d::Store> store, const std::string& key)
+    Heartbeat(c10::intrusive_ptr<c10d::Store> store, const std::string& key)
         : thread_([store = std::move(store), key](const std::stop_token& stop) {
             std::mutex mutex;
             std::unique_lock lock(mutex);
@@ -149,8 +138,8 @@ struct Rendezvous::State {
     std::jthread thread_;
   };
 
-  /// The signs of life of another shard, as they were last seen.
-  struct Sign {
+  /// The heartbeat of another shard, as it was last seen.
+  struct SeenHeartbeat {
     int64_t count = 0;
     Clock::time_point since;  // when the count was first seen
   };
@@ -160,9 +149,9 @@ struct Rendezvous::State {
   std::string place;   // of all runs that meet here one after the other, begins their keys
   std::string prefix;  // of this run
   c10::intrusive_ptr<c10d::TCPStore> store;
-  std::optional<SignsOfLife> own_signs;
-  std::map<std::string, Sign> signs;  // by label
-  std::string first_process;          // that of shard 0
+  std::optional<Heartbeat> own_heartbeat;
+  std::map<std::string, SeenHeartbeat> heartbeats;  // by label
+  std::string first_process;                        // that of shard 0
 
   std::string key(const std::string& name) const { return prefix + name; }
 
@@ -186,19 +175,19 @@ struct Rendezvous::State {
   /// Stores why the run ends, unless another cause is there already: all shards name the first one.
   void keep_cause(const std::string& cause) { store->compareSet(key("left"), {}, bytes(cause)); }
 
-  /// Finds shards that have come and then given no sign of life for ten seconds. A slow shard gives
-  /// them too, since a thread of its own does.
-  void look_for_signs() {
+  /// Finds shards that have come and then had no heartbeat for ten seconds. A slow shard has one
+  /// too, since a thread of its own sends it.
+  void check_heartbeats() {
     const auto now = Clock::now();
     Shard other = shard;
     for (other.index = 0; other.index < shard.count; ++other.index) {
       if (other.index == shard.index) continue;
       const std::string label = other.label();
-      const int64_t count = store->add(key("signs/" + label), 0);
-      Sign& sign = signs[label];
-      if (count != sign.count) sign = {count, now};
-      if (count == 0 || now - sign.since < kSilent) continue;
-      keep_cause(fmt::format("shard {} has ended: no sign of life of its {} for {} s", label,
+      const int64_t count = store->add(key("heartbeat/" + label), 0);
+      SeenHeartbeat& seen = heartbeats[label];
+      if (count != seen.count) seen = {count, now};
+      if (count == 0 || now - seen.since < kSilent) continue;
+      keep_cause(fmt::format("shard {} has ended: no heartbeat of its {} for {} s", label,
                              text_of("process/" + label), kSilent.count()));
       store->set(key("done/" + label), bytes("1"));  // nobody waits for it
     }
@@ -240,7 +229,7 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
   }
   state_->store->set(state_->key("process/" + shard.label()), bytes(this_process()));
   require_same_run(own);
-  state_->own_signs.emplace(state_->store->clone(), state_->key("signs/" + shard.label()));
+  state_->own_heartbeat.emplace(state_->store->clone(), state_->key("heartbeat/" + shard.label()));
   Shard first = shard;
   first.index = 0;
   state_->first_process = state_->text_of("process/" + first.label());
@@ -295,7 +284,7 @@ void Rendezvous::barrier(const std::string& name) { meet(name, kAtBarrier); }
 
 void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
   const auto begin = Clock::now();
-  for (auto& [label, sign] : state_->signs) sign.since = begin;  // nobody has looked meanwhile
+  for (auto& [label, seen] : state_->heartbeats) seen.since = begin;  // nobody has looked meanwhile
   try {
     if (state_->store->add(state_->key(name + "/came"), 1) == state_->shard.count)
       state_->store->set(state_->key(name + "/open"), bytes("1"));
@@ -305,7 +294,7 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
         throw state_->error("shard " + other + " has other settings or another number of shards",
                             "start all shards with the same settings");
       }
-      state_->look_for_signs();
+      state_->check_heartbeats();
       if (state_->store->check({state_->key("left")}))
         throw state_->error(state_->text_of("left"), "--resume continues the journals");
       if (Clock::now() - begin > limit) {

@@ -49,7 +49,7 @@ class Progress {
 };
 
 // Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. Each shard
-// counts up a key of it every second, so that the others notice its end, however it ended.
+// counts up a key of it every second as its heartbeat, so that the others notice its end.
 
 class Rendezvous {
  public:
@@ -63,8 +63,8 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Returns when every shard has called it with this name; a name serves once. Throws UserError
-  /// when a shard has left, has given no sign of life for ten seconds, or when not all come within
-  /// an hour. Throws Interrupted after Ctrl-C.
+  /// when a shard has left, has had no heartbeat for ten seconds, or when not all come within an
+  /// hour. Throws Interrupted after Ctrl-C.
   void barrier(const std::string& name);
 
   /// Tells the others that this shard ends early; they throw at their next barrier. Of several

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "base/sha256.h"
 #include "harness/results/journal.h"
 #include "harness/scoring/boosted_words.h"
@@ -28,8 +28,8 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
-/// 4 of "4(x2),3": tasks of the first node, which has the most.
-int64_t first_number(const std::string& text) {
+/// Returns the number of tasks of the first node, which is the largest: 4 for "4(x2),3".
+int64_t tasks_of_first_node(const std::string& text) {
   return parse_integer(text.substr(0, text.find_first_of("(,"))).value_or(1);
 }
 
@@ -90,7 +90,7 @@ Shard parse_shard(const std::string& text, const Environment& environment) {
     shard.index = read_integer(environment, "SLURM_PROCID");
     shard.count = read_integer(environment, "SLURM_NTASKS");
     shard.local_index = read_integer(environment, "SLURM_LOCALID");
-    shard.local_count = first_number(environment("SLURM_TASKS_PER_NODE").value_or("1"));
+    shard.local_count = tasks_of_first_node(environment("SLURM_TASKS_PER_NODE").value_or("1"));
     const bool nodes = environment("SLURM_NNODES").value_or("1") != "1";
     if (nodes && !environment("MASTER_ADDR")) {
       throw UserError(
@@ -446,15 +446,24 @@ record::Provenance merged_provenance(const std::vector<ResultSet>& shards) {
   return merged;
 }
 
-/// Each shard's part of the case; empty where one has none.
+/// Prints that a shard lacks `what`, so that the merged journal leaves it out.
+void print_missing(size_t shard, size_t count, const std::string& what) {
+  const Shard lacking{.index = static_cast<int64_t>(shard), .count = static_cast<int64_t>(count)};
+  fmt::print(stderr, "rtfx: notice: shard {} lacks {}; the merged journal leaves it out\n",
+             lacking.label(), printable(what));
+}
+
+/// Each shard's part of the case; empty where a shard has none, which a notice says.
 std::vector<const CaseResult*> parts_of(const std::vector<ResultSet>& shards,
                                         const std::string& name) {
   std::vector<const CaseResult*> parts;
-  for (const ResultSet& shard : shards) {
-    const CaseResult* part = shard.find(name);
-    if (part == nullptr) return {};
-    parts.push_back(part);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (const CaseResult* part = shards[i].find(name))
+      parts.push_back(part);
+    else
+      print_missing(i, shards.size(), fmt::format("the case {}", name));
   }
+  if (parts.size() < shards.size()) parts.clear();
   return parts;
 }
 
@@ -469,32 +478,60 @@ std::optional<record::Failure> merged_failure(const std::vector<const CaseResult
   return std::nullopt;
 }
 
+/// The shard's round of this number; null where it has none.
+const Run* find_round(const CaseResult& part, int64_t number) {
+  for (const record::Round& round : part.rounds()) {
+    const auto* run = std::get_if<Run>(&round);
+    if (run != nullptr && run->round == number) return run;
+  }
+  return nullptr;
+}
+
+/// Adds the case with the rounds that all shards have. Notices name the others.
 void add_case(record::Records& records, const std::vector<const CaseResult*>& parts) {
   if (auto failure = merged_failure(parts)) return records.push_back(std::move(*failure));
-  for (const record::Round& first : parts.front()->rounds()) {
+  std::set<int64_t> numbers;
+  for (const CaseResult* part : parts)
+    for (const record::Round& round : part->rounds()) numbers.insert(record::number_of(round));
+  for (const int64_t number : numbers) {
     Parts round;
-    for (const CaseResult* part : parts) {
-      for (const record::Round& its : part->rounds()) {
-        const auto* run = std::get_if<Run>(&its);
-        if (run != nullptr && run->round == record::number_of(first)) round.push_back(run);
-      }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (const Run* run = find_round(*parts[i], number))
+        round.push_back(run);
+      else
+        print_missing(i, parts.size(),
+                      fmt::format("round {} of the case {}", number, parts[i]->name()));
     }
     if (round.size() == parts.size()) records.push_back(merged_round(round));
   }
 }
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+/// Returns the hypotheses of a shard's case. The shard writes them before it records the case's
+/// first round, also for a decoder without a head.
+std::string hypotheses_of(const ResultSet& shard, const std::string& name) {
+  const std::string key = shard.find(name)->about().result_key;
+  const std::filesystem::path file =
+      plain_or_gzip(shard.journal.parent_path() / "hypotheses" / (key + ".jsonl"));
+  if (!std::filesystem::exists(file)) {
+    throw UserError(file.string(),
+                    "is missing, and the whole run needs the hypotheses of each shard",
+                    "copy the file back, or measure all shards again with --force");
+  }
+  return read_text(file);
 }
 
 }  // namespace
 
 record::Records merge_shards(const std::vector<ResultSet>& shards) {
   record::Records records = {merged_provenance(shards)};
-  for (const CaseResult& result : shards.front().cases) {
-    const auto parts = parts_of(shards, result.name());
-    if (!parts.empty()) add_case(records, parts);
+  std::set<std::string> names;
+  for (const ResultSet& shard : shards) {
+    for (const CaseResult& result : shard.cases) {
+      const std::string name = result.name();
+      if (!names.insert(name).second) continue;
+      const auto parts = parts_of(shards, name);
+      if (!parts.empty()) add_case(records, parts);
+    }
   }
   for (record::Any& record : records)
     record::head(record).provenance_id = record::head(records.front()).provenance_id;
@@ -512,10 +549,7 @@ record::Records write_merged(const std::filesystem::path& output, int64_t count)
     const auto* run = std::get_if<Run>(&record);
     if (run == nullptr || run->round != 0) continue;
     std::string hypotheses;
-    for (const ResultSet& shard : shards) {
-      const std::string& key = shard.find(run->case_name)->about().result_key;
-      hypotheses += contents(shard.journal.parent_path() / "hypotheses" / (key + ".jsonl"));
-    }
+    for (const ResultSet& shard : shards) hypotheses += hypotheses_of(shard, run->case_name);
     write_file(output / "hypotheses" / (run->result_key + ".jsonl"), hypotheses);
   }
   write_file(output / "journal.jsonl", text);

@@ -51,11 +51,13 @@ std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int6
 /// the whole for each case and round that all shards have. Audio, word errors, grades and counters
 /// are sums. RTFx is all audio / the longest time of any shard. Regions and conditions are those of
 /// the slowest shard. `shards` has the times of each and their skew, longest / mean. A case that
-/// failed in one shard has failed.
+/// failed in one shard has failed. A notice on standard error names each case and round that a
+/// shard lacks.
 record::Records merge_shards(const std::vector<ResultSet>& shards);
 
 /// Writes the journal and hypotheses of the whole run to `output`, whose shards/ holds those of
-/// `count` shards, and returns its records. Throws UserError where it cannot be written.
+/// `count` shards, and returns its records. Throws UserError where it cannot be written, or
+/// hypotheses of a shard are missing.
 record::Records write_merged(const std::filesystem::path& output, int64_t count);
 
 }  // namespace rtfx

@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <map>
+#include <mutex>
 
 #include "algorithms/foreign_code.h"
 #include "base/gpu/check.h"
@@ -34,7 +35,9 @@ PipelineStreams::PipelineStreams(at::DeviceIndex gpu)
 
 const PipelineStreams* PipelineStreams::of(at::Device device) {
   if (!device.is_cuda()) return nullptr;
-  static std::map<at::DeviceIndex, const PipelineStreams> all;
+  static std::mutex mutex;
+  static std::map<at::DeviceIndex, const PipelineStreams> all;  // adding to it moves none
+  const std::lock_guard lock(mutex);
   return &all.try_emplace(device.index(), device.index()).first->second;
 }
 

@@ -23,7 +23,8 @@ namespace rtfx {
 /// LibTorch's pool, whose streams graphs are recorded on by turns: what another thread enqueued on
 /// one of those meanwhile would be recorded too.
 struct PipelineStreams {
-  /// The device's; null on the CPU. They stay, since LibTorch keeps memory by stream.
+  /// The device's; null on the CPU. They stay, since LibTorch keeps memory by stream. Any thread
+  /// may call.
   static const PipelineStreams* of(at::Device device);
 
   explicit PipelineStreams(at::DeviceIndex gpu);

@@ -30,7 +30,11 @@ class ReadAhead {
             std::function<size_t(const Item&)> size)
       : count_(count), limits_(limits), read_(std::move(read)), size_(std::move(size)) {
     const size_t threads = std::min({count, limits.threads, limits.items});
-    for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    } catch (...) {  // the threads that have begun read all items, with fewer of them at once
+      if (threads_.empty()) throw;
+    }
   }
   /// Waits for the items that are being read.
   ~ReadAhead() {

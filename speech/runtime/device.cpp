@@ -140,11 +140,11 @@ void lower(std::optional<T>& limit, T value) {
   limit = std::min(limit.value_or(value), value);
 }
 
-void lower_cpus(GroupLimits& limits, std::optional<double> quota, std::optional<double> period) {
+void lower_cpus(CgroupLimits& limits, std::optional<double> quota, std::optional<double> period) {
   if (quota && period && *quota > 0 && *period > 0) lower(limits.cpus, *quota / *period);
 }
 
-void lower_memory(GroupLimits& limits, const Path& file) {
+void lower_memory(CgroupLimits& limits, const Path& file) {
   // Version 1 writes the largest number of pages for none.
   constexpr double kNone = 1e18;
   const auto numbers = numbers_of(file);
@@ -152,8 +152,8 @@ void lower_memory(GroupLimits& limits, const Path& file) {
     lower(limits.memory_bytes, static_cast<int64_t>(*numbers[0]));
 }
 
-/// Those of one group.
-void lower_by(GroupLimits& limits, const Path& group) {
+/// Lowers the limits to those of one cgroup.
+void lower_by(CgroupLimits& limits, const Path& group) {
   if (const auto max = numbers_of(group / "cpu.max"); max.size() == 2)
     lower_cpus(limits, max[0], max[1]);
   const auto quota = numbers_of(group / "cpu.cfs_quota_us");
@@ -165,8 +165,8 @@ void lower_by(GroupLimits& limits, const Path& group) {
 
 }  // namespace
 
-GroupLimits group_limits(const Path& root) {
-  GroupLimits limits;
+CgroupLimits group_limits(const Path& root) {
+  CgroupLimits limits;
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // number:controllers:/path
     std::istringstream fields(line);

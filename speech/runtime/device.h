@@ -70,13 +70,13 @@ struct ThreadSettings {
 // The share of the machine's CPUs and memory that this process may use.
 
 /// Limits of the control group and of those above it; none where there is no limit.
-struct GroupLimits {
+struct CgroupLimits {
   std::optional<double> cpus;           // CPU seconds per second
   std::optional<int64_t> memory_bytes;  // of all its processes
 };
 
 /// Reads control groups of versions 1 and 2 below `root`, which tests replace.
-GroupLimits group_limits(const std::filesystem::path& root = "/");
+CgroupLimits group_limits(const std::filesystem::path& root = "/");
 
 /// Numbers of the CPUs that this process may run on, ascending.
 std::vector<int> allowed_cpus();

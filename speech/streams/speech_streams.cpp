@@ -62,29 +62,29 @@ int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
 }
 
 void SpeechStreams::close(int64_t stream) {
-  encoder_->close(encoder_number(stream));
-  const Stream& closed = streams_.at(stream);
+  const Stream& closed = find(stream);
+  encoder_->close(closed.encoder);
   search_->close(closed.search);
   numbers_.erase(closed.encoder);
   streams_.erase(stream);
 }
 
 /// The encoder's own streams may have numbers that nobody was given.
-int64_t SpeechStreams::encoder_number(int64_t stream) const {
+SpeechStreams::Stream& SpeechStreams::find(int64_t stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) {
     throw UserError(fmt::format("stream {}", stream), "is not open",
                     "open() gives the numbers of streams");
   }
-  return found->second.encoder;
+  return found->second;
 }
 
 void SpeechStreams::push(std::span<const NewSamples> all) {
   std::vector<NewSamples> encoders;
-  for (const auto& [stream, samples] : all) encoders.push_back({encoder_number(stream), samples});
+  for (const auto& [stream, samples] : all) encoders.push_back({find(stream).encoder, samples});
   encoder_->push(encoders);
   for (const auto& [stream, samples] : all) {
-    Stream& open = streams_.at(stream);
+    Stream& open = find(stream);
     if (wordless_seconds_ > 0) open.heard.audio.push(samples);
     if (!open.voice) continue;
     const auto begin = Clock::now();
@@ -94,18 +94,19 @@ void SpeechStreams::push(std::span<const NewSamples> all) {
 }
 
 void SpeechStreams::finish(int64_t stream) {
-  encoder_->finish(encoder_number(stream));
-  streams_.at(stream).heard.audio.finish();
+  Stream& finished = find(stream);
+  encoder_->finish(finished.encoder);
+  finished.heard.audio.finish();
 }
 
 void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
-  Stream& biased = streams_.at(stream);
+  Stream& biased = find(stream);
   search_->set_bias(biased.search, bias);
   biased.bias = std::move(bias);
 }
 
 PartialResult SpeechStreams::partial(int64_t stream) {
-  const Stream& open = streams_.at(stream);
+  const Stream& open = find(stream);
   return joined(open, search_->partial(open.search));
 }
 
@@ -137,7 +138,7 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   }
   for (const SpeechUpdate& update : updates) {
     if (!update.closed) continue;
-    const int64_t encoder = encoder_number(update.stream);
+    const int64_t encoder = find(update.stream).encoder;
     encoder_->close(encoder);
     numbers_.erase(encoder);
     streams_.erase(update.stream);

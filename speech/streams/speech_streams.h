@@ -75,7 +75,7 @@ class SpeechStreams {
   }
   void finish(int64_t stream);
   /// Whether step() has something to do for the stream.
-  bool ready(int64_t stream) const { return encoder_->waiting(encoder_number(stream)); }
+  bool ready(int64_t stream) { return encoder_->waiting(find(stream).encoder); }
   /// Forgets the stream. Not needed once an update has said that it is closed.
   void close(int64_t stream);
 
@@ -130,7 +130,8 @@ class SpeechStreams {
     std::optional<VoiceActivity> voice = {};  // with a detector
   };
 
-  int64_t encoder_number(int64_t stream) const;
+  /// Throws UserError where the stream is not open.
+  Stream& find(int64_t stream);
   SpeechUpdate update(int64_t number, Stream& stream, bool last, bool partial);
   /// Searches the frames of all rows, projected [rows, T', X], part by part. A part ends where an
   /// utterance of its stream may end.

@@ -150,6 +150,14 @@ def test_a_killed_shard_and_resume(start, whole, tmp_path):
     check_whole(tmp_path / "run", 2, whole)
 
 
+def test_lost_hypotheses_of_a_shard_are_an_error(start, tmp_path):
+    assert [code for *_, code in by_hand(start, 2)] == [0, 0]
+    lost = next((tmp_path / "run/shards/1-of-2/hypotheses").glob("*.jsonl"))
+    lost.unlink()
+    (_, error, code), _ = by_hand(start, 2, "--resume")
+    assert code == 2 and f"{lost}: is missing" in error and "--force" in error, error
+
+
 def endless(start, count):
     """Begins shards that measure until something ends them; each has written a round."""
     port = {"MASTER_PORT": free_port()}
@@ -173,7 +181,7 @@ def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
     assert [shard.returncode for shard in others] == [2, 2], errors
     assert time.monotonic() - begin < 20
     process = f"its process {shards[killed].pid} on {socket.gethostname()} "
-    said = f"no sign of life of {process}for 10 s" if killed else f"shard 0 has ended: {process}no longer answers"
+    said = f"no heartbeat of {process}for 10 s" if killed else f"shard 0 has ended: {process}no longer answers"
     for error in errors:
         assert error.count(said) == error.count("has ended") == 1, error
         assert "--resume continues the journals" in error and "left" not in error, error
@@ -187,7 +195,7 @@ def test_a_shard_that_is_killed_while_others_come_is_named(start, tmp_path):
     assert first.poll() is None and second.poll() is None
     second.kill()
     _, error = first.communicate(timeout=30)
-    assert first.returncode == 2 and f"shard 1-of-3 has ended: no sign of life of its process {second.pid} on " in error, error
+    assert first.returncode == 2 and f"shard 1-of-3 has ended: no heartbeat of its process {second.pid} on " in error, error
 
 
 def test_a_shard_that_stands_still_is_not_taken_for_ended(start, tmp_path):

@@ -84,7 +84,7 @@ TEST(DeviceGpu, EnergyOfWorkIsBetweenIdleAndTheBoard) {
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) {
     for (int i = 0; i < 20; ++i) at::mm(a, a);
     at::cuda::getCurrentCUDAStream().synchronize();
-    shown += nvml->state().power_w;
+    shown += nvml->state().power_w.value();
     ++readings;
   }
   const auto power = meter.end();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -114,6 +115,29 @@ TEST_F(ByteOrderMark, OfOtherEncodingsIsNamed) {
       EXPECT_HAS(error, "save it as UTF-8");
     }
   }
+}
+
+/// A link to itself has an error other than absence, as a folder has that may not be entered.
+class UnknownFile : public test::TempFolder {
+ protected:
+  UnknownFile() { fs::create_symlink("loop", path("loop")); }
+};
+
+TEST_F(UnknownFile, IsAUserError) {
+  const std::string reason = "loop: cannot be opened: Too many levels of symbolic links";
+  EXPECT_HAS(user_error([&] { TextLines lines(path("loop")); }), reason);
+  EXPECT_HAS(user_error([&] { read_text(path("loop")); }), reason);
+  EXPECT_EQ(plain_or_gzip(path("loop")), path("loop"));
+  const nlohmann::json name = path("loop").string();
+  EXPECT_HAS(user_error([&] { JsonView(name, "c.json#/lm").file(); }),
+             "loop' cannot be opened: Too many levels of symbolic links");
+}
+
+TEST_F(UnknownFile, IsNoProgram) {
+  const std::string before = std::getenv("PATH");
+  setenv("PATH", path("").c_str(), 1);
+  EXPECT_TRUE(find_program("loop", {}).empty());
+  setenv("PATH", before.c_str(), 1);
 }
 
 class OutputFile : public test::TempFolder {

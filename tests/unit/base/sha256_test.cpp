@@ -25,7 +25,11 @@ TEST(Sha256Test, AFileLongerThanTheBufferHashesAsItsBytes) {
   std::filesystem::remove(path);
 }
 
-TEST(Sha256Test, AMissingFileIsAUserError) { EXPECT_THROW(sha256_file("no/such/file"), UserError); }
+TEST(Sha256Test, WhatCannotBeReadIsAUserError) {
+  EXPECT_THROW(sha256_file("no/such/file"), UserError);
+  EXPECT_THROW(sha256_file(std::filesystem::temp_directory_path()), UserError);
+  EXPECT_THROW(sha256_file("/proc/self/mem"), UserError);  // opens, and its first byte is an error
+}
 
 }  // namespace
 }  // namespace rtfx

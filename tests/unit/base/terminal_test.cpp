@@ -17,6 +17,14 @@ TEST(Wrapped, KeepsLineEndsAndColumnsThatFit) {
   EXPECT_EQ(wrapped("  8  fp32", 20), "  8  fp32");
 }
 
+TEST(Shortened, KeepsWholeCharactersOfTheEnd) {
+  EXPECT_EQ(shortened("Grüße", 5), "Grüße");
+  EXPECT_EQ(shortened("Grüße", 4), "…üße");
+  EXPECT_EQ(shortened("日本語 🙂", 3), "… 🙂");
+  EXPECT_EQ(shortened("日本語 🙂", 1), "…");
+  EXPECT_EQ(shortened("", 1), "");
+}
+
 TEST(Wrapped, CountsCharactersAndNoBytes) {
   EXPECT_EQ(characters("35.2 ± 2.5"), 10U);
   EXPECT_EQ(wrapped("± ± ± ±", 7), "± ± ± ±");

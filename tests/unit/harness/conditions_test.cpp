@@ -20,7 +20,7 @@ Conditions on_gpu(double mean_clock, uint64_t throttle = 0) {
   Conditions conditions;
   conditions.wall_seconds = 10;
   conditions.gpu.emplace();
-  conditions.gpu->sm_clock_mean_mhz = mean_clock;
+  conditions.gpu->sm_clock_mean_mhz = conditions.gpu->sm_clock_min_mhz = mean_clock;
   conditions.gpu->sm_clock_max_mhz = 2000;
   conditions.gpu->throttle_reasons = throttle;
   return conditions;
@@ -30,6 +30,29 @@ TEST(Conditions, ALowMeanClockIsSuspect) {
   EXPECT_EQ(suspect_reasons(on_gpu(1980)), Reasons());
   EXPECT_EQ(suspect_reasons(on_gpu(1500)), Reasons());
   EXPECT_EQ(suspect_reasons(on_gpu(1499)), Reasons({"sm_clock"}));
+}
+
+/// NVML does not answer each time: a sample without a clock says nothing about it.
+TEST(Conditions, ASampleWithoutAClockIsLeftOut) {
+  GpuState good, failed;
+  good.sm_clock_mhz = 1900;
+  good.power_w = 500;
+  failed.throttle_reasons = 0x4;
+  Conditions conditions;
+  conditions.wall_seconds = 10;
+  conditions.gpu = gpu_conditions({failed, failed, failed, good}, 2000);
+  EXPECT_EQ(conditions.gpu->sm_clock_mean_mhz, 1900.0);
+  EXPECT_EQ(conditions.gpu->sm_clock_min_mhz, 1900.0);
+  EXPECT_EQ(suspect_reasons(conditions), Reasons({"sw_power_cap"}));
+  conditions.gpu = gpu_conditions({good, failed}, 2000);
+  record::Run run;
+  add_conditions(run, conditions, {});
+  EXPECT_EQ(run.conditions->sm_clock_mhz->min, 1900.0);
+  EXPECT_FALSE(run.conditions->power_w);  // the last sample's
+  conditions.gpu = gpu_conditions({failed}, 2000);
+  EXPECT_EQ(suspect_reasons(conditions), Reasons({"sw_power_cap"}));
+  add_conditions(run, conditions, {});
+  EXPECT_FALSE(run.conditions->sm_clock_mhz);
 }
 
 TEST(Conditions, PowerAndHeatAreSuspectIdlingIsNot) {

@@ -288,6 +288,21 @@ TEST_F(GateTest, OtherConditionsAreInvalidAndNamed) {
   }
 }
 
+TEST_F(GateTest, AGradeOfAnotherReleaseIsAUserError) {
+  const auto complaint = [&](const json& object) {
+    const auto journal = write("other/journal.jsonl", to_line(object));
+    return test::user_error([&] { read_results(journal); });
+  };
+  json run = record("label", 0, 1);
+  run["isolated"] = {
+      {"grade", "perfect"}, {"grades", json::object()}, {"first_difference", nullptr}};
+  EXPECT_HAS(complaint(run), "journal.jsonl:1: unknown grade 'perfect'");
+  EXPECT_HAS(complaint({{"kind", "provenance"},
+                        {"provenance_id", "p"},
+                        {"config", {{"verify", {{"required", {{"fp32", "perfect"}}}}}}}}),
+             "journal.jsonl:1: unknown grade 'perfect'");
+}
+
 TEST_F(GateTest, AnotherRevisionIsWhatIsJudgedAndMayHaveNewOptions) {
   ResultSet old = results(1), current = results(2);
   set(old, "/rtfx/revision", "a");

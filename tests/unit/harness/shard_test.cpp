@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
@@ -97,6 +98,54 @@ TEST(Deal, EveryUtteranceOnceAndEqualShares) {
     }
     EXPECT_TRUE(std::all_of(taken.begin(), taken.end(), [](int n) { return n == 1; }));
   }
+}
+
+/// A shard that has these rounds of these cases.
+ResultSet shard_with(const std::map<std::string, std::vector<int64_t>>& cases) {
+  ResultSet shard;
+  shard.provenance.kind = "provenance";
+  shard.provenance.provenance_id = "p";
+  for (const auto& [name, rounds] : cases) {
+    CaseSummary& summary = shard.cases.emplace_back().summary;
+    for (const int64_t round : rounds) {
+      const nlohmann::json record = {
+          {"kind", "run"},
+          {"case", name},
+          {"result_key", "k"},
+          {"round", round},
+          {"dataset", {{"id", "d"}, {"utterances", 2}, {"audio_seconds", 10.0}}},
+          {"decoder", {{"id", "x"}}},
+          {"regions", {{"decode", {{"host_seconds", 1.0}}}}},
+          {"total_seconds", 2.0},
+          {"metrics", {{"rtfx.total", 5.0}, {"rtfx.decode", 10.0}}},
+          {"wer",
+           {{"wer", 0.0},
+            {"substitutions", 0},
+            {"insertions", 0},
+            {"deletions", 0},
+            {"reference_words", 2}}},
+          {"exactness", nullptr},
+          {"hypotheses_sha256", "h"}};
+      const record::Run run = record::Run::table().read(record);
+      summary.last = run;
+      summary.rounds.push_back(run);
+    }
+  }
+  return shard;
+}
+
+TEST(MergeShards, NoticesNameWhatAShardLacks) {
+  testing::internal::CaptureStderr();
+  const record::Records records = merge_shards(
+      {shard_with({{"a", {0, 1}}, {"b", {0}}}), shard_with({{"a", {0, 2}}, {"c", {0}}})});
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "rtfx: notice: shard 1-of-2 lacks round 1 of the case a; the merged journal leaves it out\n"
+      "rtfx: notice: shard 0-of-2 lacks round 2 of the case a; the merged journal leaves it out\n"
+      "rtfx: notice: shard 1-of-2 lacks the case b; the merged journal leaves it out\n"
+      "rtfx: notice: shard 0-of-2 lacks the case c; the merged journal leaves it out\n");
+  ASSERT_EQ(records.size(), 2U);  // the provenance and round 0 of the case a
+  EXPECT_EQ(std::get<record::Run>(records[1]).round, 0);
 }
 
 }  // namespace

@@ -6,20 +6,20 @@
 namespace rtfx {
 namespace {
 
-class GroupLimitsTest : public test::TempFolder {};
+class CgroupLimitsTest : public test::TempFolder {};
 
-TEST_F(GroupLimitsTest, TheLeastOnTheWayUpCounts) {
+TEST_F(CgroupLimitsTest, TheLeastOnTheWayUpCounts) {
   write("proc/self/cgroup", "0::/slice/job\n");
   write("sys/fs/cgroup/slice/job/cpu.max", "400000 100000\n");
   write("sys/fs/cgroup/slice/job/memory.max", "max\n");
   write("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
   write("sys/fs/cgroup/memory.max", "2147483648\n");
-  const GroupLimits limits = group_limits(path(""));
+  const CgroupLimits limits = group_limits(path(""));
   EXPECT_EQ(limits.cpus, 1.5);
   EXPECT_EQ(limits.memory_bytes, 2147483648);
 }
 
-TEST_F(GroupLimitsTest, OfVersionOne) {
+TEST_F(CgroupLimitsTest, OfVersionOne) {
   write("proc/self/cgroup",
         "9:name=systemd:/\n4:memory:/docker/1\n3:cpu,cpuacct:/docker/1\n0::/\n");
   write("sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes", "1048576\n");
@@ -28,12 +28,12 @@ TEST_F(GroupLimitsTest, OfVersionOne) {
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   write("sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_quota_us", "-1\n");
   write("sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_period_us", "100000\n");
-  const GroupLimits limits = group_limits(path(""));
+  const CgroupLimits limits = group_limits(path(""));
   EXPECT_EQ(limits.cpus, 2.0);
   EXPECT_EQ(limits.memory_bytes, 1048576);
 }
 
-TEST_F(GroupLimitsTest, NoneWhereNothingIsSaid) {
+TEST_F(CgroupLimitsTest, NoneWhereNothingIsSaid) {
   write("proc/self/cgroup", "0::/\n");
   write("sys/fs/cgroup/cpu.max", "max 100000\n");
   EXPECT_FALSE(group_limits(path("")).cpus);

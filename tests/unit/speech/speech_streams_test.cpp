@@ -228,5 +228,21 @@ TEST_F(SpeechStreamsTest, StableTokensAreNeverTakenBack) {
   EXPECT_GT(stable.size(), 15U);
 }
 
+TEST_F(SpeechStreamsTest, AStreamThatIsNotOpenIsAUserError) {
+  const std::unique_ptr<Decoder> decoder = make_decoder("label_looping", {}, "");
+  decoder->prepare(model_, {});
+  StreamOptions options;
+  options.buffer = BufferSeconds{1, 4, 1};
+  SpeechStreams speech(model_, *decoder, options);
+  const int64_t stream = speech.open();
+  speech.close(stream);
+  EXPECT_THROW(speech.set_bias(stream, nullptr), UserError);
+  EXPECT_THROW(speech.push(stream, samples_), UserError);
+  EXPECT_THROW(speech.finish(stream), UserError);
+  EXPECT_THROW(speech.ready(stream), UserError);
+  EXPECT_THROW(speech.partial(stream), UserError);
+  EXPECT_THROW(speech.close(stream), UserError);
+}
+
 }  // namespace
 }  // namespace rtfx

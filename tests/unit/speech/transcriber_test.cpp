@@ -262,6 +262,12 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
       .run(recordings, of_long);
   EXPECT_TRUE(of_long.ends.empty());
   EXPECT_EQ(of_long.batches.size(), 1U);
+  // A long recording that waits for a batch before it is not opened.
+  StoppedNotes before_long;
+  Transcriber(model(), label_looping, {.batch_size = 2, .long_above = 5})
+      .run({quickstart(1), quickstart(4)}, before_long);
+  EXPECT_EQ(before_long.ends, std::vector<size_t>{0});
+  EXPECT_EQ(before_long.batches.size(), 1U);
   Notes again;
   transcriber.run(recordings, again);
   EXPECT_EQ(again.order.size(), 3U);
@@ -269,22 +275,23 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
 
 // Decoding again what is left without words.
 
-/// Finds nothing, though it has a head. Calls of decode() from `failing` on throw.
+/// Finds nothing, though it has a head. Calls `failing` to `end` - 1 of decode() throw.
 class Mute : public Decoder {
  public:
-  explicit Mute(int failing = 1 << 20) : failing_(failing) {}
+  explicit Mute(int failing = 1 << 20, int end = 1 << 20) : failing_(failing), end_(end) {}
   Description describe() const override {
     return {"mute", Head::transducer, Description::Exactness::approximate, {}, ""};
   }
   nlohmann::json options() const override { return nlohmann::json::object(); }
   void prepare(std::shared_ptr<const AcousticModel>, const Limits&) override {}
   Hypotheses decode(const EncodedBatch& batch) override {
-    if (calls_++ >= failing_) throw std::runtime_error("no second time");
+    const int call = calls_++;
+    if (call >= failing_ && call < end_) throw std::runtime_error("no second time");
     return Hypotheses::empty(batch.frames.size(0), batch.frames.device());
   }
 
  private:
-  int failing_, calls_ = 0;
+  int failing_, end_, calls_ = 0;
 };
 
 class DecodeAgainTest : public TranscriberTest {
@@ -424,6 +431,23 @@ TEST_F(DecodeAgainTest, ADecodeThatFailsLosesNothing) {
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
   EXPECT_TRUE(notes.failures.empty());
   EXPECT_EQ(notes.notices.at(1).front(), "decoding a part again failed: no second time");
+}
+
+/// A batch of a later piece fails, or a batch of all pieces of a part.
+TEST_F(DecodeAgainTest, EachBatchThatFailsIsToldOnce) {
+  for (const auto& [batch_size, failing] : {std::pair{1, 2}, std::pair{8, 1}}) {
+    const auto mute = [failing = failing](const PrepareDecoder&) {
+      return std::make_unique<Mute>(failing, failing + 1);
+    };
+    Notes notes;
+    Transcriber(model(), mute, {.batch_size = batch_size})
+        .run({{"half a minute", {}, {}, std::span<const float>(half_a_minute())}}, notes);
+    EXPECT_EQ(notes.order, std::vector<size_t>{0});
+    const std::vector<std::string>& told = notes.notices.at(0);
+    ASSERT_EQ(told.size(), 2U) << batch_size;
+    EXPECT_EQ(told[0], "decoding a part again failed: no second time");
+    EXPECT_TRUE(told[1].starts_with("speech energy without words from 0.")) << told[1];
+  }
 }
 
 /// Silence and steady noise without words cost no further decode.
