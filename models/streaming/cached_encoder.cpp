@@ -62,7 +62,7 @@ int64_t CachedEncoder::valid_frames(int64_t end) const {
 }
 
 at::Tensor CachedEncoder::next_window(const CachedStep& step) {
-  const at::Tensor slots = step.rows[3];
+  const at::Tensor slots = step.control[CachedStep::kSlot];
   const at::Tensor window = at::cat({mel_.index_select(0, slots), step.features}, 2);
   mel_.index_copy_(0, slots, window.narrow(2, step.features.size(2), mel_.size(2)));
   return window;
@@ -108,9 +108,11 @@ void ReferenceCachedEncoder::clear(int64_t slot) {
 }
 
 at::Tensor ReferenceCachedEncoder::forward(const CachedStep& step) {
-  const at::Tensor begin = step.rows[0], end = step.rows[1], slots = step.rows[3];
+  const at::Tensor begin = step.control[CachedStep::kBegin];
+  const at::Tensor end = step.control[CachedStep::kEnd];
+  const at::Tensor slots = step.control[CachedStep::kSlot];
   const int64_t before = sizes_.last_channel_cache_size;
-  const at::Tensor known = step.rows[2].clamp_max(before);
+  const at::Tensor known = step.control[CachedStep::kEncoded].clamp_max(before);
 
   const Subsampling& front_end = *encoder_->convolutions();
   at::Tensor x = front_end.part(next_window(step), begin, end)
@@ -173,9 +175,11 @@ FusedCachedEncoder::FusedCachedEncoder(std::shared_ptr<const AcousticModel> mode
              at::TensorOptions(model_->device).dtype(encoder_->dtype())) {}
 
 at::Tensor FusedCachedEncoder::forward(const CachedStep& step) {
-  return encoder_->forward_step({next_window(step), step.rows[0], step.rows[1],
-                                 sizes_.drop_extra_pre_encoded, step.rows[3], step.rows[2]},
-                                rings_);
+  const at::Tensor& control = step.control;
+  return encoder_->forward_step(
+      {next_window(step), control[CachedStep::kBegin], control[CachedStep::kEnd],
+       sizes_.drop_extra_pre_encoded, control[CachedStep::kSlot], control[CachedStep::kEncoded]},
+      rings_);
 }
 
 }  // namespace

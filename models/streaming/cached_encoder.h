@@ -44,12 +44,17 @@ struct CachedStep {
   /// [rows, M, chunk] float32, chunk = StepSizes::chunk_size[1]: the mel frames of the chunk. At a
   /// stream's first step, they end with its chunk_size[0] frames.
   at::Tensor features;
-  /// [kRowLines, rows] int64. Of the window of the frames before the chunk
-  /// (pre_encode_cache_size[1]) and the chunk: where the stream's first frame is in it, 0 where it
-  /// is before; the frame behind its last one, or 0. Encoder frames that the stream has had. The
-  /// stream's slot. Its prompt, which only models with prompts read.
-  at::Tensor rows;
-  static constexpr int64_t kRowLines = 5;
+  /// The rows of `control`. The window consists of the mel frames before the chunk
+  /// (pre_encode_cache_size[1]) and those of the chunk.
+  enum ControlRow : int64_t {
+    kBegin,    // the stream's first frame in the window; 0 if it lies before the window
+    kEnd,      // the frame behind the stream's last one in the window, or 0
+    kEncoded,  // encoder frames that the stream has had
+    kSlot,     // the stream's slot
+    kPrompt,   // the stream's prompt, which only models with prompts read
+    kControlRows
+  };
+  at::Tensor control;  // [kControlRows, rows] int64
 };
 
 /// Caches of `slots` streams on the model's device, in the encoder's dtype, and the step over them:
@@ -68,7 +73,7 @@ class CachedEncoder {
   /// device or a look at a value, so that a CUDA graph can hold it. The slots of rows must differ,
   /// but for the spare one.
   at::Tensor operator()(const CachedStep& step) {
-    return model_->encoder->conditioned(forward(step), step.rows[4]);
+    return model_->encoder->conditioned(forward(step), step.control[CachedStep::kPrompt]);
   }
 
   /// Makes a slot that of a new stream.

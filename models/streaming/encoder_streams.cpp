@@ -239,8 +239,14 @@ EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
   const bool pinned = model_->device.is_cuda();
   at::Tensor audio =
       at::zeros({computed, longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
-  // Samples of each row, encoder frames that it skips, and its prompt.
-  at::Tensor control = at::zeros({3, computed}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  enum ControlRow : int64_t {
+    kSamples,
+    kSkip,  // encoder frames
+    kPrompt,
+    kControlRows
+  };
+  at::Tensor control =
+      at::zeros({kControlRows, computed}, at::TensorOptions(at::kLong).pinned_memory(pinned));
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
   for (const auto& [number, stream] : rows) {
@@ -249,9 +255,9 @@ EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
     const Cut part = cut(*stream, last);
     stream->audio.copy(
         part.first, {audio.data_ptr<float>() + row * longest, static_cast<size_t>(part.samples)});
-    of[0][row] = part.samples;
-    of[1][row] = part.skip;
-    of[2][row] = stream->prompt;
+    of[kSamples][row] = part.samples;
+    of[kSkip][row] = part.skip;
+    of[kPrompt][row] = stream->prompt;
     stream->done += chunk_;
     ++stream->steps;
     stream->over = last;
@@ -263,12 +269,12 @@ EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
   }
   audio = audio.to(model_->device, /*non_blocking=*/true);
   control = control.to(model_->device, /*non_blocking=*/true);
-  Features features = (*model_->features)(audio, control[0]);
-  features.prompts = control[2];
+  Features features = (*model_->features)(audio, control[kSamples]);
+  features.prompts = control[kPrompt];
   const at::Tensor frames = (*model_->encoder)(features).frames;
-  const at::Tensor index =
-      (control[1].narrow(0, 0, count).unsqueeze(1) + at::arange(most_frames(), control.options()))
-          .clamp_max(frames.size(1) - 1);
+  const at::Tensor index = (control[kSkip].narrow(0, 0, count).unsqueeze(1) +
+                            at::arange(most_frames(), control.options()))
+                               .clamp_max(frames.size(1) - 1);
   pieces.frames =
       frames.narrow(0, 0, count).gather(1, index.unsqueeze(2).expand({-1, -1, frames.size(2)}));
   return pieces;
@@ -368,9 +374,9 @@ EncodedPieces CachedStreams::encode(Rows rows, int64_t computed) {
   const StepSizes& sizes = encoder_->sizes();
   const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
   const bool pinned = model_->device.is_cuda();
-  at::Tensor control = at::zeros({CachedStep::kRowLines, computed},
+  at::Tensor control = at::zeros({CachedStep::kControlRows, computed},
                                  at::TensorOptions(at::kLong).pinned_memory(pinned));
-  control[3].fill_(encoder_->spare_slot());
+  control[CachedStep::kSlot].fill_(encoder_->spare_slot());
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
   std::vector<StreamFeatures::Block> blocks;
@@ -381,12 +387,12 @@ EncodedPieces CachedStreams::encode(Rows rows, int64_t computed) {
     const int64_t received = model_->config.features.frames(stream->audio.received());
     const int64_t frames = finished ? std::min(received, full) : full;
     blocks.push_back({&stream->audio, first, std::min(received, full)});
-    of[0][row] = std::max<int64_t>(0, before - first);
+    of[CachedStep::kBegin][row] = std::max<int64_t>(0, before - first);
     const int64_t end = frames > stream->done ? frames - first + before : 0;
-    of[1][row] = end;
-    of[2][row] = stream->steps * sizes.valid_out_len;
-    of[3][row] = stream->slot;
-    of[4][row] = stream->prompt;
+    of[CachedStep::kEnd][row] = end;
+    of[CachedStep::kEncoded][row] = stream->steps * sizes.valid_out_len;
+    of[CachedStep::kSlot][row] = stream->slot;
+    of[CachedStep::kPrompt][row] = stream->prompt;
 
     stream->done = full;
     ++stream->steps;
@@ -401,7 +407,7 @@ EncodedPieces CachedStreams::encode(Rows rows, int64_t computed) {
     step.input = {at::empty_like(features),
                   at::empty_like(control, at::TensorOptions(model_->device))};
   step.input.features.copy_(features);
-  step.input.rows.copy_(control, /*non_blocking=*/true);
+  step.input.control.copy_(control, /*non_blocking=*/true);
   pieces.frames = encoded(step).narrow(0, 0, static_cast<int64_t>(blocks.size())).clone();
   for (const auto& [number, stream] : rows)
     stream->audio.forget(features_.first_sample(stream->done));

@@ -68,7 +68,7 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
     const int64_t chunk = sizes.chunk_size[1], window = chunk + sizes.pre_encode_cache_size[1];
     const auto on_gpu = at::TensorOptions(gpu_);
     CachedStep step{at::zeros({kRows, 80, chunk}, on_gpu),
-                    at::zeros({CachedStep::kRowLines, kRows}, on_gpu.dtype(at::kLong))};
+                    at::zeros({CachedStep::kControlRows, kRows}, on_gpu.dtype(at::kLong))};
     // At their first call libraries allocate and choose algorithms, which a recording does not
     // allow.
     recorded(step);
@@ -81,10 +81,10 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
       const int64_t begin = i == 0 ? 16 : 0, spare = launched.spare_slot();
       // Two streams that change places, and a row without one.
       const int64_t prompt = i % 2;  // read by models with prompts
-      step.rows.copy_(
+      step.control.copy_(
           at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, encoded, encoded,
                       int64_t{0}, i % 2, 1 - i % 2, spare, prompt, 1 - prompt, int64_t{0}})
-              .view({CachedStep::kRowLines, kRows}));
+              .view({CachedStep::kControlRows, kRows}));
       const at::Tensor expected = launched(step);
       graph.launch(c10::cuda::getCurrentCUDAStream().stream());
       EXPECT_LT(test::largest(output.narrow(0, 0, 2), expected.narrow(0, 0, 2)), 1e-5)

@@ -84,11 +84,11 @@ inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& mo
     if (count < (step == 0 ? 1 : config.encoder.subsampling_factor)) break;
     const int64_t begin = step == 0 ? std::max<int64_t>(0, before - first) : 0;
     const int64_t end = done + count - first + before;
-    const at::Tensor rows =
+    const at::Tensor control =
         at::tensor({begin, end, step * sizes.valid_out_len, int64_t{0}, int64_t{0}}, at::kLong)
-            .view({CachedStep::kRowLines, 1});
+            .view({CachedStep::kControlRows, 1});
     const StreamFeatures::Block block = {&received, first, std::min(real, full)};
-    const at::Tensor encoded = (*encoder)({features({&block, 1}, 1), rows});
+    const at::Tensor encoded = (*encoder)({features({&block, 1}, 1), control});
     frames.push_back(encoded[0].narrow(0, 0, encoder->valid_frames(end)).clone());
     done = full;
   }

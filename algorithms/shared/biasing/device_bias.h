@@ -61,7 +61,8 @@ class DeviceBiasTables {
   /// Room for so many rows, without anything. As load().
   bool reserve_rows(int64_t rows);
 
-  /// Returns the bias of the first `count` rows of the last load(). Further rows have none.
+  /// Returns the bias of the first `count` rows of the last load(). Further rows keep what an
+  /// earlier load() left. They must have no frames.
   DeviceBias rows(int64_t count) const;
 
  private:

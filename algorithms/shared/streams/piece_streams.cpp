@@ -36,7 +36,7 @@ at::Tensor on_device(std::span<const int64_t> values, at::Device device) {
 
 bool lives(const Hypothesis& h) { return h.score != -std::numeric_limits<float>::infinity(); }
 
-/// With how many equal tokens, at equal frames, all living hypotheses begin.
+/// Returns the number of leading tokens that all living hypotheses share, with equal frames.
 size_t common_tokens(const std::vector<Hypothesis>& beam) {
   const Hypothesis* first = nullptr;
   size_t common = 0;

@@ -16,9 +16,9 @@ namespace {
 constexpr int kQueries = 64, kKeys = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kBlocks = 3;  // of a multiprocessor, so that one computes while others load
 constexpr int kWarpQueries = kQueries / kWarps;
-constexpr int kPlaces = kQueries + kKeys;    // distances of a block's queries and keys, and one
-constexpr int kBand = kWarpQueries + kKeys;  // of a warp's
-constexpr int kBandStride = kBand + 4;       // fewer accesses of one bank
+constexpr int kPositions = kQueries + kKeys;  // distances of a block's queries and keys, and one
+constexpr int kBand = kWarpQueries + kKeys;   // of a warp's
+constexpr int kBandStride = kBand + 4;        // fewer accesses of one bank
 
 /// Rows of shared memory are 16 bytes longer than a head is wide: ldmatrix then reads eight rows
 /// from different banks.
@@ -26,7 +26,7 @@ template <int kWidth>
 constexpr int kStride = kWidth + 8;
 
 template <int kWidth>
-constexpr size_t kShared = sizeof(uint16_t) * kStride<kWidth>*(2 * kKeys + kPlaces) +
+constexpr size_t kShared = sizeof(uint16_t) * kStride<kWidth>*(2 * kKeys + kPositions) +
                            sizeof(float) * kWarps* kWarpQueries* kBandStride;
 
 /// kWidth: of a head, in shared memory. kExact: it is the head's own width.
@@ -36,21 +36,21 @@ struct Rows {
   int64_t stride;
   int end;  // rows from 0 to end - 1 exist
   int head_width;
-  int start = 0, ring = 0;  // row r is in place (start + r) % ring; 0: in place r
+  int start = 0, ring = 0;  // row r is in slot (start + r) % ring; 0: in slot r
 
-  /// Enqueues copies of `count` rows from `first` to shared rows `slot` and following, zeros for
-  /// rows that do not exist.
+  /// Enqueues copies of `count` rows from `first` to shared rows `to` and following, zeros for rows
+  /// that do not exist.
   template <bool kRing = false>
-  __device__ void copy(T* shared, int slot, int first, int count) const {
+  __device__ void copy(T* shared, int to, int first, int count) const {
     constexpr int kElements = kBytes / sizeof(T);
     const int per_row = (kExact ? kWidth : head_width) / kElements;
     for (int i = threadIdx.x; i < count * per_row; i += kThreads) {
       const int row = i / per_row, column = i % per_row * kElements;
       const bool valid = first + row >= 0 && first + row < end;
-      int place = valid ? first + row : 0;
-      if constexpr (kRing) place = start + place < ring ? start + place : start + place - ring;
-      copy_async<kBytes>(shared + (slot + row) * kStride<kWidth> + column,
-                         values + place * stride + column, valid);
+      int slot = valid ? first + row : 0;
+      if constexpr (kRing) slot = start + slot < ring ? start + slot : start + slot - ring;
+      copy_async<kBytes>(shared + (to + row) * kStride<kWidth> + column,
+                         values + slot * stride + column, valid);
     }
   }
 };
@@ -82,7 +82,7 @@ struct KeysAndValues {
   Window all_see{};  // in streams, the keys that all queries see
 };
 
-/// Returns those of the utterance's own frames, whose query 0 of the head is at `queries`.
+/// Returns the keys and values of the utterance's own frames. `queries` is query 0 of the head.
 template <class Source, class T>
 __device__ KeysAndValues<Source> of_utterance(const RelativeAttentionInput& in, const T* queries,
                                               int length, int head_width) {
@@ -91,7 +91,7 @@ __device__ KeysAndValues<Source> of_utterance(const RelativeAttentionInput& in, 
           {queries + 2 * in.width, stride, length, head_width}};
 }
 
-/// Returns those in the ring of the utterance's stream, with the frames before the step.
+/// Returns the keys and values in the stream's ring, which include frames before the step.
 template <class Source, class T>
 __device__ KeysAndValues<Source> of_stream(const RelativeAttentionInput& in,
                                            const LayerRings& rings, int utterance, int head,
@@ -117,7 +117,8 @@ struct WarpQueries {
   uint32_t with_u[kDepth][4], with_v[kDepth][4];
 };
 
-/// Loads them. own_query: the lane's first query; zeros stand for queries beyond `length`.
+/// Loads the queries of a warp. `own_query` is the lane's first query. Zeros stand for queries
+/// beyond `length`.
 template <class T, int kWidth, bool kExact>
 __device__ void load_queries(WarpQueries<kWidth / 16>& to, const RelativeAttentionInput& in,
                              const T* queries, int head, int head_width, int own_query,
@@ -161,17 +162,18 @@ __device__ void multiply_rows(float (&left)[4], float (&right)[4],
   }
 }
 
-/// Writes (q + v) p for a warp's queries and all their distances to its band. Column c is the place
-/// of query q and key j of the warp, c = j - q + 15. ring: where the first place of this turn is.
+/// Writes (q + v) p for a warp's queries and all their distances to its band. Column c is the
+/// position of query q and key j of the warp, c = j - q + 15. `ring_begin` is the slot of the first
+/// position of this turn.
 template <class T, int kWidth>
-__device__ void multiply_places(float* band, const uint32_t (&with_v)[kWidth / 16][4],
-                                const T* places, int ring) {
+__device__ void multiply_positions(float* band, const uint32_t (&with_v)[kWidth / 16][4],
+                                   const T* positions, int ring_begin) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
   for (int c = 0; c < kBand; c += 16) {
-    const int slot = (ring + kQueries - kWarpQueries * (warp + 1) + c) % kPlaces;
+    const int slot = (ring_begin + kQueries - kWarpQueries * (warp + 1) + c) % kPositions;
     float products[2][4] = {};
-    multiply_rows<T, kWidth>(products[0], products[1], with_v, places, slot);
+    multiply_rows<T, kWidth>(products[0], products[1], with_v, positions, slot);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float* const to = band + lane / 4 * kBandStride + c + 8 * half + lane % 4 * 2;
@@ -198,8 +200,8 @@ __device__ void multiply_keys(Scores& scores, const uint32_t (&with_u)[kWidth / 
 
 /// Adds the products of the distances and scales. Keys that a query does not see get minus
 /// infinity. key: the first of the keys.
-__device__ inline void add_places(Scores& scores, const float* band, float scale, int key,
-                                  const Window (&windows)[2]) {
+__device__ inline void add_position_scores(Scores& scores, const float* band, float scale, int key,
+                                           const Window (&windows)[2]) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int n = 0; n < kKeys / 8; ++n) {
@@ -303,8 +305,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   extern __shared__ __align__(16) unsigned char memory[];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kKeys * kRowStride;
-  T* const places = values + kKeys * kRowStride;  // a ring: key k + 32 needs 32 others than key k
-  float* const bands = reinterpret_cast<float*>(places + kPlaces * kRowStride);
+  // The positions are a ring: key k + 32 needs 32 others than key k.
+  T* const positions = values + kKeys * kRowStride;
+  float* const bands = reinterpret_cast<float*>(positions + kPositions * kRowStride);
 
   const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
   const int length = layout.lengths[utterance];
@@ -328,16 +331,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                      2 * in.reach - 1, head_width};
 
   if constexpr (!kExact) {  // what lies beyond a head's width stays zero
-    for (int i = threadIdx.x; i < (2 * kKeys + kPlaces) * kRowStride; i += kThreads)
+    for (int i = threadIdx.x; i < (2 * kKeys + kPositions) * kRowStride; i += kThreads)
       keys[i] = from_float<T>(0);
     __syncthreads();
   }
   const int begin = seen_by(first).begin;
   const int end = seen_by(min(first + kQueries, length) - 1).end;
-  // The first place is that of the block's last query and the first key.
-  const int first_place = in.reach - kQueries - all.past - first + begin;
+  // The first position is that of the block's last query and the first key.
+  const int first_position = in.reach - kQueries - all.past - first + begin;
   all.keys.template copy<kStreams>(keys, 0, begin, kKeys);
-  table.copy(places, 0, first_place, kPlaces);
+  table.copy(positions, 0, first_position, kPositions);
   commit_copies();
   all.values.template copy<kStreams>(values, 0, begin, kKeys);
   commit_copies();
@@ -351,16 +354,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
   float* const band = bands + warp * kWarpQueries * kBandStride;
 
-  int ring = 0;  // where the first place of this turn is
+  int ring_begin = 0;  // the slot of the first position of this turn
   for (int key = begin; key < end; key += kKeys) {
     await_copies<1>();
     __syncthreads();
-    multiply_places<T, kWidth>(band, own.with_v, places, ring);
+    multiply_positions<T, kWidth>(band, own.with_v, positions, ring_begin);
     Scores scores = {};
     multiply_keys<T, kWidth>(scores, own.with_u, keys);
     __syncwarp();
 
-    add_places(scores, band, scale, key, windows);
+    add_position_scores(scores, band, scale, key, windows);
     float rescale[2];
     softmax.add(scores, rescale);
 #pragma unroll
@@ -369,12 +372,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
     }
 
-    __syncthreads();  // all have read keys and places
+    __syncthreads();  // all have read keys and positions
     const bool more = key + kKeys < end;
     if (more) {
       all.keys.template copy<kStreams>(keys, 0, key + kKeys, kKeys);
-      table.copy(places, ring, first_place + key - begin + kPlaces, kKeys);
-      ring = (ring + kKeys) % kPlaces;
+      table.copy(positions, ring_begin, first_position + key - begin + kPositions, kKeys);
+      ring_begin = (ring_begin + kKeys) % kPositions;
     }
     commit_copies();
     await_copies<1>();

@@ -55,7 +55,7 @@ struct Row {
     }
   }
 
-  /// To what a product reads.
+  /// Stores the row as the input of a product, as 8-bit floats if `to` has scales.
   template <class T>
   __device__ void store(const ProductInput& to, int64_t row) const {
     if (to.scales == nullptr) return store(static_cast<T*>(to.values) + row * vectors * 8);

@@ -110,9 +110,10 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
     return c.last_label != nullptr ? static_cast<int32_t>(c.last_label[row]) : blank;
   };
 
-  int64_t sum = 0;                       // over the frames of this thread
-  bool has_nan = false, has_no = false;  // likewise: a NaN, no log-probability
-  int32_t found = 0;                     // tokens before these frames
+  int64_t sum = 0;             // over the frames of this thread
+  bool has_nan = false;        // One of these frames has a NaN.
+  bool lacks_logprob = false;  // One of these frames has no log-probability.
+  int32_t found = 0;           // tokens before these frames
   for (int32_t begin = 0; begin < length; begin += kThreads * kFramesOfThread) {
     const int32_t first = begin + block.thread() * kFramesOfThread;
     int32_t labels[kFramesOfThread];
@@ -124,7 +125,7 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
       if (first + i >= length) continue;
       const BestLabel b = load_best(best + first + i);
       has_nan = has_nan || b.marked_label < 0;
-      has_no = has_no || b.logprob != b.logprob;
+      lacks_logprob = lacks_logprob || b.logprob != b.logprob;
       if (b.logprob == b.logprob)
         sum += __double2ll_rn(static_cast<double>(b.logprob) * kLogprobUnits);
       labels[i] = label_of(b);
@@ -145,7 +146,7 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
   }
   sum = block.all_reduce(sum, [](int64_t a, int64_t b) { return a + b; });
   has_nan = block.all_reduce(has_nan, Either{});
-  has_no = block.all_reduce(has_no, Either{});
+  lacks_logprob = block.all_reduce(lacks_logprob, Either{});
   if (block.thread() != 0) return;
   if (c.logprobs != nullptr) {
     sum += c.logprobs[row];
@@ -154,7 +155,7 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
   if (c.last_label != nullptr) c.last_label[row] = label_before(length);
   c.lengths_found[row] = found;
   c.nan[row] = has_nan;
-  c.scores[row] = has_no && c.logprobs == nullptr
+  c.scores[row] = lacks_logprob && c.logprobs == nullptr
                       ? NAN
                       : static_cast<float>(static_cast<double>(sum) / kLogprobUnits);
 }

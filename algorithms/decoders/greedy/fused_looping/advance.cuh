@@ -174,7 +174,7 @@ __device__ inline void save_states(const Search& s) {
         __ldcg(reinterpret_cast<const uint4*>(s.state) + i);
 }
 
-/// One block.
+/// One block calls this.
 __device__ inline void finish(const Search& s, const Rows& rows) {
 #pragma unroll 1
   for (int b = threadIdx.x; b < s.batch; b += kThreads) {

@@ -55,7 +55,7 @@ template <class Block>
 __device__ __noinline__ void follow_in_trees(const BiasView& bias, int vocabulary, int b,
                                              int token) {
   const int root = bias.roots == nullptr ? 0 : bias.roots[b];
-  if (root == 0) return;  // no tree: what it adds stays
+  if (root == 0) return;  // The row has no phrase tree, so its bonuses do not change.
   const RowBiasView row = bias.row(b, vocabulary);
   const Block block{};
   const int state = change_state<kAtOnce<Block>>(block, bias.trees, root, vocabulary, row,
@@ -71,7 +71,9 @@ __device__ __noinline__ void start_bonuses(const Search& s) {
   const Block block{};
   const int last = gridDim.x - 1;
   for (int b = last - static_cast<int>(blockIdx.x); b < s.batch; b += last + 1) {
-    if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
+    // A row without frames is skipped. In streams, its `carried` entry may belong to another
+    // stream.
+    if (s.lengths[b] <= 0) continue;
     if (bias.any()) {
       const int root = bias.roots == nullptr ? 0 : bias.roots[b];
       const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;

@@ -43,13 +43,13 @@ class StepKernels {
   StepKernels(Precision precision, int layers);
   /// Copies `value` to `search` and starts its working memory.
   void set(Search* search, const Search& value, cudaStream_t stream) const;
-  /// Projects the encoder's frames; the rows at their start.
+  /// Projects the encoder's frames and sets every row to its start.
   void start(const Search* search, cudaStream_t stream) const;
-  /// Sets a graph's condition: there are rows.
+  /// Sets the graph's condition to whether any row has frames left.
   static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,
                             cudaStream_t stream);
   void evaluate_joint(const Search* search, cudaStream_t stream) const;
-  /// Sets the condition of a graph: rows are left. 0: none.
+  /// Sets the graph's condition to whether a row is still active. With `any_active` 0 it sets none.
   void advance(const Search* search, cudaGraphConditionalHandle any_active,
                cudaStream_t stream) const;
   void predict(const Search* search, cudaStream_t stream) const;

@@ -11,9 +11,8 @@
 //
 // The forms differ in how a step gets to the GPU:
 //
-//   rebuild     operator by operator; the inputs one by one, each waited for: y, and h and c of
-//   each
-//               layer (1 + 2 L transfers for L layers); E[b, t_b] and g (2)
+//   host        operator by operator; the inputs one by one, each waited for: y, and h and c of
+//               each layer (1 + 2 L transfers for L layers); E[b, t_b] and g (2)
 //   replay      the same transfers; the step is one graph, recorded once for each N
 //   coalesced   the same graph; its inputs in one transfer that is not waited for
 //
