@@ -150,8 +150,11 @@ class Listener {
  private:
   UtteranceEnds ends_of(const Checkpoint& checkpoint) const {
     UtteranceEnds ends;
-    ends.pause =
-        static_cast<int64_t>(std::lround(options_.pause / checkpoint.config.frame_seconds()));
+    // A pause of less than a frame must not become 0, which means that no pause ends an utterance.
+    if (options_.pause > 0) {
+      const double frames = options_.pause / checkpoint.config.frame_seconds();
+      ends.pause = std::max<int64_t>(1, std::lround(frames));
+    }
     ends.tokens = find_end_tokens(*checkpoint.tokenizer, options_.end_tokens, "--end-token");
     ends.silence = options_.vad_silence;
     if (options_.vad.empty()) return ends;

@@ -167,6 +167,16 @@ void add_validate(CLI::App& app) {
   command->callback([args] { print_plan(args->config.load(), args->as_json); });
 }
 
+/// Throws UserError that names the options given which only a configuration has a use for.
+void require_live_options(const CLI::App& command) {
+  std::vector<std::string> given;
+  for (const char* name : {"--set", "--output", "--sync-debug", "--resume", "--force"})
+    if (command.count(name) > 0) given.emplace_back(name);
+  if (given.empty()) return;
+  throw UserError("rtfx stream --model", fmt::format("does not take {}", fmt::join(given, ", ")),
+                  "leave that out, or give a configuration in place of --model");
+}
+
 void add_stream(CLI::App& app, int& code) {
   struct Arguments {
     ConfigArguments config;
@@ -228,7 +238,7 @@ void add_stream(CLI::App& app, int& code) {
   command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
   // Hidden: a run with `stream.rule` gives it to its child processes.
   command->add_option("--child", args->trial)->group("");
-  command->callback([args, &code] {
+  command->callback([args, command, &code] {
     if (!args->trial.empty()) {
       code = rtfx::stream(args->config.load(), Journal::Mode::child, StreamTrial::of(args->trial));
       return;
@@ -240,6 +250,7 @@ void add_stream(CLI::App& app, int& code) {
       code = rtfx::stream(args->config.load(), args->mode.mode());
       return;
     }
+    require_live_options(*command);
     ListenOptions options = args->live;
     options.source = args->config.file;
     if (options.source.empty() != options.microphone)
@@ -369,6 +380,8 @@ void add_profile(CLI::App& app, int& code) {
       ->needs(roofline)
       ->check(at_least(1))
       ->capture_default_str();
+  for (const char* other : {"--trace-limit", "--graph-trace", "--no-cupti", "--nsys"})
+    command->get_option(other)->excludes(roofline);
   add_import(*command, code);
   command->get_option("config")->required(false);  // `import` goes without
   command->callback([args, command, &code] {
@@ -379,6 +392,7 @@ void add_profile(CLI::App& app, int& code) {
     const Config config = args->config.load();
     args->roofline.laps = args->options.laps;
     args->roofline.only = args->options.only;
+    if (command->count("--top") > 0) args->roofline.top = args->options.top;
     code = args->with_roofline ? rtfx::roofline(config, args->roofline)
            : args->nsys        ? record_nsys_session(config, args->options)
                                : rtfx::profile(config, args->options);

@@ -53,6 +53,11 @@ class Reader {
                    "other's waits",
                    "look for waits with \"mode\": \"isolated\""});
     }
+    if (config_.protocol.budget_seconds > 0 && config_.protocol.precision == 0) {
+      errors_.add({root_.where() + "/protocol/budget_seconds",
+                   "limits only the rounds that \"precision\" adds, which is 0",
+                   "give protocol.precision, or leave budget_seconds out"});
+    }
     errors_.throw_any();
     return config_;
   }

@@ -227,7 +227,9 @@ const OptionTable<Protocol>& protocol_keys() {
        option("extra_rounds", &Protocol::extra_rounds,
               "at most so many rounds more for the precision", 0, 1000),
        option("budget_seconds", &Protocol::budget_seconds,
-              "no more passes once a group of cases has taken so long; 0: no limit", 0, 1e7),
+              "limits the rounds that `precision` adds: none begins once a group of cases has "
+              "taken so long; 0: no limit",
+              0, 1e7),
        option("case_limit_seconds", &Protocol::case_limit_seconds,
               "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
               "no limit",

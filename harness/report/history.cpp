@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -114,6 +115,8 @@ json conditions_of(const CaseResult& result) {
   const OptionTree options = of.decoder.options.value_or(OptionTree());
   const json config = about.config ? about.config->value() : json::object();
   const record::Run* run = result.summary.last_run();
+  const json mode = mode_of(result);
+  const json steady_seconds = config_value(about, "/protocol/steady_seconds");
   const record::Exactness* exactness = result.summary.last_exactness();
   const Optional<std::string> device = about.device ? about.device->name : Optional<std::string>();
   const Optional<int64_t> threads = about.cpu ? about.cpu->threads : Optional<int64_t>();
@@ -125,12 +128,17 @@ json conditions_of(const CaseResult& result) {
       {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
       {"sort", config.value("sort", json())},
       {"scorer", scorer_of(result)},
+      {"encoder", config.value("encoder", json("reference"))},
       {"encoder_graphs", config.value("encoder_graphs", json(false))},
+      {"confidence", config.value("confidence", json())},
       {"threads", to_json(threads)},
       {"model", checksum(about.models, of.model.id)},
+      {"att_context_size", model_setting(result, "att_context_size")},
+      {"language", model_setting(result, "language")},
       {"dataset", checksum(about.datasets, of.dataset.id)},
-      {"pipeline", run == nullptr ? json() : to_json(run->pipeline)},  // of overlapped batches
-      {"padding", run != nullptr && run->regions.contains("pad")},     // counted as time
+      {"mode", mode},
+      {"steady_seconds", mode.is_object() ? steady_seconds : json()},
+      {"padding", run != nullptr && run->regions.contains("pad")},  // counted as time
       {"utterances", of.dataset.utterances},
       {"libtorch", to_json(about.libtorch)},
       {"device", to_json(device)},

@@ -21,12 +21,6 @@ json shown(const Optional<T>& member) {
   return to_json(member);
 }
 
-/// The value of a key of the configuration, which stays JSON; null without one.
-json of_config(const record::Provenance& provenance, const char* pointer) {
-  return provenance.config ? provenance.config->value().value(json::json_pointer(pointer), json())
-                           : json();
-}
-
 /// The entry of a list with this id.
 template <class Entry>
 const Entry* entry(const Optional<std::vector<Entry>>& list, const std::string& id) {
@@ -65,13 +59,14 @@ class ConditionComparison {
     compare("", "dataset id", x.id, y.id);
     compare("", "dataset utterances", x.utterances, y.utterances);
     compare("", "dataset audio_seconds", x.audio_seconds.to_json(), y.audio_seconds.to_json());
-    compare("", "protocol.mode", mode(a_), mode(b_));
+    compare_modes();
     compare("", "batch", record::write(a_.about().batch), record::write(b_.about().batch));
     compare_order();
     compare_decoders();
-    compare_where_said("encoder", "encoder", of_config(p_, "/encoder"), of_config(q_, "/encoder"));
-    compare_where_said("encoder", "encoder_graphs", of_config(p_, "/encoder_graphs"),
-                       of_config(q_, "/encoder_graphs"));
+    compare_where_said("encoder", "encoder", config_value(p_, "/encoder"),
+                       config_value(q_, "/encoder"));
+    compare_where_said("encoder", "encoder_graphs", config_value(p_, "/encoder_graphs"),
+                       config_value(q_, "/encoder_graphs"));
     compare_where_said("libtorch", "libtorch", shown(p_.libtorch), shown(q_.libtorch));
     compare_where_said("libtorch", "cuda_runtime", shown(p_.cuda_runtime), shown(q_.cuda_runtime));
     compare_where_said("libtorch", "cudnn", shown(p_.cudnn), shown(q_.cudnn));
@@ -106,11 +101,13 @@ class ConditionComparison {
     compare(kOtherMachine, "cpu/group_limits/cpus", x.limit_of_cpus(), y.limit_of_cpus());
   }
 
-  /// "isolated", or the settings of a pipeline without what it measured.
-  static json mode(const CaseResult& c) {
-    const record::Run* run = c.summary.last_run();
-    if (run == nullptr || !run->pipeline) return "isolated";
-    return {{"in_flight", run->pipeline->in_flight}, {"audio", run->pipeline->audio}};
+  /// Another `steady_seconds` means passes of another kind: with 0, the only one is the first.
+  void compare_modes() {
+    const json x = mode_of(a_), y = mode_of(b_);
+    compare("", "protocol.mode", x, y);
+    if (!x.is_object() || !y.is_object()) return;
+    compare_where_said("", "protocol.steady_seconds", config_value(p_, "/protocol/steady_seconds"),
+                       config_value(q_, "/protocol/steady_seconds"));
   }
 
   template <class Entry>
@@ -126,24 +123,15 @@ class ConditionComparison {
                      entry(q_.datasets, b_.about().dataset.id));
     if (!p_.config || !q_.config) return;
     for (const char* key : {"att_context_size", "language"})
-      compare("", key, of_model(a_, key), of_model(b_, key));
-  }
-
-  /// A setting of the model that the configuration asks for; null where it asks for none, as
-  /// journals from before there was the setting do.
-  static json of_model(const CaseResult& c, const char* key) {
-    for (const json& model : of_config(c.provenance(), "/models")) {
-      if (model.is_object() && model.value("id", json()) == c.about().model.id)
-        return model.value(key, json()) == json("") ? json() : model.value(key, json());
-    }
-    return nullptr;
+      compare("", key, model_setting(a_, key), model_setting(b_, key));
+    compare("", "confidence", config_value(p_, "/confidence"), config_value(q_, "/confidence"));
   }
 
   void compare_order() {
-    compare_where_said("", "sort", of_config(p_, "/sort"), of_config(q_, "/sort"));
-    if (of_config(p_, "/sort") == "shuffle")
-      compare_where_said("", "protocol.seed", of_config(p_, "/protocol/seed"),
-                         of_config(q_, "/protocol/seed"));
+    compare_where_said("", "sort", config_value(p_, "/sort"), config_value(q_, "/sort"));
+    if (config_value(p_, "/sort") == "shuffle")
+      compare_where_said("", "protocol.seed", config_value(p_, "/protocol/seed"),
+                         config_value(q_, "/protocol/seed"));
   }
 
   void compare_decoders() {
@@ -196,6 +184,27 @@ class ConditionComparison {
 const std::vector<std::string>& allowable_differences() {
   static const std::vector<std::string> kinds = {"libtorch", "driver", "encoder", "scorer"};
   return kinds;
+}
+
+json config_value(const record::Provenance& provenance, const char* pointer) {
+  const json::json_pointer where(pointer);
+  return provenance.config && provenance.config->value().contains(where)
+             ? provenance.config->value().at(where)
+             : json();
+}
+
+json model_setting(const CaseResult& result, const char* key) {
+  for (const json& model : config_value(result.provenance(), "/models")) {
+    if (model.is_object() && model.value("id", json()) == result.about().model.id)
+      return model.value(key, json()) == json("") ? json() : model.value(key, json());
+  }
+  return nullptr;
+}
+
+json mode_of(const CaseResult& result) {
+  const record::Run* run = result.summary.last_run();
+  if (run == nullptr || !run->pipeline) return "isolated";
+  return {{"in_flight", run->pipeline->in_flight}, {"audio", run->pipeline->audio}};
 }
 
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b) {
@@ -326,7 +335,7 @@ std::string unfit(const CaseResult& c) {
   if (build.build_type != "Release")
     return fmt::format("a build of type {}", shown(build.build_type).dump());
   if (build.sanitizer == true) return "a build with sanitizers";
-  const json wanted = of_config(c.provenance(), "/protocol/measured_rounds");
+  const json wanted = config_value(c.provenance(), "/protocol/measured_rounds");
   if (wanted.is_number() && c.rounds().size() < wanted.get<size_t>())
     return fmt::format("{} of {} rounds", c.rounds().size(), wanted.get<size_t>());
   const bool on_gpu = c.provenance().device && c.provenance().device->type == "cuda";
@@ -409,7 +418,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
 }
 
 bool noisy(const CaseResult& c) {
-  const json limit = of_config(c.provenance(), "/protocol/cv_max");
+  const json limit = config_value(c.provenance(), "/protocol/cv_max");
   const auto totals = counted_values(find_metric("rtfx.total", ""), c.summary);
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }

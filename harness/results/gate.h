@@ -32,10 +32,21 @@ const std::vector<std::string>& allowable_differences();
 /// The kind of differences between machines: device, threads, share of the CPUs, number of shards.
 constexpr const char* kOtherMachine = "machine";
 
+/// A value of the configuration by its JSON pointer, such as "/protocol/seed"; null without one.
+nlohmann::json config_value(const record::Provenance& provenance, const char* pointer);
+
+/// A setting of the case's model that the configuration asks for. It is null where none is asked
+/// for, as in journals from before there was the setting.
+nlohmann::json model_setting(const CaseResult& result, const char* key);
+
+/// "isolated", or the settings of the mode "throughput" without what it measured.
+nlohmann::json mode_of(const CaseResult& result);
+
 /// Differences between two results of one case name. It compares the machine and its share, model,
-/// data, batches and their order, the decoder's options and the files they name, encoder, LibTorch,
-/// driver and scorer. It does not compare the revision of rtfx, which a gate judges, nor anything
-/// that one of the two journals lacks, such as an option that only one release has.
+/// data, batches and their order, mode, the decoder's options and the files they name, confidence,
+/// encoder, LibTorch, driver and scorer. It does not compare the revision of rtfx, which a gate
+/// judges, nor anything that one of the two journals lacks, such as an option that only one release
+/// has.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
 
 /// Why times of `b` may differ from those of `a`, though the program is as fast: another CPU under

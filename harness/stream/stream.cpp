@@ -11,9 +11,11 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/sha256.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
 #include "harness/run/provenance.h"
@@ -102,8 +104,21 @@ class StreamRunner {
   static bool of_first_batch(const CaseGroup& group) { return group.batch == 0; }
 
  private:
-  std::string case_name(const CaseGroup& group, const Arm& arm, int64_t streams) const {
-    return case_name_of_streams(workspace_.config(), group, arm.spec->id, streams, trial_.confirms);
+  /// Gives the arm the name and the key of its case with so many streams.
+  void name_case(const CaseGroup& group, Arm& arm, int64_t streams) const {
+    arm.plan.case_name =
+        case_name_of_streams(workspace_.config(), group, arm.spec->id, streams, trial_.confirms);
+    arm.result_key = stream_key(group, arm);
+  }
+
+  /// Extends result_key() by the settings of the streams and by the seed of their arrivals.
+  std::string stream_key(const CaseGroup& group, const Arm& arm) const {
+    nlohmann::json settings = stream_keys().resolved(options_);
+    settings.erase("streams");  // the name of the case has the number
+    const nlohmann::json identity = nlohmann::json::array(
+        {result_key(workspace_, group, arm.plan, arm.decoder->options(), device_),
+         std::move(settings), workspace_.config().protocol.seed});
+    return sha256(identity.dump()).substr(0, 16);
   }
 
   bool wants_quality() const { return options_.quality || trial_.confirms; }
@@ -123,8 +138,7 @@ class StreamRunner {
     const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
     CaseGroupRunner runner(workspace_, group, device_, nothing_fails, [] {});
     for (Arm& arm : runner.arms()) {
-      arm.plan.case_name = case_name(group, arm, trial_.streams);
-      arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
+      name_case(group, arm, trial_.streams);
       session_.append_failure(group, arm, "stream", trial_.failure);
     }
   }
@@ -205,9 +219,8 @@ class StreamRunner {
     const Subject subject = options_.scope == "speech"
                                 ? speech(group, *arm.decoder, dataset)
                                 : search(*arm.decoder, batches, encoded, model, dataset);
-    arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
     const auto within = [&](int64_t streams) {
-      arm.plan.case_name = case_name(group, arm, streams);
+      name_case(group, arm, streams);
       auto run = case_record<record::StreamRun>(workspace_, group, arm, device_, "stream");
       progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
       if (const auto earlier = find(run)) return keeps_limit(*earlier);
@@ -542,11 +555,13 @@ int stream(const Config& config, Journal::Mode mode, const StreamTrial& trial) {
   SessionOptions options;
   options.mode = mode;
   Session session(streaming_only(config), options);
+  const size_t before = session.records().size();
   const bool whole = session.run([&] { StreamRunner(session, trial).run(); });
   // A trial's failures are in its records; its exit code says only whether it came to its end.
   if (trial.is_one()) return whole ? kOk : kInterrupted;
-  print_stream_table(session.records());
-  return whole ? stream_outcome(session.records()) : kInterrupted;
+  const record::Records records = current_records(session.records(), before);
+  print_stream_table(records);
+  return whole ? stream_outcome(records) : kInterrupted;
 }
 
 }  // namespace rtfx

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -161,6 +162,20 @@ bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits)
   if (bits) return streamed == whole;
   return streamed.tokens == whole.tokens && streamed.frames == whole.frames &&
          streamed.durations == whole.durations;
+}
+
+record::Records current_records(const record::Records& records, size_t before) {
+  std::map<std::string_view, const record::StreamRun*> last;
+  for (const record::StreamRun* run : stream_runs(records)) last[run->case_name] = run;
+  record::Records current;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const auto* run = std::get_if<record::StreamRun>(&records[i]);
+    const bool is_replaced = run != nullptr && last.at(run->case_name) != run;
+    const bool is_earlier_failure =
+        i < before && std::holds_alternative<record::Failure>(records[i]);
+    if (!is_replaced && !is_earlier_failure) current.push_back(records[i]);
+  }
+  return current;
 }
 
 void print_stream_table(const record::Records& records) {

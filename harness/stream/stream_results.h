@@ -29,6 +29,10 @@ record::LostWords lost_words_field(const LostWords& counts);
 /// too.
 bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits);
 
+/// Returns the records without measurements that a later one of the same case replaces, and without
+/// failures among the first `before` records, which earlier invocations wrote.
+record::Records current_records(const record::Records& records, size_t before);
+
 void print_stream_table(const record::Records& records);
 
 /// The ExitCode that the records ask for.

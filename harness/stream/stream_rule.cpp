@@ -61,6 +61,7 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   const Journal journal(config.output, mode);  // locked for the children too
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   const StreamRule& rule = *config.stream->rule;
+  const size_t before = read_journal(journal.path()).size();
   const auto keeps = [&](StreamTrial trial) {
     std::vector<std::string> arguments = child_arguments(config, "stream");
     fmt::print(stderr, "rtfx: {} streams of {} for {} s{}\n", trial.streams,
@@ -101,7 +102,7 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
     fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
     whole = false;
   }
-  const record::Records records = read_journal(journal.path());
+  const record::Records records = current_records(read_journal(journal.path()), before);
   print_stream_table(records);
   return whole ? stream_outcome(records) : kInterrupted;
 }

@@ -44,6 +44,19 @@ def test_a_number_out_of_range_says_what_is_allowed(rtfx, arguments, rule):
     assert len(result.stderr) < 200
 
 
+def test_options_of_a_configuration_are_refused_with_a_model(rtfx):
+    result = rtfx("stream", "--model", "m.nemo", "-", "--output", "o", "--resume", "--set", "a=b", "--sync-debug")
+    assert result.returncode == 2
+    message = "rtfx stream --model: does not take --set, --output, --sync-debug, --resume; leave that out"
+    assert message in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("other", [["--nsys"], ["--no-cupti"], ["--graph-trace", "graph"], ["--trace-limit", "5"]])
+def test_options_of_a_timeline_are_refused_with_the_roofline(rtfx, config, other):
+    result = rtfx("profile", config(), "--roofline", *other)
+    assert result.returncode == 2 and other[0] in result.stderr and "--roofline" in result.stderr
+
+
 def test_list_names_every_decoder(rtfx):
     result = rtfx("list")
     assert result.returncode == 0

@@ -93,6 +93,30 @@ def test_history_finds_kept_journals_and_nothing_else(facts_of, runs, tmp_path):
     assert all(len(case["points"]) == 2 for case in facts["cases"])
 
 
+def test_history_joins_overlapped_runs_by_their_settings(facts_of, tmp_path):
+    """Times of passes are measured, so they are no conditions; settings of the model and of the protocol are."""
+
+    def write(name, pass_seconds, protocol=None, config=None, model=None):
+        about = synthetic.provenance()
+        models = [{"id": "quickstart-rnnt", "att_context_size": [], "language": ""} | (model or {})]
+        about["config"] |= {"models": models, "encoder": "automatic", "confidence": None} | (config or {})
+        about["config"]["protocol"] |= {"steady_seconds": 30.0} | (protocol or {})
+        pipeline = {"in_flight": 2, "audio": "memory", "pass_seconds": [pass_seconds]}
+        pipeline["encoder"] = {"launched": 0, "recorded": 1, "replayed": round(10 * pass_seconds)}
+        synthetic.write(tmp_path / name, [about, synthetic.run() | {"pipeline": pipeline}])
+
+    write("run", 1.0)
+    write("history/equal", 1.5)
+    write("history/steady", 1.0, protocol={"steady_seconds": 0.0})
+    write("history/encoder", 1.0, config={"encoder": "reference"})
+    write("history/confidence", 1.0, config={"confidence": {"method": "entropy"}})
+    write("history/context", 1.0, model={"att_context_size": [70, 1]})
+    write("history/language", 1.0, model={"language": "de"})
+    facts = facts_of(tmp_path / "run", "--history", tmp_path / "history")["history"]
+    assert facts["journals"] == 6 and facts["other_conditions"] == 5
+    assert [len(case["points"]) for case in facts["cases"]] == [2]
+
+
 def test_page_has_all_sections(runs):
     run, before, folder = runs
     output = run.parent / "page.html"

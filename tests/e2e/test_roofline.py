@@ -54,6 +54,12 @@ def test_another_region_and_one_case(roofline, tmp_path):
     assert any("convolution" in name for name in names)
 
 
+def test_the_number_of_operators_is_asked_for(roofline):
+    result = roofline("--top", 2, "--only", "label")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("  aten::") == 2
+
+
 def test_wrong_requests(roofline, rtfx, config):
     result = roofline("--region", "decod")
     assert result.returncode == 2 and "did you mean 'decode'?" in result.stderr

@@ -245,6 +245,41 @@ def test_resume_runs_nothing_twice(stream, tmp_path):
     assert (tmp_path / "run/journal.jsonl").read_text().startswith(before)
 
 
+def test_resume_measures_anew_under_other_settings(stream, tmp_path):
+    load = {"streams": [1], "seconds": 1.6, "period_ms": 200}
+    resume = ["--resume", "--set", "stream.period_ms=250"]
+    for arguments, count in ([], 1), (["--resume"], 1), (resume, 2), (resume, 2):
+        assert stream(*arguments, decoders=["ctc_greedy"], stream=load).returncode == 0
+        assert len(streams_of(tmp_path / "run")) == count
+    one, other = streams_of(tmp_path / "run")
+    assert one["case"] == other["case"] and one["result_key"] != other["result_key"]
+    assert [record["stream"]["period_ms"] for record in (one, other)] == [200, 250]
+    # Its number stands in the name of a case: more of them change nothing about the others.
+    result = stream(*resume, "--set", "stream.streams=[1, 2]", decoders=["ctc_greedy"], stream=load)
+    assert result.returncode == 0
+    assert [record["batch"]["size"] for record in streams_of(tmp_path / "run")] == [1, 1, 2]
+
+
+def test_resume_forgets_what_was_made_good(stream, tmp_path):
+    """Failures of earlier invocations and measurements that were replaced change no exit code."""
+    load = {"streams": [1], "seconds": 1.6, "period_ms": 200}
+    assert stream(decoders=["ctc_greedy"], stream=load).returncode == 0
+    journal = tmp_path / "run/journal.jsonl"
+    about, record, *_ = strict_records(journal)
+    record["streamed"] |= {"different": 1, "first_difference": "1737-146161-0007"}
+    of_case = ("schema", "provenance_id", "case", "result_key", "model", "dataset", "decoder", "batch", "dtype", "device")
+    failure = {key: record[key] for key in of_case}
+    failure |= {"kind": "failure", "stage": "stream", "message": "out of memory"}
+    journal.write_text("".join(json.dumps(one) + "\n" for one in (about, failure, record)))
+    result = stream("--resume", decoders=["ctc_greedy"], stream=load)
+    assert result.returncode == 13 and "out of memory" not in result.stdout  # the record still counts
+    result = stream("--resume", "--set", "stream.period_ms=250", decoders=["ctc_greedy"], stream=load)
+    assert result.returncode == 0, result.stderr
+    assert "DIFFERENT" not in result.stdout and result.stdout.count("ctc_greedy") == 1
+    journal.write_text("".join(json.dumps(one) + "\n" for one in (about, failure)))
+    assert stream("--resume", decoders=["ctc_greedy"], stream=load).returncode == 0
+
+
 @pytest.mark.parametrize(
     "changes, complaint",
     [

@@ -132,6 +132,13 @@ def test_a_detector_ends_utterances(listen, detector, joined):
     assert {line["ended_by"] for line in pauses} <= {"pause", "stream"} and text_of(pauses) == whole
 
 
+def test_a_pause_of_less_than_a_frame_is_one_frame(listen):
+    """Only 0 turns pauses off."""
+    lines = listen("--pause", 0.03)
+    assert len(lines) > 3 and "pause" in {line["ended_by"] for line in lines}
+    assert lines == listen("--pause", 0.08)
+
+
 def test_silero_ends_utterances(listen, joined):
     package = importlib.util.find_spec("silero_vad")
     if package is None:

@@ -52,6 +52,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"twice",
                   R"({"batch_sizes": [8, 8]})",
                   {"dir/c.json#/batch_sizes/1:", "'b8' is there twice"}},
+        BadConfig{
+            "budget_without_precision",
+            R"({"protocol": {"budget_seconds": 60}})",
+            {"dir/c.json#/protocol/budget_seconds:", "limits only", "give protocol.precision"}},
         BadConfig{"name", R"({"name": "../../zzz"})", {"dir/c.json#/name:", "'../../zzz'"}},
         BadConfig{"name_of_a_parent", R"({"name": ".."})", {"dir/c.json#/name:", "'..'"}},
         BadConfig{"absolute_name", R"({"name": "/zzz"})", {"dir/c.json#/name:", "'/zzz'"}},

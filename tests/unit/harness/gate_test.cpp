@@ -272,6 +272,7 @@ TEST_F(GateTest, OtherConditionsAreInvalidAndNamed) {
       {"/decoder/name", "frame_looping", "label_looping", "other decoder"},
       {"/config/sort", "duration_desc", "shuffle", "other sort"},
       {"/config/encoder_graphs", true, false, "other encoder_graphs: true, now false"},
+      {"/config/confidence", nullptr, {{"method", "entropy"}}, "other confidence: null, now"},
       {"/libtorch", "2.11.0", "2.12.0", R"(other libtorch: "2.11.0", now "2.12.0" (--allow)"},
       {"/cudnn", 91002, 91100, "other cudnn"},
       {"/cuda_driver", "13.0", "13.1", "(--allow driver)"},
@@ -286,6 +287,27 @@ TEST_F(GateTest, OtherConditionsAreInvalidAndNamed) {
     set(current, key, before);
     EXPECT_EQ(worst(gate(old, current)), Verdict::pass) << key;
   }
+}
+
+TEST_F(GateTest, OtherSteadySecondsAreInvalidInTheModeThroughput) {
+  ResultSet old = results(1), current = results(2);
+  const auto overlap = [](ResultSet& set, double pass_seconds) {
+    record::Pipeline pipeline;
+    pipeline.in_flight = 2;
+    pipeline.audio = "memory";
+    pipeline.pass_seconds = std::vector<Number>{Number(pass_seconds)};
+    for (CaseResult& c : set.cases) std::get<record::Run>(c.summary.last).pipeline = pipeline;
+  };
+  set(old, "/config/protocol/steady_seconds", 30);
+  set(current, "/config/protocol/steady_seconds", 0);
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);  // no pass is repeated region by region
+  overlap(old, 1);
+  overlap(current, 2);
+  EXPECT_HAS(reason_of(gate(old, current), "case"), "other protocol.steady_seconds: 30, now 0");
+  set(current, "/config/protocol/steady_seconds", 30);
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
+  set(current, "/config/protocol/steady_seconds", nullptr);  // a journal that does not say
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
 TEST_F(GateTest, AGradeOfAnotherReleaseIsAUserError) {
