@@ -2,7 +2,15 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set_target_properties(rtfx PROPERTIES INSTALL_RPATH "${RTFX_LIBTORCH}/lib;\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/rtfx")
+# CUDA's libraries may be in Python packages of their own, where the system does not look for them.
+set(_library_folders "${RTFX_LIBTORCH}/lib")
+foreach(_library ${RTFX_CUDART} ${RTFX_CUBLASLT})
+  get_filename_component(_folder "${_library}" DIRECTORY)
+  list(APPEND _library_folders "${_folder}")
+endforeach()
+list(APPEND _library_folders "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/rtfx")
+list(REMOVE_DUPLICATES _library_folders)
+set_target_properties(rtfx PROPERTIES INSTALL_RPATH "${_library_folders}")
 install(FILES ${RTFX_OPENFST_LIBRARIES} DESTINATION ${CMAKE_INSTALL_LIBDIR}/rtfx)
 install(TARGETS rtfx EXPORT rtfxTargets)
 install(DIRECTORY base models algorithms DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rtfx

@@ -17,6 +17,17 @@ def call(*command, **settings):
     return result.stdout
 
 
+# OpenStreams, of which decoders with streams are made, formats messages: with the program's fmt and not with that of LibTorch.
+STREAMS = """
+#include "algorithms/streams.h"
+[[gnu::used]] static int64_t open_one(std::vector<int64_t> numbers) {
+  rtfx::OpenStreams<int> streams;
+  streams.find_all(numbers);
+  return streams.add(1);
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """(the installed program, the plug-in)."""
@@ -27,6 +38,8 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugin")
     call(cmake, "--install", build, "--prefix", folder / "prefix")
     shutil.copytree(ROOT / "examples/plugin", folder / "source")
+    with (folder / "source/plain_greedy.cpp").open("a") as source:
+        source.write(STREAMS)
     call(cmake, "-S", folder / "source", "-B", folder / "build",
          f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}")  # fmt: skip
     call(cmake, "--build", folder / "build")
@@ -40,6 +53,12 @@ def test_the_installation_is_small(installed):
     assert {file.suffix for file in files if ".so." not in file.name} <= {"", ".h", ".cmake", ".1", ".fish"}
     assert {file.name.partition(".")[0] for file in files if ".so." in file.name} == {"libfst", "libfstscript"}
     assert not list(prefix.rglob("decoders"))
+
+
+def test_the_installation_finds_the_libraries_of_the_build(installed):
+    """CUDA's too, which may be in folders of Python packages that the system does not search."""
+    found = [dict(re.findall(r"(libcud\S+|libcublas\S+) => (\S+)", call("ldd", program))) for program in (installed[0], PROGRAM)]
+    assert found[0] == found[1] and {name.partition(".")[0] for name in found[0]} >= {"libcudart", "libcublasLt"}
 
 
 def test_the_installation_has_the_manual_page_and_completions(installed):
@@ -73,6 +92,18 @@ def test_it_runs_beside_the_others(installed, tmp_path, model):
     records = {r["decoder"]["id"]: r for r in runs_of(strict_records(tmp_path / "run/journal.jsonl"))}
     assert records["plain_greedy"]["exactness"]["grade"] in ("bitwise", "exact")
     assert records["plain_greedy"]["counters"]["host_reads"] > 0
+
+
+def test_another_build_of_it_is_measured_again(installed, tmp_path):
+    program, plugin = installed
+    own = shutil.copy(plugin, tmp_path)
+    config = small_config(plugins=[str(own)], decoders=["frame_looping", "plain_greedy"])
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for added, rounds in ((b"", 1), (b"", 1), (b"\0", 2)):
+        with open(own, "ab") as library:
+            library.write(added)
+        call(program, "run", tmp_path / "config.json", "--output", tmp_path / "run", "--resume")
+        assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2 * rounds
 
 
 def test_it_transcribes(installed):
