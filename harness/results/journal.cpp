@@ -38,15 +38,15 @@ void require_known_schema(const record::Any& record, const std::string& where) {
                "free some space, then continue with --resume; earlier records are intact");
 }
 
-/// Moves an existing journal out of the way.
+}  // namespace
+
 void set_aside(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return;
   for (int n = 1;; ++n) {
     const std::filesystem::path other = fmt::format("{}.{}", path.string(), n);
     if (!std::filesystem::exists(other)) return std::filesystem::rename(path, other);
   }
 }
-
-}  // namespace
 
 Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::string& name)
     : path_(folder / name) {

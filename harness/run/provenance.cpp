@@ -216,6 +216,14 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
     identity["throughput"] = {config.protocol.throughput.in_flight,
                               config.protocol.throughput.audio, config.protocol.steady_seconds};
   if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
+  if (config.confidence) identity["confidence"] = confidence_options().resolved(*config.confidence);
+  if (config.sort == "shuffle") identity["seed"] = config.protocol.seed;
+  if (config.sync_debug) identity["sync_debug"] = true;
+  for (const std::string& plugin : config.plugins) {
+    // The loader looks for a name without a folder in folders of its own.
+    identity["plugins"].push_back(std::filesystem::exists(plugin) ? sha256_file(plugin) : plugin);
+  }
+  if (build().dirty) identity["changes"] = build().changes;
   return sha256(identity.dump()).substr(0, 16);
 }
 

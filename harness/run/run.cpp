@@ -43,7 +43,7 @@ class Runner {
         sampler_(session.device()),
         earlier_(session.records_of<record::Run>()) {
     for (const auto& summary : session.records_of<record::Summary>())
-      summarized_[summary.case_name] = summary.result_key;
+      summaries_.insert_or_assign(summary.case_name, summary);
     std::string problem;  // without NVML no energy; `rtfx doctor` says why
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
@@ -75,11 +75,20 @@ class Runner {
     }
   };
 
-  /// Finds the size of the largest batch: that of the journal's rounds, or by trying.
+  /// Finds the size of the largest batch: that of the journal's rounds with the same settings, or
+  /// by trying.
   void find_size(CaseGroup& group) {
+    std::map<std::string, std::string> keys;  // result keys, by case
+    for (const PlannedDecoder& planned : group.decoders) {
+      const DecoderSpec& spec = session_.config().decoders[planned.spec];
+      const auto decoder = make_decoder(spec.name, spec.options, spec.where + "/options",
+                                        workspace_.checkpoints()[group.model].config);
+      keys[planned.case_name] =
+          result_key(workspace_, group, planned, decoder->options(), session_.device());
+    }
     for (const record::Run& run : earlier_) {
-      const auto is_its = [&](const PlannedDecoder& d) { return d.case_name == run.case_name; };
-      if (std::ranges::any_of(group.decoders, is_its)) group.rule.size = run.batch.size;
+      const auto found = keys.find(run.case_name);
+      if (found != keys.end() && found->second == run.result_key) group.rule.size = run.batch.size;
     }
     if (group.rule.size > 0) return;
     const int64_t size = largest_batch(workspace_, group, session_.device());
@@ -102,9 +111,30 @@ class Runner {
     return measured;
   }
 
-  bool has_summary(const Arm& arm) const {
-    const auto found = summarized_.find(arm.plan.case_name);
-    return found != summarized_.end() && found->second == arm.result_key;
+  /// The last summary of the arm by earlier invocations; null where it has none with its settings.
+  const record::Summary* summary_before(const Arm& arm) const {
+    const auto found = summaries_.find(arm.plan.case_name);
+    const bool is_its = found != summaries_.end() && found->second.result_key == arm.result_key;
+    return is_its ? &found->second : nullptr;
+  }
+
+  bool has_used_its_budget(const Arm& arm) const {
+    const record::Summary* summary = summary_before(arm);
+    return arm.failed || (summary != nullptr && summary->stopped_by == to_string(Stop::budget));
+  }
+
+  /// Why the group needs no more rounds than the journal holds; Stop::go_on where it needs some.
+  Stop stopped_before(CaseGroupRunner& runner, Clock::time_point begin) const {
+    int64_t rounds = 0;
+    while (rounds < protocol_.measured_rounds + protocol_.extra_rounds &&
+           is_recorded(runner, rounds))
+      ++rounds;
+    const Stop stop = enough(runner, rounds, begin);
+    const bool may_end = protocol_.budget_seconds > 0 && rounds >= protocol_.measured_rounds;
+    if (stop == Stop::go_on && may_end &&
+        std::ranges::all_of(runner.arms(), [&](const Arm& a) { return has_used_its_budget(a); }))
+      return Stop::budget;
+    return stop;
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {
@@ -120,29 +150,24 @@ class Runner {
     if (task_.is_child()) runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
     const auto begin = Clock::now();
     measured_.clear();
-    bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
       arm.result_key =
           result_key(workspace_, group, arm.plan, arm.decoder->options(), session_.device());
-      Measured& measured = measured_[arm.result_key] = measured_before(arm);
+      const Measured& measured = measured_[arm.result_key] = measured_before(arm);
       arm.first_hash = measured.first_hash;
       if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
         arm.failed = true;
         if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
-        continue;
       }
-      for (int64_t r = 0; r < protocol_.measured_rounds; ++r)
-        complete = complete && measured.rounds.contains(r);
-      ended = ended && has_summary(arm);
     }
-    // All rounds are in the journal, and at most the summaries are missing, where an earlier
-    // invocation ended just before them. With a precision to reach it may have ended before enough
-    // rounds as well.
-    if (complete && (ended || protocol_.precision == 0)) {
+    // The journal holds enough rounds. At most the summaries are missing, where an earlier
+    // invocation ended just before them.
+    if (const Stop stop = stopped_before(runner, begin); stop != Stop::go_on) {
       for (int64_t r = -protocol_.warmup_rounds; r < protocol_.measured_rounds; ++r)
         meet(round_name(group, r));
-      append_summaries(runner, Stop::rounds,
-                       [&](const Arm& arm) { return !arm.failed && !has_summary(arm); });
+      append_summaries(runner, stop, [&](const Arm& arm) {
+        return !arm.failed && summary_before(arm) == nullptr;
+      });
       return progress.advance(steps);
     }
 
@@ -289,11 +314,11 @@ class Runner {
   Rendezvous* rendezvous_;
   ChildTask task_;
   ConditionSampler sampler_;
-  std::vector<record::Run> earlier_;               // rounds of earlier invocations
-  std::map<std::string, std::string> summarized_;  // result keys of the last summaries, by case
-  std::set<std::string> told_;                     // those whose first pass is in the journal
-  std::map<std::string, Measured> measured_;       // of the group's arms, by result key
-  std::unique_ptr<const Nvml> nvml_;               // where energy is asked for
+  std::vector<record::Run> earlier_;                  // rounds of earlier invocations
+  std::map<std::string, record::Summary> summaries_;  // the last ones of these, by case
+  std::set<std::string> told_;                        // keys whose first pass is in the journal
+  std::map<std::string, Measured> measured_;          // of the group's arms, by result key
+  std::unique_ptr<const Nvml> nvml_;                  // where energy is asked for
 };
 
 /// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its
@@ -349,6 +374,8 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
     options.mode = task.is_child() ? Journal::Mode::child : mode;
     options.shard = shard;
     Session session(of_shard(config, shard), options);
+    if (mode == Journal::Mode::force && !shard.whole() && shard.index == 0)
+      set_aside(config.output / "journal.jsonl");
     Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);
     whole = session.run([&] { runner.run(); });
     if (!whole && rendezvous) rendezvous->leave("interrupted");

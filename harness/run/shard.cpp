@@ -378,6 +378,8 @@ Run merged_round(const Parts& parts) {
   merged.energy.reset();
   merged.first_pass.reset();
   merged.lengths.reset();
+  if (std::ranges::any_of(parts, [](const Run* part) { return part->all_empty != true; }))
+    merged.all_empty.reset();
   merged.isolated.reset();
   if (std::ranges::all_of(parts, [](const Run* part) { return part->isolated.has_value(); }))
     merged.isolated = merged_isolated(parts);

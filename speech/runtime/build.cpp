@@ -53,6 +53,7 @@ const Build& build() {
   static const Build kBuild{.version = RTFX_VERSION,
                             .revision = RTFX_REVISION,
                             .dirty = static_cast<bool>(RTFX_DIRTY),
+                            .changes = RTFX_CHANGES,
                             .type = RTFX_BUILD_TYPE,
                             .sanitized = !std::string_view(RTFX_SANITIZERS).empty(),
                             .compiler = "GCC " __VERSION__,

@@ -9,6 +9,7 @@ struct Build {
   std::string version;   // "0.1.0"
   std::string revision;  // the first 12 digits of the commit; empty outside of a git checkout
   bool dirty = false;    // the sources differed from that commit
+  std::string changes;   // checksum of what differed in them; empty: nothing did
   std::string type;      // CMake's build type; "Release" is the one to measure with
   bool sanitized = false;
   std::string compiler;

@@ -288,11 +288,22 @@ def test_unreached_precision_takes_the_extra_rounds(run_config, tmp_path):
     assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 10
 
 
+def test_a_rule_that_is_asked_later_takes_its_extra_rounds(run_config, tmp_path):
+    for mode, rule, rounds in (([], {}, 2), (["--resume"], {"precision": 1e-9}, 5),
+                               (["--resume"], {"precision": 1e-9, "extra_rounds": 4}, 6)):  # fmt: skip
+        assert run_config(*mode, protocol=protocol(**rule)).returncode == 0
+        records = strict_records(tmp_path / "run/journal.jsonl")
+        assert sorted(r["round"] for r in runs_of(records)) == sorted([*range(rounds)] * 2)
+        assert records[-1]["kind"] == "summary" and records[-1]["stopped_by"] == "rounds"
+
+
 def test_a_budget_ends_the_extra_rounds(run_config, tmp_path):
     assert run_config(protocol=protocol(precision=1e-9, budget_seconds=1e-3)).returncode == 0
     records = strict_records(tmp_path / "run/journal.jsonl")
     assert len(runs_of(records)) == 2 * 2
     assert {r["stopped_by"] for r in records if r["kind"] == "summary"} == {"budget"}
+    assert run_config("--resume", protocol=protocol(precision=1e-9, budget_seconds=1e-3)).returncode == 0
+    assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2 * 2
 
 
 def test_control_needs_a_transducer(config, rtfx):

@@ -182,6 +182,20 @@ def test_resumed_after_other_settings_shows_its_own_results(run_config, rtfx, tm
     assert [count for _, count in (one, ten, one_again, resumed)] == [1, 2, 3, 3]  # the last time, nothing was missing
 
 
+@pytest.mark.parametrize("first, then, keys", [
+    ([], ["confidence={}"], 2),
+    (["sort=shuffle"], ["sort=shuffle", "protocol.seed=2"], 2),
+    ([], ["protocol.seed=2"], 1),  # without `shuffle` no result depends on it
+])  # fmt: skip
+def test_settings_that_results_depend_on_are_measured_again(run_config, tmp_path, first, then, keys):
+    for mode, settings in (([], first), (["--resume"], then)):
+        arguments = [text for setting in settings for text in ("--set", setting)]
+        result = run_config(*mode, *arguments, decoders=["label_looping"])
+        assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    assert len(runs) == len({run["result_key"] for run in runs}) == keys
+
+
 def test_exactness_below_the_required_exits_with_13(run_config, tmp_path):
     """One token a frame at most changes the text of an utterance that has two in one frame."""
     limited = {"name": "label_looping", "options": {"max_symbols": 1}}

@@ -283,6 +283,14 @@ def test_a_whole_run_is_not_overwritten(rtfx, config, whole):
         assert result.returncode == 2 and "holds an earlier run" in result.stderr
 
 
+def test_force_keeps_the_earlier_journal(start, tmp_path):
+    journal = tmp_path / "run/journal.jsonl"
+    assert [code for *_, code in by_hand(start, 2)] == [0, 0]
+    first = journal.read_text()
+    assert [code for *_, code in by_hand(start, 2, "--force")] == [0, 0]
+    assert (tmp_path / "run/journal.jsonl.1").read_text() == first != journal.read_text()
+
+
 def test_shards_of_a_machine_divide_its_cpus(start, tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     ends = by_hand(start, 2, "--set", "threads=0", "--set", "protocol.measured_rounds=1")

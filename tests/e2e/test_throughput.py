@@ -228,6 +228,15 @@ def test_the_largest_batch_on_a_cpu(rtfx, tmp_path):
         assert refused.returncode == 2 and "max" in refused.stderr, command
 
 
+def test_the_largest_batch_of_other_settings_is_not_taken(run_config, tmp_path):
+    manifest = str(ROOT / "tests/data/two.jsonl")
+    for limit, mode in ((1, []), (2, ["--resume"])):
+        result = run_config(*mode, batch_sizes=["max"], decoders=["label_looping"],
+                            datasets=[{"id": "two", "manifest": manifest, "limit": limit}])  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert runs_of(strict_records(tmp_path / "run/journal.jsonl"))[-1]["batch"]["size"] == limit
+
+
 def test_latency_of_utterances_of_one_length(rtfx, tmp_path):
     config = small_config(protocol=OVERLAPPED | {"throughput": {"in_flight": 1}}, batch_sizes=[1])
     quickstart = {"manifest": str(ROOT / "datasets/quickstart/manifest.jsonl")}

@@ -148,5 +148,21 @@ TEST(MergeShards, NoticesNameWhatAShardLacks) {
   EXPECT_EQ(std::get<record::Run>(records[1]).round, 0);
 }
 
+TEST(MergeShards, ARoundIsEmptyWhereAllItsPartsAre) {
+  const auto part = [](double seconds, bool empty) {
+    ResultSet shard = shard_with({{"a", {0}}});
+    auto& run = std::get<record::Run>(shard.cases.front().summary.rounds.front());
+    run.total_seconds = seconds;
+    if (empty) run.all_empty = true;
+    return shard;
+  };
+  const auto is_empty = [](const std::vector<ResultSet>& shards) {
+    return std::get<record::Run>(merge_shards(shards).at(1)).all_empty == true;
+  };
+  EXPECT_FALSE(is_empty({part(3, true), part(2, false)}));  // the first one is the slowest
+  EXPECT_FALSE(is_empty({part(3, false), part(2, true)}));
+  EXPECT_TRUE(is_empty({part(3, true), part(2, true)}));
+}
+
 }  // namespace
 }  // namespace rtfx
