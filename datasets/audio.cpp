@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <type_traits>
@@ -158,13 +159,20 @@ std::string log_of(SNDFILE* handle) {
 struct PipeInput {
   int descriptor = -1;
   size_t bytes = 0;
+  int error = 0;  // errno of a failed read, which ended the input
 
-  /// The next bytes; fewer than `size` only at the end.
+  /// The next bytes; fewer than `size` only at the end, or where reading failed.
   size_t read(char* to, size_t size) {
     size_t got = 0;
-    while (got < size) {
+    while (got < size && error == 0) {
       const ssize_t count = ::read(descriptor, to + got, size - got);
       if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {  // whoever made it never waits
+        pollfd more = {descriptor, POLLIN, 0};
+        poll(&more, 1, -1);
+        continue;
+      }
+      if (count < 0) error = errno;
       if (count <= 0) break;
       got += static_cast<size_t>(count);
     }
@@ -368,6 +376,11 @@ struct AudioReader::File {
   }
 
   void check_end() {
+    if (input.error != 0) {
+      throw UserError(path.string(),
+                      "cannot be read to its end: " + std::generic_category().message(input.error),
+                      "start the program again that writes it");
+    }
     const std::string problem = pipe ? pipe_problem() : container_problem(path, audio, samples);
     if (!problem.empty()) throw UserError(path.string(), problem, "copy or convert the file again");
     if (samples == 0)
@@ -537,6 +550,11 @@ bool is_whole(const AudioSegment& segment, double seconds) {
 
 void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
   const double whole = audio.seconds(), rest = whole - segment.offset;
+  std::span<const float> kept = audio.samples;
+  // A vector that is made shorter would hold the memory of the whole recording.
+  const auto keep = [&] {
+    if (kept.size() < audio.samples.size()) audio.samples = std::vector(kept.begin(), kept.end());
+  };
   if (segment.offset > 0) {
     const auto begin = rest > 0 ? std::llround(segment.offset * audio.sample_rate) : 0;
     if (rest <= 0 || static_cast<size_t>(begin) >= audio.samples.size()) {
@@ -544,13 +562,13 @@ void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
           where, fmt::format("begins at {} s of a recording of {:.2f} s", segment.offset, whole),
           "correct its offset");
     }
-    audio.samples.erase(audio.samples.begin(), audio.samples.begin() + begin);
+    kept = kept.subspan(static_cast<size_t>(begin));
   }
-  if (is_whole({.offset = 0, .seconds = segment.seconds}, rest)) return;
+  if (is_whole({.offset = 0, .seconds = segment.seconds}, rest)) return keep();
   if (segment.seconds > rest) {
     audio.notices.push_back(fmt::format("the manifest says {} s, and the recording has {:.2f} s",
                                         segment.seconds, rest));
-    return;
+    return keep();
   }
   if (segment.offset == 0) {
     audio.notices.push_back(fmt::format("only the first {} s of {:.2f} s, as the manifest says",
@@ -561,7 +579,8 @@ void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
     throw UserError(where, fmt::format("its {} s are less than a sample", segment.seconds),
                     "correct its duration");
   }
-  audio.samples.resize(count);
+  kept = kept.first(std::min(count, kept.size()));
+  keep();
 }
 
 double audio_seconds(const std::filesystem::path& path) {
@@ -606,6 +625,11 @@ std::vector<float> ParallelAudio::read(size_t first, size_t count) {
   std::vector<float> samples = reader->read(count);
   const std::lock_guard lock(mutex_);
   power_ += reader->take_power();
+  for (const std::string& notice : reader->notices()) {
+    // notices() judges the mix by the power that all readers have found.
+    const bool is_new = std::ranges::find(notices_, notice) == notices_.end();
+    if (is_new && notice != MixPower::notice()) notices_.push_back(notice);
+  }
   free_.push_back(std::move(reader));
   return samples;
 }

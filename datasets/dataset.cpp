@@ -197,6 +197,14 @@ class Line {
 
   JsonView view() const { return {object_, where_}; }
 
+  /// A number, or the numbers of a list.
+  static std::set<int64_t> numbers(const JsonView& view) {
+    if (!view.value().is_array()) return {view.integer(0, kMostChannels)};
+    std::set<int64_t> all;
+    for (const JsonView& one : view.elements()) all.insert(one.integer(0, kMostChannels));
+    return all;
+  }
+
   /// The file that holds the channel of the cut, and the channel's number within the file; 0 where
   /// it is the only one, or the cut has all channels. Lhotse numbers the channels of a recording,
   /// which may have a file for each.
@@ -209,13 +217,20 @@ class Line {
     const std::vector<JsonView> sources = recording->at("sources").elements();
     if (sources.empty()) recording->at("sources").fail("a list of files");
     const auto channel = view().find("channel");
-    const bool is_one = channel && channel->value().is_number_integer();
-    if (!is_one && sources.size() == 1) return {sources.front(), 0};
-    if (!is_one) {
-      throw UserError(where_, "the channels of the cut are in several files",
-                      "write cuts of one channel each");
+    const std::set<int64_t> asked = channel ? numbers(*channel) : std::set<int64_t>();
+    if (asked.size() != 1) {
+      if (sources.size() > 1) {
+        throw UserError(where_, "the channels of the cut are in several files",
+                        "write cuts of one channel each");
+      }
+      const auto held = sources.front().find("channels");
+      if (held && !asked.empty() && asked != numbers(*held)) {
+        throw UserError(where_, "the cut has some of the channels of its file",
+                        "write cuts of one channel each, or of all");
+      }
+      return {sources.front(), 0};
     }
-    const int64_t wanted = channel->integer(0, kMostChannels);
+    const int64_t wanted = *asked.begin();
     for (const JsonView& one : sources) {
       const auto channels = one.find("channels");
       if (!channels) continue;

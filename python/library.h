@@ -135,7 +135,8 @@ RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
 
 /* The next samples of `rows` utterances, samples[i] of counts[i] floats at the model's rate, 0 too.
  * partials[i] becomes the text of each, which lives until the next call for these streams. Bad
- * samples are an error and change nothing. 0, or -1. Waits for the device. */
+ * samples are an error and change nothing. After another error, such as one of memory, the streams
+ * may lack audio: close them. 0, or -1. Waits for the device. */
 RTFX_API int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
                                const float* const* samples, const int64_t* counts, int64_t rows,
                                rtfx_partial* partials);

@@ -98,6 +98,10 @@ class Transcriber::Pass {
       if (long_clip_ && !stopped()) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
     while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // the pass was stopped
+    tell([this] {
+      for (const auto& [index, call] : ends_) call();  // they wait for others that do not end now
+      ends_.clear();
+    });
     return totals_;
   }
 

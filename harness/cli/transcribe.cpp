@@ -16,6 +16,7 @@
 #include "models/load_checkpoint.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/runtime/device.h"
+#include "speech/runtime/stages.h"
 #include "speech/transcriber.h"
 #include "speech/transcript/formats.h"
 
@@ -146,6 +147,14 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
     recordings.push_back({input.label(), input.audio, input.segment, {}, input.language});
+  const auto requests = std::ranges::count_if(inputs, &TranscribeInput::own_request);
+  if (requests > 0) {
+    print_notice(
+        fmt::format("{} of the manifest's utterances have boost or allowed of their own, "
+                    "which transcribe does not follow; give --boost or --allowed for all, "
+                    "or use rtfx run",
+                    requests));
+  }
   TranscriptPrinter printer({.command = "transcribe",
                              .with_tokens = options.tokens,
                              .hypotheses = options.json ? model->tokenizer.get() : nullptr},
@@ -161,14 +170,23 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
 
 int with_inputs(const SpeechOptions& options,
                 const std::function<bool(const std::vector<TranscribeInput>&, bool)>& work) {
-  bool listed = true;
+  const InterruptWatch watch;
+  bool listed = true, done = false;
   ScratchFolder scratch;
-  const auto inputs = transcribe_inputs(options.files, track_choice(options.channel, options.track),
-                                        scratch, [&](const UserError& error) {
-                                          print_failure(error.what());
-                                          listed = false;
-                                        });
-  return work(inputs, listed) && listed ? kOk : kFailed;
+  try {
+    const auto inputs =
+        transcribe_inputs(options.files, track_choice(options.channel, options.track), scratch,
+                          [&](const UserError& error) {
+                            print_failure(error.what());
+                            listed = false;
+                          });
+    done = work(inputs, listed);
+    check_interrupt();
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "rtfx: interrupted\n");
+    return kInterrupted;
+  }
+  return done && listed ? kOk : kFailed;
 }
 
 int transcribe(const TranscribeOptions& options) {

@@ -33,7 +33,7 @@ struct SpeechOptions {
 
 /// Calls `work` with the recordings of options.files, and with whether all could be listed. One
 /// that could not gives a line on stderr. Returns an ExitCode: kOk if all could, and `work` returns
-/// true. Throws UserError.
+/// true; kInterrupted after an interrupt, which `work` has to look for. Throws UserError.
 int with_inputs(const SpeechOptions& options,
                 const std::function<bool(const std::vector<TranscribeInput>&, bool)>& work);
 

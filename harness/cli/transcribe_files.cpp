@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "base/printable.h"
 #include "datasets/dataset.h"
 #include "datasets/media.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 
@@ -33,7 +35,10 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
   const int to = open(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   int error = to < 0 ? errno : 0;
   std::array<char, 65536> block{};
-  while (error == 0) {
+  while (error == 0 && !is_interrupted()) {
+    // A signal does not end a read(), but restarts it.
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    if (poll(&input, 1, /*milliseconds=*/200) <= 0) continue;
     const ssize_t count = read(STDIN_FILENO, block.data(), block.size());
     if (count == 0) break;
     if (count < 0 && errno == EINTR) continue;
@@ -44,6 +49,7 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
     error = write_all(to, {block.data(), static_cast<size_t>(count)});
   }
   if (to >= 0) close(to);
+  check_interrupt();
   if (error != 0) cannot_write(copy, error, "free some space, or set TMPDIR");
   return {.name = "-", .audio = copy, .output = "stdin", .reference = {}};
 }
@@ -65,7 +71,8 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
                       .output = leaves ? id.filename() : id,
                       .reference = utterance.text,
                       .segment = segment,
-                      .language = utterance.language});
+                      .language = utterance.language,
+                      .own_request = !utterance.boost.empty() || !utterance.allowed.empty()});
   }
   return inputs;
 }

@@ -35,6 +35,7 @@ struct TranscribeInput {
   std::optional<std::string> reference;  // of a manifest
   AudioSegment segment = {};             // likewise
   std::optional<std::string> language = {};  // likewise
+  bool own_request = false;                  // a line of a manifest has `boost` or `allowed`
   bool separate = false;  // `segment.channel` is one of several that are transcribed
 
   /// The name in messages.

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "harness/machine/sudden_end.h"
+#include "speech/runtime/stages.h"
 #include "speech/transcript/formats.h"
 
 namespace rtfx {
@@ -43,8 +44,7 @@ void TranscriptPrinter::print_end(double audio_seconds, const std::string& remar
   fmt::print(
       stderr,
       "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",
-      inputs_.size() - failed_, inputs_.size(), audio_seconds, seconds, audio_seconds / seconds,
-      remark);
+      done_, inputs_.size(), audio_seconds, seconds, audio_seconds / seconds, remark);
 }
 
 void TranscriptPrinter::started(const std::vector<size_t>& batch) {
@@ -82,6 +82,7 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
       line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
     std::fflush(stdout);
+    ++done_;
     return;
   }
   try {
@@ -93,9 +94,12 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
                         .reference = input.reference.value_or(""),
                         .has_reference = input.reference.has_value(),
                         .with_tokens = options_.with_tokens});
+    ++done_;
   } catch (const UserError& error) {
     failure(index, error.what(), true);
   }
 }
+
+bool TranscriptPrinter::stopped() { return is_interrupted(); }
 
 }  // namespace rtfx

@@ -44,6 +44,8 @@ class TranscriptPrinter : public TranscriptionObserver {
   void notice(size_t index, const std::string& text) override;
   void failure(size_t index, const std::string& message, bool bad_input) override;
   void result(size_t index, const Transcription& result) override;
+  /// Returns true after an interrupt.
+  bool stopped() override;
 
  private:
   void clear_progress() const;
@@ -54,7 +56,7 @@ class TranscriptPrinter : public TranscriptionObserver {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool on_terminal_;
   Notices notices_;
-  size_t failed_ = 0;
+  size_t done_ = 0, failed_ = 0;  // inputs
 };
 
 }  // namespace rtfx

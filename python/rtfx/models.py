@@ -25,7 +25,8 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
          att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
     """A `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"), in "fp32", "bf16" or
-    "fp16", or on a Hopper GPU in "fp8": the encoder in fp8, all else in bf16. `att_context_size` selects an attention
+    "fp16", or on a Hopper GPU in "fp8": the encoder in fp8, all else in bf16. It switches TF32 off for the whole process,
+    so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32). `att_context_size` selects an attention
     context of a cache-aware encoder, and `language` the language of a prompt-conditioned model."""
     return Model(path, device, dtype, att_context_size, language)
 

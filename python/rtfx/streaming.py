@@ -75,7 +75,8 @@ class Streams(library.Handle, Generic[Piece, Result]):
 
     def push(self, pieces: Mapping[Stream[Piece, Result], Piece]) -> dict[Stream[Piece, Result], Partial]:
         """The next piece of each of these streams, computed together, and the text so far of each. Waits for the
-        device. Where it raises InputError, nothing was taken."""
+        device. Where it raises InputError, nothing was taken. After another error, such as one of memory, the streams
+        may lack audio: close them."""
         for stream in pieces:
             self._own(stream)
         if not pieces:

@@ -149,12 +149,16 @@ void DecodeAgain::judge(AgainPart& part, Attempt& attempt) {
   attempt.wanted = left && part.decodes < kMostDecodesAgain;
 }
 
+bool has_token_in(const Hypothesis& h, BlockRange blocks) {
+  return std::ranges::any_of(h.frames, [&](int32_t frame) {
+    return std::cmp_greater_equal(frame, blocks.begin) && std::cmp_less(frame, blocks.end);
+  });
+}
+
 void insert_part(const AgainPart& part, bool confidences, Hypothesis& to, TokenEvidence& evidence) {
   const Hypothesis& more = part.found.hypothesis;
+  if (part.words == 0 || has_token_in(to, part.blocks)) return;
   const auto begin = static_cast<int32_t>(part.blocks.begin);
-  const auto end = static_cast<int32_t>(part.blocks.end);
-  const auto inside = [&](int32_t frame) { return frame >= begin && frame < end; };
-  if (part.words == 0 || std::ranges::any_of(to.frames, inside)) return;
   const auto place = std::ranges::lower_bound(to.frames, begin) - to.frames.begin();
   // Behind as many elements as there are tokens before the part.
   const auto insert = [&](auto& list, const auto& added) {

@@ -91,6 +91,9 @@ class DecodeAgain {
   std::vector<Attempt> attempts_;  // of each part
 };
 
+/// Whether a token of `h` lies in these blocks, which are its frames.
+bool has_token_in(const Hypothesis& h, BlockRange blocks);
+
 /// Puts the tokens of `part` among those of `to`, which has none in its blocks. `confidences`:
 /// those of `evidence` are wanted. A hypothesis with a token in these blocks stays as it is.
 void insert_part(const AgainPart& part, bool confidences, Hypothesis& to, TokenEvidence& evidence);

@@ -39,6 +39,12 @@ void append(const LongResult& from, const std::vector<size_t>& order, int64_t fr
   }
 }
 
+void move_frames(Hypothesis& h, int64_t frames) {
+  for (int32_t& frame : h.frames) frame += static_cast<int32_t>(frames);
+  if (!h.words) return;
+  for (FoundWord& word : *h.words) word.frame += static_cast<int32_t>(frames);
+}
+
 /// All words of `from`, moved by `frames`, behind those of `to`.
 void append_words(const Hypothesis& from, int64_t frames, Hypothesis& to) {
   if (!from.words) return;
@@ -200,11 +206,7 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
   append_words(h, section.first, result.hypothesis);
   if (!h.nbest.empty()) {
     result.sections.push_back({section.first, h.nbest});
-    for (Hypothesis& entry : result.sections.back().nbest) {
-      for (int32_t& frame : entry.frames) frame += static_cast<int32_t>(section.first);
-      if (!entry.words) continue;
-      for (FoundWord& word : *entry.words) word.frame += static_cast<int32_t>(section.first);
-    }
+    for (Hypothesis& entry : result.sections.back().nbest) move_frames(entry, section.first);
   }
   result.hypothesis.score += h.score;
   result.hypothesis.nan |= h.nan;
@@ -278,18 +280,25 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
   DecodeAgain again(audio, chunk.levels, heard_, token_blocks, rule, *model_.tokenizer);
   for (auto pieces = again.next(); !pieces.empty(); pieces = again.next())
     for (const AgainPiece& piece : pieces) again.take(piece, decode_alone(piece, result));
-  for (const AgainPart& part : again.parts()) {
-    LongResult found;
-    found.hypothesis = part.found.hypothesis;
-    found.evidence = part.found.evidence;
-    if (confidence_ == nullptr) found.evidence = {};
-    if (confidence_ != judge_) found.evidence.confidence.clear();  // asked for by the judge alone
-    append(found, all_of(found.hypothesis), chunk.first, decoded_again_);
-    append_words(found.hypothesis, chunk.first, decoded_again_.hypothesis);
-    result.hypothesis.score += found.hypothesis.score;
+  for (AgainPart part : again.parts()) {
     const auto first = static_cast<size_t>(chunk.first);
-    result.again.push_back(
-        {{part.blocks.begin + first, part.blocks.end + first}, part.words, part.decodes});
+    part.blocks = {part.blocks.begin + first, part.blocks.end + first};
+    move_frames(part.found.hypothesis, chunk.first);
+    if (confidence_ == nullptr) part.found.evidence = {};
+    decoded_again_.push_back(std::move(part));
+  }
+}
+
+/// Puts the tokens of parts that were decoded again among those of the search. When a part was
+/// decoded, the search may not have been sure of its words yet. If it has found some there since
+/// then, they stay.
+void LongAudio::insert_decoded_again(LongResult& result) const {
+  // Without `confidence_`, or with a judge of its own, nobody has asked for confidences.
+  const bool confidences = confidence_ != nullptr && confidence_ == judge_;
+  for (const AgainPart& part : decoded_again_) {
+    if (has_token_in(result.hypothesis, part.blocks)) continue;
+    insert_part(part, confidences, result.hypothesis, result.evidence);
+    result.again.push_back(part);
   }
 }
 
@@ -361,21 +370,8 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
     throw;
   }
   result.samples = chunks.samples();
-  // Tokens of parts that were decoded again lie where the first search had found none.
-  append(decoded_again_, all_of(decoded_again_.hypothesis), 0, result);
-  append_words(decoded_again_.hypothesis, 0, result.hypothesis);
+  insert_decoded_again(result);
   if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
-  std::vector<size_t> order = all_of(result.hypothesis);
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
-  LongResult sorted;
-  append(result, order, 0, sorted);
-  append_words(result.hypothesis, 0, sorted.hypothesis);
-  if (sorted.hypothesis.words)
-    std::ranges::stable_sort(*sorted.hypothesis.words, {}, &FoundWord::frame);
-  sorted.hypothesis.score = result.hypothesis.score;
-  sorted.hypothesis.nan = result.hypothesis.nan;
-  result.hypothesis = std::move(sorted.hypothesis);
-  result.evidence = std::move(sorted.evidence);
   return result;
 }
 

@@ -56,7 +56,9 @@ struct LongResult {
   std::vector<LongSection> sections;
   double confidence_seconds = 0;  // that it took
   int64_t samples = 0;
-  std::vector<WordlessPart> again;  // parts that were decoded again, in order; blocks are frames
+  /// Parts that were decoded again, in order; blocks are frames. Those where the search has found
+  /// words in the end are left out.
+  std::vector<WordlessPart> again;
 };
 
 class LongAudio {
@@ -99,6 +101,7 @@ class LongAudio {
   Hypothesis close(const Section& section, LongResult& result);
   void search(const Batch& batch, Section& section, LongResult& result);
   void decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result);
+  void insert_decoded_again(LongResult& result) const;
   FoundTokens decode_alone(const AgainPiece& piece, LongResult& result);
   double seconds(int64_t frame) const;
   size_t blocks(double seconds) const;  // encoder frames
@@ -115,7 +118,7 @@ class LongAudio {
   std::map<int64_t, StreamEvidence> evidence_of_streams_;  // of open streams
   size_t block_;                                           // samples of an encoder frame
   LevelHistogram heard_;                                   // of the chunks so far
-  LongResult decoded_again_;  // tokens of parts that were decoded again
+  std::vector<AgainPart> decoded_again_;  // in order; frames and blocks from the audio's start
 };
 
 }  // namespace rtfx

@@ -28,8 +28,10 @@ InterruptWatch::InterruptWatch() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+bool is_interrupted() { return caught != 0; }
+
 void check_interrupt() {
-  if (caught != 0) throw Interrupted();
+  if (is_interrupted()) throw Interrupted();
 }
 
 namespace {

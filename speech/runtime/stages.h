@@ -17,6 +17,8 @@ struct InterruptWatch {
   InterruptWatch();
 };
 
+bool is_interrupted();
+
 /// Throws Interrupted once a signal has come.
 void check_interrupt();
 

@@ -1,6 +1,7 @@
 """A run that ends early keeps its earlier results: Ctrl-C, a crash, a full disk."""
 
 import json
+import os
 import random
 import re
 import resource
@@ -9,8 +10,10 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
-from conftest import runs_of, strict_records
+import soundfile
+from conftest import AUDIO, MODELS, runs_of, strict_records
 
 
 @pytest.fixture
@@ -126,6 +129,56 @@ def test_killed_at_six_random_moments_and_resumed(program, config, run_config, j
     result = run_config("--force", *rounds)
     assert result.returncode == 0, result.stderr
     assert disturbed == identities(strict_records(journal))
+
+
+@pytest.fixture
+def speech(program, tmp_path):
+    """speech(arguments): `rtfx transcribe` of standard input and files, with a folder of its own for temporary ones."""
+    processes = []
+
+    def run(*arguments, stdin):
+        process = subprocess.Popen(
+            [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        )
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_it_transcribes(speech, tmp_path, signal_number):
+    """Results that are done stay, and the copy of standard input does not."""
+    samples, rate = soundfile.read(AUDIO / "qs10.flac", dtype="int16")
+    soundfile.write(tmp_path / "hour.wav", np.tile(samples, 3600 * rate // len(samples)), rate)
+    with (tmp_path / "hour.wav").open() as hour:
+        process = speech("--long-above", "60", AUDIO / "qs10.flac", "-", stdin=hour)
+    assert process.stdout.readline().startswith(f"{AUDIO / 'qs10.flac'}: ")
+    process.send_signal(signal_number)
+    rest, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert rest == "" and "rtfx: 1 of 2 files" in error and error.endswith("rtfx: interrupted\n")
+    assert not list(tmp_path.glob("rtfx-*"))
+
+
+def test_interrupted_while_it_reads_standard_input(speech, tmp_path):
+    process = speech("-", stdin=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("rtfx-*/standard_input")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert not list(tmp_path.glob("rtfx-*"))
 
 
 @pytest.mark.parametrize("limit", [1000, 5000, 7000])

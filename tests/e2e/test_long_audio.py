@@ -88,6 +88,19 @@ def test_a_long_file_that_ends_early(rtfx, joined, tmp_path):
     assert "1 of 2 files" in result.stderr and "qs01.flac: " in result.stdout
 
 
+@pytest.mark.parametrize("above", [1, 1000])
+def test_damaged_frames_of_an_mp3_are_told(rtfx, tmp_path, above):
+    file = tmp_path / "damaged.mp3"
+    soundfile.write(file, np.random.default_rng(1).uniform(-0.5, 0.5, 48000), 16000)
+    data, frame = bytearray(file.read_bytes()), 0
+    for _ in range(40):
+        frame = data.find(data[:2], frame + 4)
+    data[frame + 4 : frame + 13] = b"\xff" * 9  # what the frame says of its contents is impossible
+    file.write_bytes(data)
+    result = rtfx("transcribe", "--model", MODEL, "--long-above", above, "--threads", 1, file)
+    assert result.returncode == 0 and "s of damaged MPEG frames are silent" in result.stderr, result.stderr
+
+
 def stream_text(rtfx_bin, *arguments, data):
     import subprocess
 

@@ -49,6 +49,14 @@ def run(rtfx, tmp_path_factory):
     return runs, texts
 
 
+def test_transcribe_says_that_it_does_not_follow_them(rtfx, tmp_path):
+    lines = [{"audio_filepath": str(KNIT), "boost": ["knit"]}, {"audio_filepath": str(AUDIO / "qs01.flac"), "allowed": ["latin"]}]
+    (tmp_path / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = rtfx("transcribe", "--model", MODEL, "--device", "cpu", tmp_path / "manifest.jsonl")
+    assert result.returncode == 0, result.stderr
+    assert "2 of the manifest's utterances have boost or allowed of their own, which transcribe does not follow" in result.stderr
+
+
 def test_utterances_have_what_they_ask_for(run):
     runs, texts = run
     plain, every, some = (texts[name] for name in ["label_looping", "all", "some"])

@@ -53,6 +53,12 @@ FusedEncoder::FusedEncoder(const EncoderConfig& config, int64_t mel_bins,
       front_end_(config, mel_bins, reader),
       dtype_(reader.dtype()),
       eight_bits_(eight_bits) {
+  if (const int64_t width = config.feed_forward_expansion * config.width;
+      eight_bits && width > kWidestScaledRow) {
+    throw UserError("dtype fp8",
+                    fmt::format("feed-forward layers {} wide, at most {}", width, kWidestScaledRow),
+                    "use bf16");
+  }
   for (int64_t i = 0; i < config.layers; ++i)
     layers_.emplace_back(config, reader.below(fmt::format("layers.{}", i)), eight_bits);
   if (reader.optional("out_proj.weight").defined()) {

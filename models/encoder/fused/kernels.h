@@ -99,6 +99,7 @@ void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, cons
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
                        const RowLayout& layout, void* padded, cudaStream_t stream);
 constexpr int32_t kWidestNorm = 2048;
+constexpr int64_t kWidestScaledRow = 8192;  // of an activation in 8 bits
 
 /// y = x * sigmoid(x); x [rows, width]. y may be x.
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,

@@ -1,7 +1,9 @@
 // Headers of audio files that do not tell the truth: all of the audio is read, or the file refused.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <exception>
 #include <random>
 #include <thread>
@@ -31,6 +33,21 @@ class ContainersTest : public test::TempFolder {
     return bytes_of(write_audio("whole.mp3", wave, kMp3, sample_rate));
   }
 
+  static std::vector<float> noise(size_t samples) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-0.5F, 0.5F);
+    std::vector<float> wave(samples);
+    for (float& sample : wave) sample = value(random);
+    return wave;
+  }
+
+  /// Makes what a frame says of its contents impossible.
+  static void spoil_frame(std::string& mp3, int number) {
+    size_t frame = 0;
+    for (int i = 0; i < number; ++i) frame = mp3.find(mp3.substr(0, 2), frame + 4);
+    mp3.replace(frame + 4, 9, 9, '\xff');
+  }
+
   /// Without its first frame, in which the encoder says how many follow.
   static std::string without_length(const std::string& mp3) {
     return mp3.substr(mp3.find(mp3.substr(0, 2), 4));
@@ -44,11 +61,15 @@ class ContainersTest : public test::TempFolder {
   }
 
   /// Returns what comes out of a pipe that these bytes go into.
-  static Audio piped(const std::string& bytes) {
+  static Audio piped(const std::string& bytes, int flags = 0) {
     std::array<int, 2> ends{};
     EXPECT_EQ(pipe(ends.data()), 0);
+    fcntl(ends[0], F_SETFL, flags);
     std::thread writer([&, to = ends[1]] {
-      std::ignore = ::write(to, bytes.data(), bytes.size());
+      const size_t half = bytes.size() / 2;
+      std::ignore = ::write(to, bytes.data(), half);
+      if (flags != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::ignore = ::write(to, bytes.data() + half, bytes.size() - half);
       close(to);
     });
     Audio audio{{}, 16000, {}};
@@ -131,20 +152,25 @@ TEST_F(ContainersTest, AnMp3InAWavIsReadToItsEnd) {
 }
 
 TEST_F(ContainersTest, FramesThatCannotBeDecodedAreTold) {
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> noise(-0.5F, 0.5F);
-  std::vector<float> wave(48000);
-  for (float& sample : wave) sample = noise(random);
-  std::string mp3 = whole_mp3(wave);
+  std::string mp3 = whole_mp3(noise(48000));
   const auto whole = read_audio(write("whole.mp3", mp3));
   EXPECT_TRUE(whole.notices.empty());
-  size_t frame = 0;
-  for (int i = 0; i < 40; ++i) frame = mp3.find(mp3.substr(0, 2), frame + 4);
-  mp3.replace(frame + 4, 9, 9, '\xff');  // what it says of its contents is impossible
+  spoil_frame(mp3, 40);
   const auto damaged = read_audio(write("damaged.mp3", mp3));
   EXPECT_EQ(damaged.samples.size(), whole.samples.size());
   ASSERT_EQ(damaged.notices.size(), 1U);
   EXPECT_HAS(damaged.notices.front(), "s of damaged MPEG frames are silent, the first at 1.");
+}
+
+TEST_F(ContainersTest, FramesThatCannotBeDecodedAreToldOfALongFileToo) {
+  std::string mp3 = whole_mp3(noise(48000));
+  spoil_frame(mp3, 40);
+  const auto file = write("damaged.mp3", mp3);
+  ParallelAudio audio(file, 16000, 3);
+  EXPECT_TRUE(audio.notices().empty());
+  for (size_t first = 0; audio.read(first, 10000).size() == 10000;) first += 10000;
+  EXPECT_EQ(audio.notices(), read_audio(file).notices);
+  EXPECT_EQ(audio.notices().size(), 1U);
 }
 
 TEST_F(ContainersTest, TagsMayFollowEachOther) {
@@ -229,6 +255,21 @@ TEST_F(ContainersTest, OfAPipeNothingIsLostInSilence) {
   EXPECT_HAS(error_of_pipe(whole_mp3(sine(440, 16000, 16000))), "no WAV file of plain samples");
   EXPECT_HAS(error_of_pipe(wav.substr(0, 30)), "no WAV file of plain samples");
   EXPECT_HAS(error_of_pipe(wav.substr(0, 44)), "empty audio");
+}
+
+TEST_F(ContainersTest, APipeThatHasNothingYetHasNotEnded) {
+  const std::string wav = bytes_of(write_audio("a.wav", sine(440, 16000, 16000)));
+  EXPECT_EQ(piped(wav, O_NONBLOCK).samples, piped(wav).samples);
+}
+
+TEST_F(ContainersTest, AFailedReadIsNoEnd) {
+  const int folder = open("/tmp", O_RDONLY);
+  EXPECT_HAS(user_error([&] {
+               AudioReader reader(folder, "standard input", /*raw_rate=*/16000);
+               reader.read(1000);
+             }),
+             "standard input: cannot be read to its end: Is a directory");
+  close(folder);
 }
 
 TEST_F(ContainersTest, ATagBeforeAWavIsPassedOver) {

@@ -79,9 +79,18 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_EQ(one.id, "c1");
   EXPECT_EQ(one.text, "one two");
   EXPECT_EQ(one.segment, (AudioSegment{.offset = 0.25, .seconds = 0.5}));
-  EXPECT_EQ(read_utterance(one).samples.size(), 8000U);
+  const Audio cut_out = read_utterance(one);
+  EXPECT_EQ(cut_out.samples.size(), 8000U);
+  EXPECT_EQ(cut_out.samples.capacity(), 8000U);  // not that of the whole recording
   const Utterance second = manifest(cut(recording("audio/one.wav", "[0, 1]"))).utterances.front();
   EXPECT_EQ(second.segment.channel, 2);
+  const auto several = [&](const std::string& asked, const std::string& held) {
+    return R"({"id": "c", "channel": )" + asked + ", " + recording("audio/one.wav", held) + "}";
+  };
+  EXPECT_EQ(manifest(several("[1]", "[0, 1]")).utterances.front().segment.channel, 2);
+  EXPECT_EQ(manifest(several("[0, 1]", "[0, 1]")).utterances.front().segment.channel, 0);
+  EXPECT_HAS(manifest_error(several("[0, 1]", "[0, 1, 2]"), 1),
+             "the cut has some of the channels of its file");
   // A recording may have a file for each channel, or files of some.
   const auto files = [](const std::string& sources) {
     return R"("recording": {"sources": [{"type": "file", "channels": [0], "source": "gone.wav"}, )" +

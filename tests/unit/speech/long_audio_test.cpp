@@ -255,5 +255,66 @@ TEST_F(LongAudioTest, WhatASearchThatIsStuckLeavesOutIsDecodedAgain) {
             result.hypothesis.tokens.size());
 }
 
+/// Streams that find all their words at the end, and none before.
+class LateStreams : public Streams {
+ public:
+  LateStreams(std::unique_ptr<Streams> streams, int& opened)
+      : streams_(std::move(streams)), opened_(opened) {}
+  at::Tensor project(const at::Tensor& frames) override { return streams_->project(frames); }
+  int64_t open() override {
+    ++opened_;
+    return streams_->open();
+  }
+  void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override {
+    streams_->push(streams, pieces);
+  }
+  PartialResult partial(int64_t) override { return {}; }
+  Hypothesis finish(int64_t stream) override { return streams_->finish(stream); }
+  void close(int64_t stream) override { streams_->close(stream); }
+
+ private:
+  std::unique_ptr<Streams> streams_;
+  int& opened_;
+};
+
+class Late : public Decoder {
+ public:
+  explicit Late(const char* name) : decoder_(make_decoder(name, {}, "")) {}
+  Description describe() const override { return decoder_->describe(); }
+  nlohmann::json options() const override { return decoder_->options(); }
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
+    decoder_->prepare(std::move(model), limits);
+  }
+  Hypotheses decode(const EncodedBatch& batch) override { return decoder_->decode(batch); }
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override {
+    return std::make_unique<LateStreams>(decoder_->streams(limits), opened);
+  }
+
+  int opened = 0;  // streams
+
+ private:
+  std::unique_ptr<Decoder> decoder_;
+};
+
+TEST_F(LongAudioTest, WordsThatTheSearchFindsLaterAreNotDoubled) {
+  Late decoder("label_looping");
+  decoder.prepare(model_, {});
+  RecordedEncoder encoder(model_, /*graphs=*/false);
+  LongAudioOptions options;
+  options.chunk_seconds = 6;
+  options.batch = 1;
+  options.begin_anew = false;  // one section, which goes on into each next batch
+  options.wordless_seconds = 2;
+  LongAudio audio(options, *model_, encoder, decoder);
+  const std::vector<float> samples = joined(2, 4000);
+  const LongResult result = audio.transcribe(source_of(samples));
+  EXPECT_GT(decoder.opened, 1) << "nothing was decoded again";
+  options.wordless_seconds = 0;
+  const LongResult expected = transcribe(samples, options);
+  EXPECT_EQ(result.hypothesis.tokens, expected.hypothesis.tokens);
+  EXPECT_EQ(result.hypothesis.frames, expected.hypothesis.frames);
+  EXPECT_EQ(result.hypothesis.score, expected.hypothesis.score);
+}
+
 }  // namespace
 }  // namespace rtfx

@@ -273,6 +273,23 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
   EXPECT_EQ(again.order.size(), 3U);
 }
 
+/// Stops once the second batch has begun.
+struct StoppedInSecondBatch : Notes {
+  bool stopped() override { return batches.size() > 1; }
+};
+
+TEST_F(TranscriberTest, ResultsThatWaitForOthersAreGivenWhereItIsStopped) {
+  std::vector<Recording> recordings;
+  for (const size_t seconds : {1, 1, 1, 1, 2, 2}) {
+    const std::string name = fmt::format("{}.wav", recordings.size());
+    recordings.push_back({name, write_audio(name, test::sine(440, 16000, 16000 * seconds))});
+  }
+  StoppedInSecondBatch notes;
+  Transcriber(model(), label_looping, {.batch_size = 2}).run(recordings, notes);
+  // The longest recordings of the second window form the second batch.
+  EXPECT_EQ(notes.ends, (std::vector<size_t>{0, 1, 4, 5}));
+}
+
 // Decoding again what is left without words.
 
 /// Finds nothing, though it has a head. Calls `failing` to `end` - 1 of decode() throw.
