@@ -7,7 +7,9 @@ from test_report import report
 SECTIONS = [
     *("Results", "How fast?", "What does accuracy cost?", "Where does the time go?"),
     *("Where does the GPU wait?", "What happens when?", "Is it the same?"),
-    *("How strongly may words be boosted?", "Are boosted words recognised?", "What differs?"),
+    *("What is computed in vain?", "How strongly may words be boosted?"),
+    *("Which blank penalty balances deletions and insertions?", "How many frames may be skipped?"),
+    *("Are boosted words recognised?", "What differs?"),
     *("Failures", "What changed?", "Since when?", "Provenance"),
 ]
 
@@ -92,7 +94,7 @@ def test_page(look, page_file, width, scheme):
     assert not layout["scrolls"] and layout["beyond"] == []
     assert layout["headings"] == SECTIONS
     drawings = page.locator("figure").count()
-    assert drawings == 8
+    assert drawings == 11
     assert (layout["wide"], layout["narrow"]) == ((drawings, 0) if width > 640 else (0, drawings))
     assert (layout["back"] == "rgb(253, 253, 252)") == (scheme == "light")
     assert page.evaluate(FAINT) == []
@@ -105,7 +107,7 @@ def test_print(look, page_file):
     layout = page.evaluate(LAYOUT)
     assert layout["back"] == "rgb(255, 255, 255)" and page.evaluate(FAINT) == []
     assert not layout["scrolls"] and layout["beyond"] == []
-    assert layout["wide"] == 8 and layout["narrow"] == 0 and not layout["navigation"]
+    assert layout["wide"] == 11 and layout["narrow"] == 0 and not layout["navigation"]
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
