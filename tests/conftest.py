@@ -132,6 +132,23 @@ def small_config(**changes):
 
 
 @pytest.fixture
+def popen():
+    """popen(command, ...) begins a process with pipes for its output; it has ended when the test ends."""
+    processes = []
+
+    def begin(command, **settings):
+        settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | settings
+        processes.append(subprocess.Popen(command, **settings))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
 def config(tmp_path):
     """config(key=value, ...) writes a small configuration and returns its path."""
 

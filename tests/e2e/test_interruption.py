@@ -22,28 +22,15 @@ def journal(tmp_path):
 
 
 @pytest.fixture
-def start(program, config, tmp_path):
+def start(popen, program, config, tmp_path):
     """A run of very many rounds in the background; ended at the latest when the test ends."""
-    processes = []
 
     def run():
         many = {"warmup_rounds": 0, "measured_rounds": 1000}
-        process = subprocess.Popen(
-            [program, "run", config(protocol=many), "--output", tmp_path / "run", "--threads", "1",
-             "--set", "question=What is next?"],  # fmt: skip
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
+        return popen([program, "run", config(protocol=many), "--output", tmp_path / "run", "--threads", "1",
+                      "--set", "question=What is next?"])  # fmt: skip
 
-    yield run
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return run
 
 
 def wait_for_rounds(journal, count, seconds=120):
@@ -132,27 +119,14 @@ def test_killed_at_six_random_moments_and_resumed(program, config, run_config, j
 
 
 @pytest.fixture
-def speech(program, tmp_path):
+def speech(popen, program, tmp_path):
     """speech(arguments): `rtfx transcribe` of standard input and files, with a folder of its own for temporary ones."""
-    processes = []
 
     def run(*arguments, stdin):
-        process = subprocess.Popen(
-            [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", *arguments],
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"TMPDIR": str(tmp_path)},
-        )
-        processes.append(process)
-        return process
+        command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", *arguments]
+        return popen(command, stdin=stdin, env=os.environ | {"TMPDIR": str(tmp_path)})
 
-    yield run
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return run
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])

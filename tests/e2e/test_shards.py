@@ -25,28 +25,14 @@ def free_port():
 
 
 @pytest.fixture
-def start(program, config, tmp_path):
+def start(popen, program, config, tmp_path):
     """start(arguments, environment) begins one process; all have ended when the test ends."""
     path = config(**SHARDED)
-    processes = []
 
     def run(arguments, environment):
-        process = subprocess.Popen(
-            [program, "run", path, "--output", tmp_path / "run", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | environment,
-        )
-        processes.append(process)
-        return process
+        return popen([program, "run", path, "--output", tmp_path / "run", *arguments], env=os.environ | environment)
 
-    yield run
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return run
 
 
 def by_hand(start, count, *arguments):

@@ -130,7 +130,8 @@ bool same_arrays(const NgramLm& a, const NgramLm& b) {
   return a.order() == b.order();
 }
 
-/// SRILM writes such n-grams with -unk. They are of no use where every token has a 1-gram.
+/// Such n-grams are of no use where every token has a 1-gram: KenLM gives equal scores without
+/// them.
 TEST_F(NgramFiles, LongerNgramsWithUnkChangeNothingWhereAllTokensAreKnown) {
   const auto load = [&](const std::string& unknown, const std::string& two,
                         const std::string& three) {
