@@ -1,10 +1,14 @@
 """Fixtures that all Python tests share: the program (RTFX_BIN, else the release build) and small inputs."""
 
+import contextlib
+import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx")).resolve()
 AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
+WHEELS = sorted((ROOT / "dist").glob("rtfx-*.whl"))
 
 # Spinning threads make tests that share the machine ten times as slow; the Makefile sets this too.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -88,6 +93,42 @@ def transcribe(rtfx):
         return rtfx("transcribe", "--model", path, "--threads", 1, *arguments, **settings)
 
     return run
+
+
+@contextlib.contextmanager
+def package_from(folder):
+    """The Python package `rtfx` of this folder, for as long as the context lasts. A worker runs tests of the tree's package
+    and tests of the wheel's, and Python keeps the one that it imported first."""
+
+    def forget():
+        return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] == "rtfx"}
+
+    before = forget()
+    sys.path.insert(0, str(folder))
+    try:
+        yield importlib.import_module("rtfx")
+    finally:
+        sys.path.remove(str(folder))
+        forget()
+        sys.modules.update(before)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """A folder with the wheel's content, as pip would install it."""
+    if not WHEELS:
+        pytest.skip("no wheel: `make wheel` makes it")
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        wheel.extractall(folder)
+    (folder / "rtfx/bin/rtfx.bin").chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rtfx_package(site):
+    with package_from(site) as package:
+        yield package
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,29 @@
 """rtfx.run() and rtfx.records(), with programs that stand in for the wheel's."""
 
 import gzip
+import importlib
 import json
 import os
 import pickle
-import sys
 
 import pytest
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "python"))
-program = pytest.importorskip("rtfx.program")
-from rtfx.errors import Error, InputError, RunError  # noqa: E402
+from conftest import ROOT, package_from
 
 RECORD = {"kind": "run", "decoder": {"id": "label_looping"}, "question": "two\u2028lines"}
 JOURNAL = json.dumps({"kind": "provenance"}) + "\n" + json.dumps(RECORD, ensure_ascii=False) + "\n"
 
 
+@pytest.fixture(scope="module")
+def package():
+    with package_from(ROOT / "python") as package:
+        yield package
+
+
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
+def runs(package, tmp_path, monkeypatch):
     """runs(code, message) makes run() start a program that writes JOURNAL, prints the message and ends with the code."""
     monkeypatch.chdir(tmp_path)
+    program = importlib.import_module("rtfx.program")
     monkeypatch.setattr(program, "_environment", lambda: dict(os.environ))
 
     def of(code, message="", journal=JOURNAL):
@@ -38,28 +41,28 @@ def runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("code", [0, 13])
-def test_records_of_a_run(runs, code):
+def test_records_of_a_run(runs, tmp_path, code):
     assert runs(code)() == [{"kind": "run", "decoder.id": "label_looping", "question": "two\u2028lines"}]
-    assert json.loads((program.PROGRAM.parent / "config").read_text()) == {"question": "Which?"}
+    assert json.loads((tmp_path / "bin/config").read_text()) == {"question": "Which?"}
 
 
-def test_records_of_the_other_cases_survive_a_failure(runs):
-    with pytest.raises(RunError, match="^one case failed$") as raised:
+def test_records_of_the_other_cases_survive_a_failure(runs, package):
+    with pytest.raises(package.RunError, match="^one case failed$") as raised:
         runs(1, "rtfx: error: one case failed")()
     again = pickle.loads(pickle.dumps(raised.value))
     assert again.records == raised.value.records and len(again.records) == 1 and str(again) == "one case failed"
 
 
-def test_failures_without_a_journal(runs, tmp_path):
-    with pytest.raises(InputError, match="models: is missing"):
+def test_failures_without_a_journal(runs, package, tmp_path):
+    with pytest.raises(package.InputError, match="models: is missing"):
         runs(2, "rtfx: error: models: is missing", journal="")()
-    with pytest.raises(Error, match="exit code 139") as raised:
+    with pytest.raises(package.Error, match="exit code 139") as raised:
         runs(139, journal="")(output=tmp_path / "kept")
-    assert not isinstance(raised.value, InputError)
+    assert not isinstance(raised.value, package.InputError)
 
 
-def test_a_configuration_that_json_lacks(runs, tmp_path):
-    with pytest.raises(InputError, match=r"^config: .*PosixPath.* JSON"):
+def test_a_configuration_that_json_lacks(runs, package, tmp_path):
+    with pytest.raises(package.InputError, match=r"^config: .*PosixPath.* JSON"):
         runs(0)({"models": [tmp_path]})
 
 
@@ -73,9 +76,9 @@ def test_runs_leave_no_open_files(runs):
 
 
 @pytest.mark.parametrize("name, pack", [("journal.jsonl", bytes), ("journal.jsonl.gz", gzip.compress)])
-def test_records_of_journals(tmp_path, name, pack):
+def test_records_of_journals(package, tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack((JOURNAL + '{"kind": "ru').encode()))  # the last line of a crash
-    assert [record["decoder.id"] for record in program.records(tmp_path)] == ["label_looping"]
+    assert [record["decoder.id"] for record in package.records(tmp_path)] == ["label_looping"]
     (tmp_path / name).write_bytes(pack(JOURNAL.replace('"run"', "run").encode()))
-    with pytest.raises(Error, match=rf"{name}:2: is no JSON"):
-        program.records(tmp_path)
+    with pytest.raises(package.Error, match=rf"{name}:2: is no JSON"):
+        package.records(tmp_path)

@@ -11,31 +11,11 @@ from pathlib import Path
 
 import pytest
 import synthetic_journal as synthetic
-from conftest import AUDIO, MODELS, ROOT
+from conftest import AUDIO, MODELS, ROOT, WHEELS
 
-WHEELS = sorted((ROOT / "dist").glob("rtfx-*.whl"))
 torch = pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
 pytestmark = pytest.mark.skipif(not WHEELS, reason="no wheel: `make wheel` makes it")
 CLIPS = sorted(AUDIO.glob("*.flac"))[:3]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A folder with the wheel's content, as pip would install it."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(WHEELS[-1]) as wheel:
-        wheel.extractall(folder)
-    (folder / "rtfx/bin/rtfx.bin").chmod(0o755)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def rtfx_package(site):
-    sys.path.insert(0, str(site))
-    import rtfx
-
-    yield rtfx
-    sys.path.remove(str(site))
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])

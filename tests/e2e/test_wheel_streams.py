@@ -13,14 +13,14 @@ import numpy
 import pytest
 from conftest import AUDIO, MODELS, ROOT
 from test_boosting import LEXICON, LM
-from test_wheel import pytestmark, rtfx_package, site, torch  # noqa: F401
+from test_wheel import pytestmark, torch  # noqa: F401
 
 CLIPS = [AUDIO / name for name in ("qs01.flac", "qs07.flac", "1737-146161-0006.flac")]
 BUFFER = (1, 5, 1)  # seconds
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])
-def rnnt(request, rtfx_package):  # noqa: F811
+def rnnt(request, rtfx_package):
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU")
     return rtfx_package.load(MODELS / "quickstart-rnnt.nemo", device=request.param)
@@ -100,7 +100,7 @@ def test_lists_and_arrays_are_pieces_and_decoding_goes_on_beside(rnnt, clips):
 
 
 @pytest.mark.parametrize(("device", "dtype"), [("cpu", "fp32"), ("cuda", "fp32"), ("cuda", "bf16")])
-def test_by_caches(rtfx_package, device, dtype):  # noqa: F811
+def test_by_caches(rtfx_package, device, dtype):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU")
     model = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_streaming.nemo", device, dtype)
@@ -119,7 +119,7 @@ def test_by_caches(rtfx_package, device, dtype):  # noqa: F811
 
 
 @pytest.mark.parametrize("by_caches", [False, True])
-def test_few_callers_are_computed_with_fewer_rows(rtfx_package, rnnt, clips, by_caches):  # noqa: F811
+def test_few_callers_are_computed_with_fewer_rows(rtfx_package, rnnt, clips, by_caches):
     model, most, options = rnnt, 6, {"buffer": BUFFER}
     if by_caches:
         if rnnt.device.type != "cpu":
@@ -153,7 +153,7 @@ def test_buffers_are_a_notice(rnnt):
 
 
 @pytest.mark.parametrize("decoder", ["label_looping", "alsd_pp", "ctc_greedy"])
-def test_frames_of_an_encoder(rtfx_package, rnnt, decoder):  # noqa: F811
+def test_frames_of_an_encoder(rtfx_package, rnnt, decoder):
     frames, lengths = rnnt.encode(CLIPS)
     search = rtfx_package.decoder(decoder, rnnt)
     streams = search.streams(batch_size=2, max_frames=7)
@@ -174,7 +174,7 @@ def test_frames_of_an_encoder(rtfx_package, rnnt, decoder):  # noqa: F811
     assert results[0] == results[1] == results[2] == [row.tokens for row in search(frames, lengths)]
 
 
-def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips):  # noqa: F811
+def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips):
     boost = {"phrases": ["knit"], "scale": 9}
     (plain,), (boosted,) = rnnt.transcribe(clips[0]), rnnt.transcribe(clips[0], boost=boost)
     assert plain.text != boosted.text and "knit" in boosted.text
@@ -195,7 +195,7 @@ def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips): 
     assert not re.search("[n-z]", in_one_piece(streams, clips[0], allowed=["U+0061-U+006D"])[0])
 
 
-def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp_path):  # noqa: F811
+def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp_path):
     for name, text in {"lexicon": LEXICON, "lm": LM}.items():
         (tmp_path / name).write_text(text)
     graph = tmp_path / "words.tlg"
@@ -215,7 +215,7 @@ def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp
     assert [word.text for word in stream.finish().words] == [word.text.replace("let", "strick") for word in plain]
 
 
-def test_places_are_given_back(rtfx_package, rnnt, clips):  # noqa: F811
+def test_places_are_given_back(rtfx_package, rnnt, clips):
     streams = rnnt.streams(buffer=BUFFER)
     expected = in_one_piece(streams, clips[0])
     stream = streams.open()
@@ -285,14 +285,14 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("what", ERRORS)
-def test_bad_input_is_an_exception_with_a_remedy(rtfx_package, rnnt, clips, what):  # noqa: F811
+def test_bad_input_is_an_exception_with_a_remedy(rtfx_package, rnnt, clips, what):
     work, text = ERRORS[what]
     stream = rnnt.streams(max_streams=2, buffer=BUFFER).open()
     with pytest.raises(rtfx_package.InputError, match=re.escape(text)):
         work(stream, clips[0][:16000])
 
 
-def test_bad_samples_of_one_stream_change_none(rtfx_package, rnnt, clips):  # noqa: F811
+def test_bad_samples_of_one_stream_change_none(rtfx_package, rnnt, clips):
     streams = rnnt.streams(max_streams=2, buffer=BUFFER)
     expected = in_one_piece(streams, clips[0])
     good, bad = streams.open(), streams.open()
@@ -311,7 +311,7 @@ def test_bad_samples_of_one_stream_change_none(rtfx_package, rnnt, clips):  # no
         (torch.zeros(4, 144).half(), "frames: Half"),
     ],
 )
-def test_bad_frames(rtfx_package, rnnt, piece, text):  # noqa: F811
+def test_bad_frames(rtfx_package, rnnt, piece, text):
     stream = rtfx_package.decoder("label_looping", rnnt).streams().open()
     piece = piece.to(rnnt.device) if isinstance(piece, torch.Tensor) else piece
     with pytest.raises(rtfx_package.InputError, match=re.escape(text)):
@@ -320,7 +320,7 @@ def test_bad_frames(rtfx_package, rnnt, piece, text):  # noqa: F811
         stream.push(torch.full((4, 144), float("nan"), device=rnnt.device))
 
 
-def test_the_page(rtfx_package, monkeypatch):  # noqa: F811
+def test_the_page(rtfx_package, monkeypatch):
     """Runs the examples of docs/python.md on models, tensors and streams."""
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
