@@ -169,9 +169,9 @@ def reductions(table, journal):
 
 
 CLASSES = {
-    "W": "Accuracy: equal only with the same weights, data and text normaliser",
-    "R": "A ratio: expected to point the same way, where its 95 % interval over rounds excludes 1",
-    "H": "Depends on GPU, host and software: side by side, not judged",
+    "W": "Word error rates can be equal only with the same weights, data and text normaliser",
+    "R": "This ratio is expected to have the paper's direction, if its 95 % interval over rounds excludes no difference",
+    "H": "These figures depend on GPU, host and software, so that they are not judged",
     "Q": "Only the order is compared",
 }
 HEADS = ["model", "paper's arm", "decoder", "batch", "ours", "paper", "ours / paper", "remark"]
@@ -382,7 +382,7 @@ def sections(table, journal):
         by_metric.setdefault(cell["metric"], []).append(cell)
     for metric, cells in by_metric.items():
         classes = sorted({cell["class"] for cell in cells})
-        section = Section(METRICS[metric], "; ".join(CLASSES[c] for c in classes))
+        section = Section(METRICS[metric], ". ".join(CLASSES[c] for c in classes))
         section.rows = [cell_row(journal.cases, cell) for cell in cells]
         section.rows += own_rows(journal.cases, cells, table["cells"])
         yield section

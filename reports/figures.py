@@ -62,13 +62,13 @@ readme.figure(
     "transcribes {} ± {} seconds of speech per second in bf16, and {} ± {} in fp8 (",
     *files["rnnt_0.6b"].both(TOTAL, dtype="bf16", **headline), *files["rnnt_0.6b"].both(TOTAL, dtype="fp8", **headline),
 )  # fmt: skip
-readme.figure("The speech is synthetic, and the WER is {} %", files["rnnt_0.6b"].wer(dtype="bf16", **headline))
+readme.figure("the WER over all {} utterances is {} %", utterances(files["rnnt_0.6b"]), files["rnnt_0.6b"].wer(dtype="bf16", **headline))
 SEARCHED = (1, 32, 128)
 malsd = {batch: {"decoder": "nemo_malsd4", "batch": batch} for batch in SEARCHED}
 readme.figure("Its beam search spends {} to {} % of its time on making Python objects", *span(
     100 * (1 - searches.mean(algorithm, **malsd[b]) / searches.mean(whole_call, **malsd[b])) for b in SEARCHED
 ))  # fmt: skip
-readme.figure("Without\nthese and rtfx's copies to the host, rtfx's beam search is {} to {} times as fast", *span(
+readme.figure("copies to the host count, rtfx's beam search is {} to {} times as fast as NeMo's", *span(
     searches.mean(algorithm, **malsd[b]) / searches.mean(algorithm, decoder="alsd_pp4", batch=b) for b in SEARCHED
 ))  # fmt: skip
 
@@ -85,14 +85,14 @@ readme.figure("NeMo's takes {} ± {} s", *mean_and_half(theirs))
 readme.figure("a factor of {} [{}, {}] (NOISY)", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
-readme.stated("setting", "the start of 8 processes", "vary by more than 5 %")
-readme.stated("data", "with 1,024 tokens. It takes")
+readme.stated("setting", "the start of 8 processes", "is more than 5 % of their mean", "the 95 % interval here")
+readme.stated("data", "with 1,024 tokens. It takes", "hold for 1,024 tokens; NeMo")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
 readme.stated("meaning", "over rounds is more than 5 %")
 
 # ---------------------------------------------------------------------------------------------------------------------
 reports = Page("reports/README.md")
-reports.stated("data", "small models of 35 million parameters with 1,024 tokens")
+reports.stated("data", "small models of 35 million parameters with 1,024 tokens", "factors hold for 1,024 tokens", "RNN-T with 0.6 billion parameters and 1,024 tokens")
 reports.stated("meaning", "is more than 5 % of", "`suspect 1/3`")
 whole_set = sweep.records(kind="run")[0]["dataset"]
 reports.figure("{} utterances, {} hours. `datasets/speak_librispeech.py`", whole_set["utterances"], whole_set["audio_seconds"] / 3600)
@@ -181,7 +181,7 @@ for label, decoder, metric in (
     row = f"| {label} |" + " {} ± {} |" * len(SIZES)
     reports.figure(row, *(v for batch in SIZES for v in sweep.both(metric, model="standin256-rnnt", decoder=decoder, batch=batch)))
 
-# Section "Is it the same?"
+# Section "Do decoders return the same results?"
 PROVED = {"batch": 32, "round": 0, "kind": "run"}
 
 
@@ -319,7 +319,7 @@ def f_scores(decoder, model="standin256-rnnt", scales=(0, 1)):
 
 reports.stated("setting", "A boost of 1 raises the F-score of 100 phrases", "The phrases occur 100 times")
 reports.figure(
-    "from {} to {} for RNN-T greedy, from {} to {} for CTC greedy and from\n  {} to {} for TDT greedy (",
+    "from {} to {} for RNN-T, from {} to {} for CTC and\n  from {} to {} for TDT (",
     *f_scores("greedy"), *f_scores("ctc"), *f_scores("greedy", "standin256-tdt"),
 )  # fmt: skip
 reports.figure("A boost of {} lowers it to {} for RNN-T", 4, *f_scores("greedy", scales=(4,)))
@@ -387,9 +387,16 @@ def nemo_capacity(period, least_steps=0):
     return int(max(capacity for streams, capacity in batches if capacity >= streams))
 
 
-reports.figure("sustains {} live streams with steps of 1,120 ms, and {} with steps of 80 ms", confirmed(1120), confirmed(80))
+def streamed_wer(period):
+    """Returns the word error rate of the streams in the trial that confirmed the number, in percent."""
+    return 100 * trial(period, "bf16", confirms=True, slo=True)["quality"]["streamed"]["wer"]
+
+
+reports.figure("sustains {} live streams with steps of 1,120 ms (WER {} %), and {} with steps of 80 ms (WER\n{} %)",
+               confirmed(1120), streamed_wer(1120), confirmed(80), streamed_wer(80))  # fmt: skip
+assert all(trial(period, "bf16")["decoder"]["name"] == "fused_looping" for period in (80, 1120))
 reports.figure("the best batch that was tried allows {} and {} streams", nemo_capacity(1120), nemo_capacity(80))
-reports.figure("A second run found {} and {}", nemo_capacity(1120, least_steps=40), nemo_capacity(80, least_steps=40))
+reports.figure("A second run of NeMo gave {} and {} streams", nemo_capacity(1120, least_steps=40), nemo_capacity(80, least_steps=40))
 reports.figure("second ones found {} streams at 80 ms, {} at 160 ms, {} at 320 ms and {} at 1,120 ms", *(nemo_capacity(p, least_steps=40) for p in (80, 160, 320, 1120)))
 
 
@@ -455,11 +462,11 @@ def kept_with_prompt(batch):
 
 reports.figure("It keeps {} [{}, {}] of the\nspeed at batch 128, and {} at batch 32", *kept_with_prompt(128), kept_with_prompt(32)[0])
 assert 0.9999 < kept_with_prompt(32)[2] < 1 < kept_with_prompt(1)[2]
-reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "whose interval ends just below 1. At batch 1, the interval holds 1", "of at least 3 s",
+reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "whose interval ends below 1 before rounding. At batch 1, the interval holds 1", "of at least 3 s",
                "each with 16 processor threads of its own")  # fmt: skip
-reports.stated("limit", "a limit of 700 W")
+reports.stated("limit", "a limit of 700 watts")
 assert all(r["suspect"] == ["sw_power_cap"] for r in all_runs)
-reports.figure("and at most {} W.", max(r["conditions"]["power_w"] for r in all_runs))
+reports.figure("and at most {} watts.", max(r["conditions"]["power_w"] for r in all_runs))
 
 
 scaling = {n: Source(f"h100/scaling/scaling_{n}.jsonl.gz") for n in (1, 2, 4)}
@@ -645,8 +652,12 @@ def percent_slower(source, ours, reference, **wanted):
 page_of_tables = (ROOT / "reports/tables/tables.md").read_text(encoding="utf-8")
 effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1].split("|")]
 same, other_size, no_difference, backwards, one_round, left_out = effects
-reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. {} come from one\nround and have no interval, and {} were",
-               same, same + no_difference + backwards + one_round + left_out, no_difference, backwards, one_round, left_out)  # fmt: skip
+# Effects of word error rates, which have no interval, by their direction.
+words_alone = [len(re.findall(rf"(?m)\| {verdict}(?:, other size)?, without interval;", page_of_tables)) for verdict in ("same direction", "no difference", "reversed")]
+reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. Of these {}, {}\nare word error rates, which have no interval: {}, {} and {} of the three kinds. "
+               "A few words can decide those. Another {} are speeds\nof one round, which are not judged, and {} were",
+               same, same + no_difference + backwards + one_round + left_out, no_difference, backwards, same + no_difference + backwards,
+               sum(words_alone), *words_alone, one_round, left_out)  # fmt: skip
 reports.figure("Of the {} effects, {} are less than half or more than twice", same, other_size)
 reports.figure("{} of their {} tables were measured at one revision: {} on NVIDIA H100s, {} on NVIDIA H200s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
                *(len(re.findall(rf"(?m)^Journal: .*NVIDIA {gpu}", page_of_tables)) for gpu in ("H100", "H200")))  # fmt: skip
@@ -875,9 +886,9 @@ def minutes_of_a_pass(table):
         yield sum(record["total_seconds"] for record in first_round) / share / 60
 
 
-reports.figure("would take {} to {} minutes for each model of table 1, and {} for each of table 2. In table 3 it took {}.",
+reports.figure("would take {} to {} minutes for each model of table 1. For each model of table 2 it would take {}. In table 3 it took {}.",
                *span(minutes_of_a_pass(ll1)), fmean(minutes_of_a_pass(ll2)), *minutes_of_a_pass(ll3))  # fmt: skip
-reports.figure("in table 1 the models of 1k hours have {} utterances, and in table 2 batch 32 has {}",
+reports.figure("In table 1 the models of 1k hours have {} utterances, and in table 2 batch 32 has {}",
                utterances(beam1, dataset="spgi", **trained_1k), utterances(beam2, dataset="spgi"))  # fmt: skip
 reports.stated("data", "Hub5'00")
 reports.stated("meaning", "medians or 99th percentiles")

@@ -69,7 +69,7 @@ same_beams = {b: nemo_ctc.records(kind="run", decoder="nemo_ctc_beam8_graphs", b
 assert equal(same_beams[32]) == equal(same_beams[128])
 rivals.figure("{} of {} results of NeMo's CTC beam are the same as rtfx's at\nbatch 1, and {} of {} at batch 32 and 128",
               *(n for b in (1, 32) for n in (equal(same_beams[b]), same_beams[b]["dataset"]["utterances"])))  # fmt: skip
-rivals.figure("on the same {}\nutterances, its word error rate is {} % at batch 32 and {} % at batch 128", same_beams[32]["dataset"]["utterances"],
+rivals.figure("On the same {}\nutterances, its word error rate is {} % at batch 32 and {} % at batch 128", same_beams[32]["dataset"]["utterances"],
               *(nemo_ctc.wer(decoder="nemo_ctc_beam8_graphs_lm", batch=b) for b in (32, 128)))  # fmt: skip
 (ours_at_both,) = {nemo_ctc.wer(decoder="ctc_beam8_fused_lm", batch=b) for b in (32, 128)}
 rivals.figure("rtfx has {} % at both", ours_at_both)
@@ -152,7 +152,7 @@ word_graphs = Page("reports/notes/word_graphs.md")
 transducer_wfst = Source("cpu/transducer_wfst.jsonl.gz")
 SETS = ("quickstart", "spoken")
 graph4, graph8 = "graph[beam_size=4]", "graph[beam_size=8]"
-word_graphs.figure("in {} to {} times the decode time of modified beam search with that model", *span(
+word_graphs.figure("It takes {} to {} times the decode time of modified beam search with that model", *span(
     transducer_wfst.mean(decode, decoder=graph4, dataset=s) / transducer_wfst.mean(decode, decoder="modified_lm", dataset=s) for s in SETS
 ))  # fmt: skip
 word_graphs.figure("the fewest word errors on the spoken sentences: {}. The 6-gram, measured at beam 4 alone, has {}", *(

@@ -180,7 +180,7 @@ def first_pass(folder):
 
 def below_ctc(folder):
     """Yields how much slower than its CTC head a transducer is, from samples to text."""
-    yield "| its speed over that of its CTC head | bf16 | fp8 |"
+    yield "| transducer's speed / its CTC head's | bf16 | fp8 |"
     yield "|---|--:|--:|"
     for model, name in MODELS.items():
         pairs = [[folder.case(model, decoder, dtype) for decoder in ("fused_looping", "ctc_greedy")] for dtype in TYPES]

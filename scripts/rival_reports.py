@@ -153,12 +153,13 @@ def rows_of_one_model(journal):
     return model, dtype, {row.id or row.name: row for row in rows.values()}
 
 
-def audio_of(row, journal):
-    """Returns a sentence with the seconds of audio at the batch sizes of the headline, and what the audio is."""
-    sizes = {}
+def audio_of(decoder, journal):
+    """Returns a sentence with the audio that the decoder reads at the batch sizes of the headline."""
+    runs = {case.last["batch"]["size"]: case.last["dataset"] for case in journal.cases if case.decoder == decoder}
+    batches = {}
     for batch in HEADLINE_BATCHES:
-        sizes.setdefault(round(row.audio[batch]), []).append(str(batch))
-    parts = [f"{seconds:,} s at batch {' and '.join(batches)}" for seconds, batches in sizes.items()]
+        batches.setdefault((runs[batch]["utterances"], round(runs[batch]["audio_seconds"])), []).append(str(batch))
+    parts = [f"the first {n:,} utterances ({s:,} s) at batch {' and '.join(held)}" for (n, s), held in batches.items()]
     (audio,) = {data["stand_in"] for data in journal.provenance["datasets"]}
     return f"The audio is {audio}: {', and '.join(parts)}."
 
@@ -189,7 +190,8 @@ def headline(journal):
     yield (
         f"The table compares whole calls, from encoder frames to hypotheses, in {dtype} on one {markdown(about['device']['name'])}, "
         f"{about['started'][:10]}.\nThe model is {markdown(model)}, a stand-in of {millions:.0f} million parameters with 1,024 tokens. "
-        f"NeMo's searches are its label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(by_id[HEADLINE[0][1]], journal)}\n"
+        f"rtfx's searches are `fused_looping`, and `alsd_pp` with `\"kernels\": \"fused\"` and `\"loop\": \"graph\"`. "
+        f"NeMo's are its label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(HEADLINE[0][1], journal)}\n"
         f"Square brackets hold the 95 % interval over {about['config']['protocol']['measured_rounds']} rounds."
     )
 
@@ -346,8 +348,8 @@ def alignment(folder):
     rows = [(best[row["batch"]], row["rows_per_second"], row) for row in rows if row["batch"] in best]
     *_, one = rows[0]
     yield (
-        f"Utterances per second of forced alignment through a CTC head of 1,024 tokens: {one['frames']} frames and "
-        f"{one['tokens']} tokens each, best of five\nrepeats, with the copy of the results to the host. torchaudio takes one "
+        f"The table has utterances per second of forced alignment through a CTC head of 1,024 tokens. Each has {one['frames']} frames and "
+        f"{one['tokens']} tokens.\nThe best of five repeats counts, with the copy of the results to the host. torchaudio takes one "
         f"utterance at a time.\n{one['device']}, torchaudio {one['torchaudio']}, {made['context']['date'][:10]}."
     )
     yield ""

@@ -71,18 +71,18 @@ def table(folder):
     for step in sorted({point.step_ms for point in ours}):
         pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
         sides[step] = *pair, next((p for p in nemo if p.step_ms == step), None)
-    yield from rows_of(sides, "streams sustained", "bf16 | fp8 | NeMo | bf16 : NeMo", lambda *points: [*map(count, points), factor(*points)])
+    yield from rows_of(sides, "streams sustained, bf16 | fp8 | NeMo | bf16 : NeMo", lambda *points: [*map(count, points), factor(*points)])
     yield ""
-    yield from rows_of(sides, "joules per hour of audio, and latency,", "joules, bf16 | joules, fp8 | joules, NeMo | latency ms, bf16 | latency ms, fp8",
+    yield from rows_of(sides, "joules per hour of audio, bf16 | fp8 | NeMo | latency ms, bf16 | fp8",
                        lambda *points: [number(p and p.joules_per_hour) for p in points] + [number(p and p.final_ms) for p in points[:2]])  # fmt: skip
     yield ""
-    yield from rows_of(sides, "words", "WER %, streams : whole utterances, bf16 | the same, fp8 | utterances decoded unlike whole ones, bf16 | the same, fp8",
+    yield from rows_of(sides, "WER %, streams : whole utterances, bf16 | the same, fp8 | streamed utterances that differ from whole ones, bf16 | the same, fp8",
                        lambda *points: [*map(words, points[:2]), *map(different, points[:2])])  # fmt: skip
 
 
-def rows_of(sides, what, columns, cells):
+def rows_of(sides, columns, cells):
     """Yields a table with a row for each step."""
-    yield f"| {what} at steps of | {columns} |"
+    yield f"| step | {columns} |"
     yield "|--:|" + "--:|" * (columns.count("|") + 1)
     for step, points in sides.items():
         yield f"| {step:g} ms | {' | '.join(cells(*points))} |"

@@ -41,7 +41,8 @@ void add_machine(CLI::App& command, SpeechOptions& options) {
 CLI::Option* add_output(CLI::App& command, SpeechOptions& options) {
   auto* const format = command
                            .add_option("--format", options.format,
-                                       "text; words with times; subtitles; for scoring; for Praat")
+                                       "txt; json: words with times; srt, vtt: subtitles; ctm, "
+                                       "stm: for scoring; tsv; textgrid: for Praat")
                            ->check(CLI::IsMember(transcript_formats()));
   command
       .add_option("--output", options.output,

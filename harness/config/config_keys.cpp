@@ -51,8 +51,9 @@ const OptionTable<ModelSource>& model_keys() {
                    JsonView::range_text(int64_t{-1}, 1 << 20),
                    [](const JsonView& v) { return v.integer(-1, 1 << 20); })
            .by_default("the model's"),
-       text_option("language", &ModelSource::language,
-                   "of utterances whose manifest states none, for a prompt-conditioned model")
+       text_option(
+           "language", &ModelSource::language,
+           "language of utterances whose manifest states none, for a prompt-conditioned model")
            .by_default("the model's")},
       kKey};
   return keys;
@@ -69,7 +70,8 @@ const OptionTable<DatasetSource>& dataset_keys() {
        text_option("stand_in", &DatasetSource::stand_in,
                    "what the audio is, where it stands in for the set it is named after")
            .by_default("what stand_in.txt beside the data says"),
-       list_option("batch_sizes", &DatasetSource::batch_sizes, "only in batches of these sizes",
+       list_option("batch_sizes", &DatasetSource::batch_sizes,
+                   "use the dataset only at these batch sizes",
                    JsonView::range_text(int64_t{1}, 65536),
                    [](const JsonView& v) { return v.integer(1, 65536); })
            .by_default("all"),
@@ -158,7 +160,7 @@ const OptionTable<TuneSpec>& tune_keys() {
            .by_default("none"),
        option("grid", &TuneSpec::grid, "values of each option that are tried first", 2, 100),
        option("tolerance", &TuneSpec::tolerance,
-              "share of its range, to which each value is found in the end", 1e-4, 1),
+              "how accurately each value is found, as a share of the option's range", 1e-4, 1),
        chosen},
       kKey};
   return keys;
@@ -209,14 +211,14 @@ const OptionTable<Protocol>& protocol_keys() {
               "`isolated`: region by region, with a wait for the device after each; `throughput`: "
               "each decoder by itself, batches overlapped, by the wall clock of the whole pass",
               {"isolated", "throughput"}),
-       option("throughput", &Protocol::throughput, "of that mode", throughput),
+       option("throughput", &Protocol::throughput, "settings of the mode `throughput`", throughput),
        option(
            "warmup_rounds", &Protocol::warmup_rounds,
            "passes that are not measured; in the mode `throughput`, their batches are others than "
            "the measured ones",
            0, 1000),
        option("measured_rounds", &Protocol::measured_rounds, "rounds that are measured", 1, 1000),
-       option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
+       option("seed", &Protocol::seed, "seed of the order of the decoders and of `shuffle`", 0),
        option("cv_max", &Protocol::cv_max,
               "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
        option("aa_control", &Protocol::aa_control,
@@ -225,23 +227,24 @@ const OptionTable<Protocol>& protocol_keys() {
               "go on until the 95 % interval of every total RTFx is within ± this share; 0: no", 0,
               1),
        option("extra_rounds", &Protocol::extra_rounds,
-              "at most so many rounds more for the precision", 0, 1000),
+              "largest number of rounds that `precision` adds", 0, 1000),
        option("budget_seconds", &Protocol::budget_seconds,
               "limits the rounds that `precision` adds: none begins once a group of cases has "
-              "taken so long; 0: no limit",
+              "taken this time; 0: no limit",
               0, 1e7),
        option("case_limit_seconds", &Protocol::case_limit_seconds,
               "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
               "no limit",
               0, 1e7),
        option("steady_seconds", &Protocol::steady_seconds,
-              "in the mode `throughput`, a measured round repeats its pass until it has lasted so "
-              "long, and its figures are those of the mean pass; 0: one pass",
+              "in the mode `throughput`, a measured round repeats its pass for at least this time, "
+              "and its figures are those of the mean pass; 0: one pass",
               0, 1e5),
-       option("energy_seconds", &Protocol::energy_seconds,
-              "on a GPU, after the first measured round, passes of each case alone for at least so "
-              "long, by which its energy is known; 0: none",
-              0, 3600)},
+       option(
+           "energy_seconds", &Protocol::energy_seconds,
+           "on a GPU, each case is repeated alone for at least this time after the first measured "
+           "round, which measures its energy; 0: not measured",
+           0, 3600)},
       kKey};
   return keys;
 }
@@ -279,8 +282,8 @@ const OptionTable<Config>& verify_keys() {
               "feed results through the reference network and check every decision; outside the "
               "timed part, on a CPU as long as decoding for beams"),
        option("wer_above_fp32", &Config::wer_above_fp32,
-              "a word error rate in another dtype may be so much above that of the same case in "
-              "fp32: 0.001 is 0.1 points",
+              "largest difference by which a word error rate in another dtype may be above that of "
+              "the same case in fp32: 0.001 is 0.1 points",
               0, 1),
        option(
            "isolated", &Config::isolated,

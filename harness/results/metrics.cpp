@@ -95,8 +95,10 @@ Value collisions(const record::Run& run) {
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> all = {
       {"rtfx.total", nullptr, "x",
-       "seconds of audio per second from samples to text, the regions summed up", 1, kRatio, 0.05,
-       true},
+       "seconds of audio per second from samples to text: over the sum of the regions, or over the "
+       "wall clock of a pass in the mode `throughput`, which includes reading where `audio` is "
+       "`files`",
+       1, kRatio, 0.05, true},
       {"rtfx.first_pass",
        nullptr,
        "x",

@@ -458,7 +458,7 @@ const RecordTable<DatasetFile>& DatasetFile::table() {
           .add("utterances", &DatasetFile::utterances, "", "number of its utterances")
           .add("audio_seconds", &DatasetFile::audio_seconds, "s", "their audio")
           .add("load_seconds", &DatasetFile::load_seconds, "s",
-               "time to read the audio files, which is part of no RTFx")
+               "time to read the audio files before the passes, which RTFx leaves out")
           .add("sha256", &DatasetFile::sha256, "", "hash of the utterances")
           .add("notices", &DatasetFile::notices, "", "remarks of the reader");
   return table;

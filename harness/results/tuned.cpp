@@ -66,9 +66,9 @@ std::string sentence_of(const json& spec, const TunedSearch& search, const json&
     values.push_back(fmt::format("{} {}", name, value.is_null() ? "–" : text_of(value)));
   }
   const size_t count = search.decoders.size();
-  const std::string forms = count == 1
-                                ? search.decoders.front()
-                                : fmt::format("{} forms of {}", count, search.decoders.front());
+  const std::string forms =
+      count == 1 ? search.decoders.front()
+                 : fmt::format("{} and {} more of its forms", search.decoders.front(), count - 1);
   if (!search.chosen) return fmt::format("{} had the weights {}.", forms, fmt::join(values, ", "));
   const json dataset = member(spec, "dataset");
   const json utterances = member(member(spec, "chosen"), "utterances");

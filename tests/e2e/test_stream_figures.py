@@ -153,17 +153,17 @@ NeMo's checkpoint was another one.
 Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole step.
 Energy is that of the GPU. Streams repeat the utterances of the dataset, and each time counts.
 
-| streams sustained at steps of | bf16 | fp8 | NeMo | bf16 : NeMo |
+| step | streams sustained, bf16 | fp8 | NeMo | bf16 : NeMo |
 |--:|--:|--:|--:|--:|
 | 80 ms | 1,500 | – | 80 | 18.75x |
 | 1120 ms | 8,000 | – | – | – |
 
-| joules per hour of audio, and latency, at steps of | joules, bf16 | joules, fp8 | joules, NeMo | latency ms, bf16 | latency ms, fp8 |
+| step | joules per hour of audio, bf16 | fp8 | NeMo | latency ms, bf16 | fp8 |
 |--:|--:|--:|--:|--:|--:|
 | 80 ms | 6 | – | 30 | 40 | – |
 | 1120 ms | 1 | – | – | 40 | – |
 
-| words at steps of | WER %, streams : whole utterances, bf16 | the same, fp8 | utterances decoded unlike whole ones, bf16 | the same, fp8 |
+| step | WER %, streams : whole utterances, bf16 | the same, fp8 | streamed utterances that differ from whole ones, bf16 | the same, fp8 |
 |--:|--:|--:|--:|--:|
 | 80 ms | 12.82 : 12.77 | – | 3 of 1,200 | – |
 | 1120 ms | 12.82 : 12.77 | – | 3 of 1,200 | – |

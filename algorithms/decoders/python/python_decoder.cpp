@@ -362,7 +362,8 @@ const OptionTable<Options>& Options::table() {
       option("score_kind", &Options::score_kind,
              "what its scores sum; those of other kinds than the baseline's are not compared",
              {"none", "logit", "logprob", "text_logprob"}),
-      option("max_symbols", &Options::max_symbols, "tokens per frame, told to the class", 1, 1000)
+      option("max_symbols", &Options::max_symbols,
+             "most tokens that a frame may emit, told to the class", 1, 1000)
           .by_default("the model's"),
       text_option("python", &Options::python, "the Python program of its environment")
           .by_default("RTFX_PYTHON, else that of LibTorch's environment, else python3"),

@@ -17,7 +17,9 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
       option("words", &WfstOptions::words, "words and phrases that the graph lacks",
              added_word_options()),
       option("acoustic_scale", &WfstOptions::acoustic_scale,
-             "factor of log-probabilities; the graph's costs stay as they are", 1e-3, 1e3),
+             "factor of the acoustic log-probabilities; the default, 1 / 0.55, gives the graph a "
+             "weight of 0.55",
+             1e-3, 1e3),
       option("beam", &WfstOptions::beam, "costs above the best that are kept, in scaled units",
              1e-3, 1e9),
       option("max_active", &WfstOptions::max_active, "tokens that are expanded at a frame", 1,

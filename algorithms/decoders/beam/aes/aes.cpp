@@ -25,7 +25,7 @@ const OptionTable<AesOptions>& AesOptions::table() {
   using O = AesOptions;
   static const OptionTable<O> table{{
       option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
-      option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
+      option("num_steps", &O::num_steps, "most tokens that a frame may emit", 1, 100),
       option("prefix_alpha", &O::prefix_alpha,
              "prefix search adds the probability of hypotheses that are at most this many tokens "
              "shorter",

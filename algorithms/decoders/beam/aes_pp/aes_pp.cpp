@@ -21,7 +21,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
   static const OptionTable<O> table{fields_with<O>(
       TransducerBeamOptions::table(),
       {
-          option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
+          option("num_steps", &O::num_steps, "most tokens that a frame may emit", 1, 100),
           option("expansion_beta", &O::expansion_beta,
                  "a hypothesis is expanded by its beam_size + this many best labels", 0, 1000),
           option("expansion_gamma", &O::expansion_gamma,

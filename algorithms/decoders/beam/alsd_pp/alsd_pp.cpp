@@ -16,7 +16,8 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
   static const OptionTable<O> table{fields_with<O>(
       TransducerBeamOptions::table(),
       {
-          option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+          option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
+              .by_default("the model's"),
           option("window", &O::window,
                  "RNN-T: frames of a hypothesis that one joint call looks at (WIND)", 1, 64),
           option("storage", &O::storage,

@@ -39,9 +39,10 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
   static const OptionTable<O> table{{
       option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
       option("beam_threshold", &O::beam_threshold,
-             "how much worse than the best a hypothesis is dropped, in ln p", 1e-3, 1e6),
+             "a hypothesis is dropped if its ln p is lower than the best one's by more than this",
+             1e-3, 1e6),
       option("merge", &O::merge,
-             "the probability of equal texts: that of all alignments or of the best one",
+             "probability of a text: the sum over its alignments, or the largest one's",
              {"sum", "max"}),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),

@@ -21,7 +21,8 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option(
           "project_prediction_once", &O::project_prediction_once,
           "project the prediction once per prediction call instead of once per joint call (exact)"),
-      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
+          .by_default("the model's"),
       option("score_kind", &O::score_kind, "what a score sums over the tokens",
              {"logit", "logprob"}),
       option("compatibility", &O::compatibility,

@@ -246,7 +246,8 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
       option("frames_per_step", &O::frames_per_step,
              "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
              65536),
-      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
+          .by_default("the model's"),
       option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),

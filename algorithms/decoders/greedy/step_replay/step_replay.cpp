@@ -221,7 +221,8 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
       option("loop", &O::loop,
              "steps launched anew, launched as recorded graphs, and with one upload each",
              {"host", "replay", "coalesced"}),
-      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
+          .by_default("the model's"),
       blank_penalty_option(&O::blank_penalty),
   }};
   return table;

@@ -14,7 +14,8 @@ namespace rtfx {
 const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
   using O = TdtMinDurationOptions;
   static const OptionTable<O> table{{
-      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
+          .by_default("the model's"),
       option("score_kind", &O::score_kind, "what a score sums over the tokens",
              {"logit", "logprob"}),
       option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),

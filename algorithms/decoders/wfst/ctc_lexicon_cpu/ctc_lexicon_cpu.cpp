@@ -226,7 +226,9 @@ const OptionTable<CtcLexiconCpuOptions>& CtcLexiconCpuOptions::table() {
       option("lm", &O::lm, "ARPA language model over words; may be gzip"),
       option("words", &O::words, "words and phrases that the lexicon lacks", added_word_options()),
       option("acoustic_scale", &O::acoustic_scale,
-             "factor of log-probabilities; the language model's costs stay as they are", 1e-3, 1e3),
+             "factor of the acoustic log-probabilities; the default, 1 / 0.55, gives the language "
+             "model a weight of 0.55",
+             1e-3, 1e3),
       option("beam", &O::beam, "costs above the best that are kept, in scaled units", 1e-3, 1e9),
       option("beam_size", &O::beam_size, "hypotheses that are kept at a frame", 1),
       option("beam_tokens", &O::beam_tokens, "tokens of a frame that are tried", 1),
