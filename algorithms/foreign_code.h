@@ -21,9 +21,9 @@
 
 namespace rtfx {
 
-/// Settings of LibTorch, of the calling thread and of its arithmetic, as they are when it is made:
-/// threads, CPUs, gradients, autocast, modes of Python, precision, the current device and stream,
-/// rounding, denormal numbers, and the working directory.
+/// Holds settings of LibTorch, of the calling thread and of its arithmetic, as they are when it is
+/// made. These are threads, CPUs, gradients, autocast, modes of Python, precision, the current
+/// device and stream, rounding, denormal numbers, and the working directory.
 class SharedSettings {
  public:
   SharedSettings();

@@ -66,11 +66,11 @@ struct NBest {
   bool defined() const { return lengths.defined(); }
 };
 
-/// A batch of results as a structure of arrays. All tensors are on one device: the GPU where the
-/// search made them there, the host where it made them on the host, also if the model is on a GPU.
-/// Slots at or beyond `lengths` are undefined. The tensors are the caller's: they never alias
-/// buffers that a later decode() writes. The harness refuses wrong shapes, dtypes, ids, frames,
-/// durations and scores (result_check.h).
+/// A batch of results as a structure of arrays. All tensors are on one device. This is the GPU
+/// where the search made them there, and the host where it made them on the host, even if the model
+/// is on a GPU. Slots at or beyond `lengths` are undefined. The tensors are the caller's: they
+/// never alias buffers that a later decode() writes. The harness refuses wrong shapes, dtypes, ids,
+/// frames, durations and scores (result_check.h).
 struct Hypotheses {
   at::Tensor lengths;  // [B] int32, at most capacity
   at::Tensor tokens;   // [B, capacity] int32, ids of the vocabulary, never blank

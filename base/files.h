@@ -109,9 +109,10 @@ std::string read_text(const std::filesystem::path& path);
 /// Links are followed.
 void require_regular_or_new(const std::filesystem::path& path);
 
-/// The file is there whole, with its parts one after the other, or as it was before: they are
-/// written beside it under another name, which is then moved to `path`. Makes the folder. Throws
-/// UserError where `path` is no regular file, the folder is not writable, or the disk is full.
+/// The file is there whole, with its parts one after the other, or as it was before. The parts are
+/// written beside it under another name, and that file is then moved to `path`. Makes the folder.
+/// Throws UserError where `path` is no regular file, the folder is not writable, or the disk is
+/// full.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
 void write_file(const std::filesystem::path& path, std::string_view contents);
 

@@ -14,8 +14,8 @@
 namespace rtfx {
 
 /// The value that `text` holds. Throws UserError with `where`, line and column for what is no JSON,
-/// for more than 100 levels of nesting, for a number beyond a double and for a key that an object
-/// holds twice. `remedy` of all these.
+/// and for more than 100 levels of nesting. It also throws for a number beyond a double, and for a
+/// key that an object holds twice. `remedy` of all these.
 nlohmann::json parse_json(std::string_view text, std::string_view where,
                           std::string_view remedy = "write plain JSON, without comments");
 

@@ -8,10 +8,11 @@
 
 namespace rtfx {
 
-/// `text` on one line, without anything that a terminal obeys: control characters and those that
-/// change the direction of text as escapes ("\x1b", "\n", "\u202e"), bytes that are no UTF-8 as
-/// "\xff". All else, backslashes included, as it is. Ids, texts, file names and messages come from
-/// configurations, journals, models and file systems, so whatever prints them calls this.
+/// Returns `text` on one line, without anything that a terminal obeys. Control characters and those
+/// that change the direction of text become escapes ("\x1b", "\n", "\u202e"). Bytes that are no
+/// UTF-8 become escapes like "\xff". All else stays as it is, backslashes included. Ids, texts,
+/// file names and messages come from configurations, journals, models and file systems, so whatever
+/// prints them calls this.
 std::string printable(std::string_view text);
 
 /// The number of bytes of `text` up to the first that is no UTF-8, or all. Overlong forms and

@@ -1,6 +1,6 @@
-// A step of a beam search for a whole batch, as alsd_pp makes it of LibTorch's operators and of
-// fused kernels: decoding utterances of some frames (on a GPU as one graph), divided by its steps.
-// steps/s.
+// This times a step of a beam search for a whole batch, as alsd_pp makes it of LibTorch's operators
+// and of fused kernels. It decodes utterances of some frames (on a GPU as one graph) and divides by
+// the steps. The rate is steps/s.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

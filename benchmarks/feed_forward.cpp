@@ -8,8 +8,8 @@
 // checks the results (feed_forward_kernels.h says how), and fails where they are wrong. Times are
 // those of recorded graphs, as the encoder runs.
 //
-// few_rows/ are the encoder's other products of few rows: cuBLASLt's beside those of CUTLASS, and
-// for a product that is added to the frames the same with the norm behind it. Their results are
+// few_rows/ are the encoder's other products of few rows: cuBLASLt's beside those of CUTLASS. A
+// product that is added to the frames is also timed with the norm behind it. Their results are
 // tested in tests/gpu/linear_gpu_test.cpp.
 #include <benchmark/benchmark.h>
 #include <cublasLt.h>

@@ -35,7 +35,7 @@ struct Results {
 /// Counts of elements. A unit is one in the last place of bf16.
 struct Differences {
   /// Those that differ from silu(sum + bias), computed in float32 and rounded once, by more than
-  /// half a unit and 2^-14, which is for the order of sums and for approximate instructions.
+  /// half a unit and 2^-14. The 2^-14 is for the order of sums and for approximate instructions.
   unsigned long long wrong;
   /// Those of `fused` that differ from `present` by more than one unit of the result and 0.55 units
   /// of the sum with bias. `present` rounds the sum before SiLU, whose slope is at most 1.1.

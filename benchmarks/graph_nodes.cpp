@@ -1,6 +1,6 @@
 // The cost of a search's loops beside its work, on a GPU. It times a round of a conditional node
-// whose body only sets its condition, the same kernels without the node, and a wait of the host for
-// a flag or a number. The rates are rounds/s and reads/s.
+// whose body only counts and sets its condition, and the same kernels without the node. It also
+// times a wait of the host for a flag or a number. The rates are rounds/s and reads/s.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

@@ -43,10 +43,10 @@ void measure(benchmark::State& state, at::Device device, const std::function<voi
 /// A rate that Google Benchmark prints as `name`: `of_each` per iteration.
 void rate(benchmark::State& state, const std::string& name, double of_each);
 
-/// An RNN-T without encoder, of the sizes above and with two LSTM layers: random weights, and a
-/// bias of the blank with which it is the best label at 70 % of random_frames(). What the weights
-/// say of a frame hardly changes with its tokens, so decoders want "max_symbols": 1. One for each
-/// place and vocabulary.
+/// An RNN-T without encoder, of the sizes above and with two LSTM layers. The weights are random,
+/// and with its bias the blank is the best label at 70 % of random_frames(). What the weights say
+/// of a frame hardly changes with its tokens, so decoders want "max_symbols": 1. One for each place
+/// and vocabulary.
 std::shared_ptr<const AcousticModel> transducer(const Place& place,
                                                 int64_t vocabulary = kVocabulary);
 

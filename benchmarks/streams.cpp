@@ -1,6 +1,6 @@
-// Pieces of 1, 7 and 14 frames of 1, 16 and 64 streams, pushed at once through label_looping, and
-// on a GPU of 256 and 1024 streams through fused_looping: frames/s of all streams, and tokens that
-// a frame has.
+// This pushes pieces of 1, 7 and 14 frames of 1, 16 and 64 streams at once through label_looping.
+// On a GPU it also pushes pieces of 1 and 14 frames of 256 and 1024 streams through fused_looping.
+// It reports frames/s of all streams, and tokens that a frame has.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
-// Floats as unsigned integers of the same order, so that integer instructions (maximum over a warp,
-// atomic minimum) compare them; and keys that hold such a number above an index, so that among
-// equal values the index decides. top_k (algorithms/shared/beams/host_beam.h) has the rule of
-// max_key in tensor operators.
+// Floats become unsigned integers of the same order, so that integer instructions (maximum over a
+// warp, atomic minimum) compare them. Keys hold such a number above an index, so that among equal
+// values the index decides. top_k (algorithms/shared/beams/host_beam.h) has the rule of max_key in
+// tensor operators.
 #pragma once
 
 #include <cstdint>

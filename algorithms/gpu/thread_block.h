@@ -1,6 +1,6 @@
-// Work of a block of threads, written once and run in three ways: by the threads of a GPU's block
-// (cuda_block.cuh), by one thread of the CPU (SerialBlock), and in tests by several threads of the
-// CPU. No LibTorch here: kernels include it.
+// Work of a block of threads is written once and run in three ways. The threads of a GPU's block
+// run it (cuda_block.cuh), or one thread of the CPU (SerialBlock), or in tests several threads of
+// the CPU. No LibTorch here: kernels include it.
 #pragma once
 
 #include <concepts>

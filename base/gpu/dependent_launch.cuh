@@ -1,6 +1,6 @@
-// Programmatic dependent launch (CUDA C++ Programming Guide; compute capability 9.0 and later): a
-// kernel that needs the one before it is set up while that one still runs, which closes the gap
-// between the two. It works within a recorded graph too. Older devices keep the gap.
+// Programmatic dependent launch closes the gap between two kernels (CUDA C++ Programming Guide;
+// compute capability 9.0 and later). A kernel that needs the one before it is set up while that one
+// still runs. It works within a recorded graph too. Older devices keep the gap.
 //
 // A dependent kernel may start as soon as every block of the kernel before it has called
 // await_previous() or has ended. So its blocks take only room that no block of the kernel before
@@ -22,8 +22,8 @@
 // Capture turns the attribute into a programmatic edge of the graph, only between two kernels. A
 // kernel without the attribute gets a full edge, as do copies, memsets and conditional nodes. The
 // first kernel of a graph, of a conditional body, or behind an event of another stream waits for
-// the full end of what precedes it, or has nothing to wait for: await_previous() then returns at
-// once.
+// the full end of what precedes it. Or it has nothing to wait for. In both cases await_previous()
+// returns at once.
 //
 // Before await_previous(), a kernel may not even read memory that any earlier kernel of the stream
 // writes: several kernels may be waiting in a row.

@@ -26,8 +26,8 @@
 namespace rtfx {
 
 // CPython in the program's own process, loaded when a decoder first asks for it: the program links
-// none. Only functions of Python's stable ABI are called, found by name, so that one build serves
-// every Python from 3.10 on whose torch is the LibTorch that the program runs with.
+// none. Only functions of Python's stable ABI are called, and they are found by name. So one build
+// serves every Python from 3.10 on whose torch is the LibTorch that the program runs with.
 
 class Interpreter {
  public:

@@ -11,12 +11,13 @@
 // with the largest. RNN-T: Graves, "Sequence Transduction with Recurrent Neural Networks" (2012),
 // section 2.4, with max in place of the sum. TDT: Xu et al., "Efficient Sequence Transduction by
 // Jointly Predicting Tokens and Durations" (2023), section 3. Two rules are those of the searches
-// and not of the paper's training: a blank of duration 0 moves on by one frame, and a step of any
+// and not of the paper's training. A blank of duration 0 moves on by one frame, and a step of any
 // kind may pass the last frame. So the path of every search is a path of this lattice. There is no
 // limit of tokens per frame.
 //
 // Ties have a rule. Where paths into a node are equal, the one is taken whose last step comes from
-// the earlier frame, then a token's, then the one of the duration that is listed first.
+// the earlier frame. Among those, a token's step is taken before a blank's, then the step of the
+// duration that is listed first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,10 +48,10 @@ LatticeBand whole_lattice(int64_t frames, int64_t tokens);
 /// entry is below the one before it. width >= 0.
 LatticeBand band_around(std::span<const int32_t> guide, int64_t frames, int64_t width);
 
-/// The frame of each of `tokens`, as far as a search's result tells: the frames of the tokens that
-/// both have, by the least edit distance between the two, and equal steps between these. `found`
-/// has frames[i] for each of its tokens, and frames below `total`. Takes (U + 1) x (tokens found +
-/// 1) bytes. Never falls.
+/// Returns the frame of each of `tokens`, as far as a search's result tells. Tokens that both have,
+/// by the least edit distance between the two, have the frames of `found`. Those between them are
+/// at equal steps. `found` has frames[i] for each of its tokens, and frames below `total`.
+/// Takes (U + 1) x (tokens found + 1) bytes. Never falls.
 std::vector<int32_t> guide_from(const Hypothesis& found, std::span<const int32_t> tokens,
                                 int64_t total);
 

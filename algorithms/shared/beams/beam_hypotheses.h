@@ -1,8 +1,9 @@
 // The beams of a batch of utterances on the device. Scores and states of the hypotheses are plain
-// arrays. The labels of all steps form a tree: each hypothesis is linked to its parent in the step
-// before (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
-// Models", 2025). Token sequences ("texts") are compared by hashes, and not token by token. To show
-// what both gain, FlatTexts can take the place of the tree, and compare tokens.
+// arrays. The labels of all steps form a tree, in which each hypothesis is linked to its parent in
+// the step before. The tree is that of Grigoryan et al., "Pushing the Limits of Beam Search
+// Decoding for Transducer-based ASR Models", 2025. Token sequences ("texts") are compared by
+// hashes, and not token by token. To show what both gain, FlatTexts can take the place of the tree,
+// and compare tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>

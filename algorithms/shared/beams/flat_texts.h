@@ -26,8 +26,9 @@ class FlatTexts {
   /// Returns [B, K, K] bool: the texts of slots i and j have the same tokens.
   at::Tensor equal(const at::Tensor& lengths) const;
 
-  /// Counts the pairs of slots i < j that are `alive` [B, K]: all, those with equal `hash` [B, K]
-  /// and other tokens, and the part of these that would be merged ([B, K, K]).
+  /// Counts the pairs of slots i < j that are `alive` [B, K]. It counts all of them, those with
+  /// equal `hash` [B, K] and other tokens, and those with other tokens that `merged` [B, K, K]
+  /// marks.
   void count(const at::Tensor& alive, const at::Tensor& hash, const at::Tensor& merged,
              const at::Tensor& lengths);
   struct Counts {

@@ -65,7 +65,7 @@ class TransducerBeams {
   Expansions expand(const LogProbs& next, const at::Tensor& fused, int64_t count) const;
 
   /// Chooses the K best candidates of each utterance from scores, labels and (TDT) durations [B, K,
-  /// E]. An utterance with no set flag in `open` [B, K] stays unchanged, slot by slot, so that its
+  /// E]. An utterance with no set flag in `open` [B, K] stays unchanged, slot by slot. So its
   /// result does not depend on how long the rest of its batch goes on.
   Choice choose(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& durations,
                 const at::Tensor& open) const;

@@ -43,8 +43,8 @@ struct DeviceBias {
   DeviceBias repeated(int64_t times) const;
 };
 
-// The phrase trees and token masks of the rows of a batch, on the device, at addresses that stay
-// (so that recorded searches read them) as long as what comes fits.
+// This holds the phrase trees and token masks of the rows of a batch, on the device. Their
+// addresses stay as long as what comes fits, so that recorded searches can read them.
 
 class DeviceBiasTables {
  public:

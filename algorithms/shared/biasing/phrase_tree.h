@@ -44,9 +44,9 @@ struct TreeRules {
 };
 
 /// State 0 is the root. States are numbered by depth, then by the state they come from (in the
-/// order in which phrases made those), then by token: as NeMo does it. Arcs of a state hold what
-/// its failure links lead to as well, but for the root's, so that no lookup goes further than from
-/// a state to the root; they are sorted by token.
+/// order in which phrases made those), then by token: as NeMo does it. The arcs of a state also
+/// hold what its failure links lead to, except the root's arcs. So no lookup goes further than from
+/// a state to the root. The arcs are sorted by token.
 struct PhraseTree {
   std::vector<int32_t> first_arc;  // [S+1]
   std::vector<int32_t> arc_token, arc_to;

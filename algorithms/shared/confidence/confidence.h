@@ -28,9 +28,10 @@
 
 namespace rtfx {
 
-// How sure a distribution over labels is, as one number: Laptev, Ginsburg, "Fast Entropy-Based
-// Methods of Word-Level Confidence Estimation for End-to-End Automatic Speech Recognition" (2023),
-// section 2, as NeMo computes it. Of a uniform distribution it is 0, of a certain one 1.
+// One number says how sure a distribution over labels is. The formulas are those of Laptev,
+// Ginsburg, "Fast Entropy-Based Methods of Word-Level Confidence Estimation for End-to-End
+// Automatic Speech Recognition" (2023), section 2, as NeMo computes them. A uniform distribution
+// has 0, a certain one 1.
 //
 // p over V labels, blank among them; a = alpha; H at its largest is that of the uniform one.
 //

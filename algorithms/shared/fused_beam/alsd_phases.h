@@ -1,7 +1,7 @@
-// The phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the algorithm) and
-// of modified beam search (modified_beam_search.h): Expand finds the candidates of each hypothesis,
-// Choose turns the best of them into the new beam.
-// The kernels include this file, so it includes no LibTorch header.
+// These are the phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the
+// algorithm) and of modified beam search (modified_beam_search.h). Expand finds the candidates of
+// each hypothesis. Choose turns the best of them into the new beam. The kernels include this file,
+// so it includes no LibTorch header.
 #pragma once
 
 #include "algorithms/shared/fused_beam/hypothesis_step.h"

@@ -59,8 +59,8 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
 /// V] from NgramLm::scores() -> [..., V+1] float32.
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options);
 
-/// Rescales blank as lm_weighted_full does, with a weight w for each row in place of `alpha`: adds
-/// w ln(1 - p_b) to each token of `fused` [..., V+1] and w lp_b to blank. `weights` has the
+/// Rescales blank as lm_weighted_full does, with a weight w for each row in place of `alpha`. It
+/// adds w ln(1 - p_b) to each token of `fused` [..., V+1] and w lp_b to blank. `weights` has the
 /// dimensions before V+1.
 at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
                          const at::Tensor& weights, double blank_eps);

@@ -1,6 +1,6 @@
-// The device side of an n-gram language model: its arrays as plain pointers, the score of one token
-// (look_up) or of all tokens (advance_row) of a state, and the launches of both. Kernels include
-// this file, so it includes no LibTorch header.
+// This is the device side of an n-gram language model: its arrays as plain pointers. look_up()
+// gives the score of one token of a state and advance_row() that of all tokens. The launches of
+// both are here too. Kernels include this file, so it includes no LibTorch header.
 #pragma once
 
 #include <cuda_runtime_api.h>

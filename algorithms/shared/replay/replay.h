@@ -5,13 +5,14 @@
 // Greedy, RNN-T: at token i's frame the token, at every frame passed on the way to it a blank, each
 // given the tokens before. After max_symbols tokens at a frame there is no decision: the frame is
 // left. TDT: the same, and each label's duration; a token's is in the hypothesis, a blank's is not.
-// There must be a chain of blanks, each with its duration (0 counts as 1) within rounding, that
-// leads from where a token's duration ends to the next token's frame, or behind the last frame.
+// There must be a chain of blanks, each with its duration (0 counts as 1) within rounding. It leads
+// from where a token's duration ends to the next token's frame, or behind the last frame.
 // CTC: a token at its frame; up to the next a run of the same label, then of blanks.
 //
-// With a language model or boosted phrases (GreedyFusion) a token is within rounding where some
-// token is as good as the best label acoustically, and no token has a better sum of logit and
-// bonus. Tokens that a row must not have (CompiledBias) are none in either comparison.
+// With a language model or boosted phrases (GreedyFusion), a token is within rounding under two
+// conditions. Some token must be as good as the best label acoustically, and no token may have a
+// better sum of logit and bonus. Tokens that a row must not have (CompiledBias) are none in either
+// comparison.
 //
 // A decision for k is within rounding where  z_best - z_k <= bound(k, best)  for the logits z of
 // ReplayNetwork, whose bound depends on the vectors at that place. The score must be the sum along

@@ -17,12 +17,11 @@ struct Deviation {
   double gap = 0, bound = 0;     // logits; for a score its distance from what is possible
 };
 
-/// How far float32 sums of a path's scores may lie apart beyond the variances of its terms: those
-/// of tensor cores, which truncate, err to one side, so that their errors add up. `magnitudes` is
-/// the sum of the scores' absolute values, since logits of both signs can cancel in the score. Of
-/// log-probabilities, which are all negative, it is the absolute value of the sum.
-/// Found on an H200: up to 2^-15.7 of it in fp32 (three TF32 products), and 7e-6 for
-/// log-probabilities near 0.
+/// Returns how far float32 sums of a path's scores may lie apart beyond the variances of its terms.
+/// Sums of tensor cores, which truncate, err to one side, so that their errors add up. `magnitudes`
+/// is the sum of the scores' absolute values, since logits of both signs can cancel in the score.
+/// Log-probabilities are all negative, so it is the absolute value of their sum. Found on an H200:
+/// up to 2^-15.7 of it in fp32 (three TF32 products), and 7e-6 for log-probabilities near 0.
 inline double rounding_of_score(double magnitudes) { return std::max(1.0, magnitudes) * 0x1p-15; }
 
 /// The findings for one hypothesis.

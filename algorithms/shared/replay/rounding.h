@@ -3,11 +3,11 @@
 // analysis of Higham and Mary ("A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
 // Sci. Comput. 2019).
 //
-// u is the unit of the dtype (2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32, 2^-53 for fp64), v
-// that of float32, in which products are summed (of float64 for fp64). No type here is wider than
-// fp64, so a replay of fp64 errs as much as the decoder: both units are doubled for it. A value y
-// that is rounded gets the variance u^2 y^2 / 3: the error of a rounding is at most u |y|. A sum of
-// n products w x gets
+// u is the unit of the dtype: 2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32, 2^-53 for fp64. v is
+// the unit of float32, in which products are summed (of float64 for fp64). No type here is wider
+// than fp64, so a replay of fp64 errs as much as the decoder: both units are doubled for it. A
+// value y that is rounded gets the variance u^2 y^2 / 3: the error of a rounding is at most u |y|.
+// A sum of n products w x gets
 //
 //   sum w^2 var(x)  +  (u^2 + n v^2) / 3 * (sum w^2 x^2 + y^2)
 //

@@ -1,5 +1,5 @@
-// Streams of a batched search that can stop between two frames and go on: slots for the states of
-// open streams, batches of a fixed size, and hypotheses on the host.
+// These are streams of a batched search that can stop between two frames and go on. They have slots
+// for the states of open streams, batches of a fixed size, and hypotheses on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>

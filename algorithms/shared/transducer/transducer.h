@@ -59,9 +59,10 @@ class Transducer {
   Prediction start(int64_t batch) const;
 
   /// encoded [..., H or D] (rows of encode()), output broadcast against it. Where the joint decides
-  /// for a token, it is taken by the sum of logit and `bonus`, [..., V] float32 and broadcast like
-  /// output, which then counts in the score (float32); without one, by the logit. Tokens that are
-  /// set in `forbidden`, [..., V] bool and broadcast likewise, are as if the joint had none.
+  /// for a token, the sum of logit and `bonus` chooses it, and the sum then counts in the score
+  /// (float32). `bonus` is [..., V] float32 and broadcast like output. Without one, the logit
+  /// chooses. Tokens that are set in `forbidden`, [..., V] bool and broadcast likewise, are as if
+  /// the joint had none.
   Decision decide(const at::Tensor& encoded, const at::Tensor& output, const at::Tensor& bonus = {},
                   const at::Tensor& forbidden = {}) const;
 

@@ -41,9 +41,10 @@ struct AddedWordOptions {
 };
 const OptionTable<AddedWordOptions>& added_word_options();
 
-/// Reads lines of a phrase, of a phrase, a tab and its cost, or of a word, a tab, its cost (which
-/// may be empty), a tab and its tokens with spaces between them. Plain or gzip. Throws UserError
-/// with file and line for an empty phrase, and for a cost that is no number from 0 to 1000.
+/// Reads lines that hold a phrase, or a phrase, a tab and its cost. A line may also hold a word, a
+/// tab, its cost (which may be empty), a tab and its tokens with spaces between them. Plain or
+/// gzip. Throws UserError with file and line for an empty phrase, and for a cost that is no number
+/// from 0 to 1000.
 std::vector<AddedPhrase> read_added_phrases(const std::filesystem::path& path);
 
 /// A phrase with the tokens of each of its words.

@@ -79,12 +79,12 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
 /// The topologies of T (Laptev et al., "CTC Variations Through New WFST Topologies", 2022).
 /// `normal` has one state for each token and an arc between each two of them. The same token can be
 /// emitted twice only with a blank in between. `compact` goes to the next token by an epsilon arc
-/// back to state 0, so that V^2 arcs become 3 V. The same token needs no blank in between, which
-/// adds paths and removes none. `normal_riva` is `normal` as the decoder of the WFST paper builds
-/// it (riva-asrlib-decoder): no word model backs off before the first token and after a blank. It
-/// removes paths, for which a first word that no bigram begins with costs more. `tokens` is none of
-/// CTC: it has no blank and no repetition, for searches that know which of their labels are tokens,
-/// as those of transducers do.
+/// back to state 0, so that 3 V arcs take the place of V^2. In it the same token needs no blank in
+/// between, which adds paths and removes none. `normal_riva` is `normal` as the decoder of the WFST
+/// paper builds it (riva-asrlib-decoder): no word model backs off before the first token and after
+/// a blank. It removes paths, for which a first word that no bigram begins with costs more.
+/// `tokens` is none of CTC: it has no blank and no repetition, for searches that know which of
+/// their labels are tokens, as those of transducers do.
 enum class Topology { normal, compact, tokens, normal_riva };
 
 const std::vector<std::string>& topology_names();
@@ -156,8 +156,8 @@ enum class BlankLabel { last, first, none };
 /// Imports a TLG, or an LG without blanks, that another tool made (read_openfst() in graph.h). Its
 /// word table has lines "word id". Without `blank`, the start of the graph must show that blank is
 /// `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for the label of
-/// blank in spite of `none`, for a label without a word, for an <eps> with another id than 0, and
-/// for arcs that write a symbol (#0, #1, ...), which tables hold.
+/// blank in spite of `none`, and for a label without a word. It also throws for an <eps> with
+/// another id than 0, and for arcs that write a symbol (#0, #1, ...), which tables hold.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table,
                        std::optional<BlankLabel> blank = std::nullopt);

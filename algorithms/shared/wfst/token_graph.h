@@ -48,7 +48,7 @@ class TokenGraph {
  public:
   /// `where` names the graph in errors. Throws UserError if no arc reads a token or nothing follows
   /// the start. Throws it, too, if a state has more than 64 arcs of one token, or if more than 256
-  /// states follow it without a token, as in a graph that was not determinised.
+  /// states follow it without a token. Graphs that were not determinised can be so.
   TokenGraph(WfstGraph graph, int64_t max_states, at::Device device, const std::string& where);
 
   /// Returns the sets of `rows` texts at their start.

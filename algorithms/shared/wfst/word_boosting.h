@@ -1,7 +1,7 @@
 // Word boosting: words become more likely in one utterance or in all. An arc with a boosted word
-// costs less by the word's boost. This equals a composition with a one-state acceptor of the words,
-// but the search does it while it follows arcs, and the graph stays unchanged (Galvez and
-// Kaldewey, "GPU-Accelerated WFST Beam Search Decoder for CTC-based Speech Recognition", 2023).
+// costs less by the word's boost. This equals a composition with a one-state acceptor of the words.
+// But the search does it while it follows arcs, and the graph stays unchanged (Galvez and Kaldewey,
+// "GPU-Accelerated WFST Beam Search Decoder for CTC-based Speech Recognition", 2023).
 #pragma once
 
 #include <cstdint>
@@ -85,8 +85,8 @@ class WordBoosting {
   /// boost that is not finite, and for allowed characters.
   std::shared_ptr<const CompiledBias> compile(const BiasRequest& request) const;
 
-  /// Returns the numbers of a row: costs() if `bias` is null, otherwise those that it writes to
-  /// `own`, where the bias has the words that it names, and costs() has the others.
+  /// Returns the numbers of a row. They are costs() if `bias` is null or names no word. Otherwise
+  /// it writes them to `own`: those of the words that the bias names, and the others from costs().
   std::span<const float> of_row(const CompiledBias* bias, std::vector<float>& own) const;
 
  private:

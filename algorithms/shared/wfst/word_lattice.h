@@ -108,9 +108,9 @@ std::string openfst_text(const WordLattice& lattice, const WfstGraph& graph,
 /// Returns the symbol table of both formats: a line "word number" for each word; <eps> is 0.
 std::string symbol_table(const WfstGraph& graph);
 
-// Minimum Bayes risk: the words of a lattice with the least expected number of errors, and a
-// confidence for each (Xu, Povey, Mangu, Zhu, "Minimum Bayes Risk decoding and system combination
-// based on a recursion for edit distance", 2011).
+// Minimum Bayes risk decoding finds the words of a lattice with the least expected number of
+// errors, and a confidence for each. It is described by Xu, Povey, Mangu, Zhu, "Minimum Bayes Risk
+// decoding and system combination based on a recursion for edit distance", 2011.
 //
 //   W* = argmin over R of  sum over paths P of p(P) d(words of P, R),   d: edit distance
 //

@@ -1,6 +1,7 @@
-// Adaptive expansion search of RNN-T and TDT, one utterance at a time (Kim, Lu, Gong, Li,
-// "Accelerating RNN Transducer Inference via Adaptive Expansion Search", IEEE SPL 2020, in its
-// modified form). It is the plain reference of aes_pp. The search maximises, over texts y,
+// This is the adaptive expansion search of RNN-T and TDT, one utterance at a time. The algorithm is
+// the modified form of Kim, Lu, Gong, Li, "Accelerating RNN Transducer Inference via Adaptive
+// Expansion Search", IEEE SPL 2020. This search is the plain reference of aes_pp. It maximises,
+// over texts y,
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //

@@ -1,6 +1,7 @@
-// AES++: adaptive expansion search of RNN-T and TDT for a whole batch, without decisions of the
-// host (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
-// Models", 2025; after Kim et al., IEEE SPL 2020). The search maximises, over texts y,
+// AES++ is the adaptive expansion search of RNN-T and TDT for a whole batch, without decisions of
+// the host. It was published by Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
+// Transducer-based ASR Models", 2025, after Kim et al., IEEE SPL 2020. The search maximises, over
+// texts y,
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
@@ -43,9 +44,9 @@ struct AesPpOptions : TransducerBeamOptions {
   int64_t num_steps = 2;         // tokens per frame
   int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
   double expansion_gamma = 2.3;  // natural logarithm
-  /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
-  /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
-  /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
+  /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. In RNN-T,
+  /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not in
+  /// its parent's slot. So some hypotheses go on without a blank. With early pruning and
   /// lm_weighted_full, acoustic scores of labels count twice.
   std::string compatibility = "none";
 

@@ -1,7 +1,7 @@
-// ALSD++: alignment-length synchronous beam search of RNN-T and TDT for a whole batch, without
-// decisions of the host (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
-// Transducer-based ASR Models", 2025; after Saon et al., ICASSP 2020). The search maximises, over
-// texts y,
+// ALSD++ is the alignment-length synchronous beam search of RNN-T and TDT for a whole batch,
+// without decisions of the host. It was published by Grigoryan et al., "Pushing the Limits of Beam
+// Search Decoding for Transducer-based ASR Models", 2025, after Saon et al., ICASSP 2020. The
+// search maximises, over texts y,
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //

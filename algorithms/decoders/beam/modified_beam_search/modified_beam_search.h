@@ -1,6 +1,6 @@
-// Modified beam search of RNN-T and TDT for a whole batch: at most one token per frame, as icefall,
-// k2 and sherpa-onnx decode (Kang et al., "Fast and parallel decoding for transducer", ICASSP
-// 2023). The search maximises, over texts y,
+// This is the modified beam search of RNN-T and TDT for a whole batch. It finds at most one token
+// per frame, as icefall, k2 and sherpa-onnx do (Kang et al., "Fast and parallel decoding for
+// transducer", ICASSP 2023). The search maximises, over texts y,
 //
 //   P(y) = sum over alignments a of y of prod_t p(a_t | t, y_1 .. y_{u_t})
 //

@@ -2,9 +2,10 @@
 //
 //   k_t = argmax_k p(k | t);  result = k_t where k_t != blank and (t = 0 or k_t != k_{t-1})
 //
-// With a language model (GreedyFusion), frame by frame: where k_t is neither blank nor k_{t-1}, it
-// becomes the token other than k_{t-1} with the largest log p(k | t) + alpha * log p_lm(k), given
-// the result so far. The acoustic model decides where tokens are, and which frames repeat them.
+// With a language model (GreedyFusion), the search goes frame by frame. Where k_t is neither blank
+// nor k_{t-1}, it becomes the best token other than k_{t-1}. This is the one with the largest log
+// p(k | t) + alpha * log p_lm(k), given the result so far. The acoustic model decides where tokens
+// are, and which frames repeat them.
 #pragma once
 
 #include <optional>

@@ -47,9 +47,10 @@ struct FrameLoopingOptions {
 /// "loop": "graph" it does not wait, and counts nothing.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host. decode() then also waits once for each
-/// row and evaluation, to learn whether the row emits, and twice for each token and its score; four
-/// times for TDT, with frame and duration; three times for multi-blank RNN-T, with the frame. This
-/// is the cost of NeMo's loop over rows in Python, which both papers compare with.
+/// row and evaluation, to learn whether the row emits. It waits twice for each token, for the token
+/// and its score. TDT takes four waits for each token, with frame and duration. Multi-blank RNN-T
+/// takes three, with the frame. This is the cost of NeMo's loop over rows in Python, which both
+/// papers compare with.
 ///
 /// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
 /// emits at t).

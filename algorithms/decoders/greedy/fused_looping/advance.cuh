@@ -1,5 +1,6 @@
-// advance: what the rows make of the best tokens (emissions, times, who is active, who has found a
-// token), by one block, or by every block on rows of its own; and how a search starts and finishes.
+// advance() applies the best tokens to the rows: emissions, times, who is active, and who has found
+// a token. One block does it, or every block does it on its own copy of the rows. The start and the
+// end of a search are here too.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"

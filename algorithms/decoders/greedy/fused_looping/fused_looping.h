@@ -58,8 +58,8 @@ class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
 
   Description describe() const override;
   /// Throws UserError without a GPU, where the driver is too old for the form, and for batches of
-  /// more rows than the persistent form has shared memory for (48 bytes each; about 3,750 on an
-  /// H200). decode() throws the same where `limits` did not say.
+  /// too many rows. The persistent form needs 48 bytes of shared memory for each row, so an H200
+  /// has room for about 3,750. decode() throws the same where `limits` did not say.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;

@@ -429,8 +429,8 @@ __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const 
   }
 }
 
-/// How the blocks share the joint's work: a block keeps to one group of tiles, so that their
-/// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames from
+/// Says how the blocks share the joint's work. A block keeps to one group of tiles, so that their
+/// weights can stay in its shared memory. It takes every `row_blocks`-th tile of frames from
 /// `row_block` on.
 struct JointShare {
   int groups, group_blocks, row_blocks;
@@ -447,10 +447,10 @@ __device__ inline int frame_tiles(const Rows& rows) {
   return ceil_div(rows.counts[kActive] * rows.counts[kWindow], kTileColumns);
 }
 
-/// One block with many tiles of frames: each warp takes two of its own at a time, so that none
-/// waits for another, and a frame is reduced once, not for each tile of outputs. Not inlined, as it
-/// would take registers from the other phases. It gets structures by value, as otherwise they would
-/// have to be in memory.
+/// Evaluates many tiles of frames for one block. Each warp takes two tiles of its own at a time, so
+/// that no warp waits for another. A frame is reduced once for a group of tiles of outputs, not for
+/// each tile. This is not inlined, as it would take registers from the other phases. It gets
+/// structures by value, as otherwise they would have to be in memory.
 template <class T, bool kBiased>
 __device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Tiles tiles,
                                                   Scratch& scratch) {

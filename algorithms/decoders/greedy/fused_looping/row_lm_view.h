@@ -1,10 +1,10 @@
-// The bonus of each possible next token of a row with a language model (greedy_fusion.h), stored
-// for the whole vocabulary as that of contextual biasing is (row_bias_view.h), so that the joint
-// phase loads one number for each token. When a row has a new token, a block of threads writes the
-// scores of its new state. The shortest context has all tokens, and each longer one overwrites
-// those that it has. Beside the bonus stands the state after each token: finding the new state
-// takes one load instead of a search in the arcs, and its contexts two more (LmContextTable). No
-// LibTorch header is included here.
+// A row with a language model has a bonus for each possible next token (greedy_fusion.h). The
+// bonuses are stored for the whole vocabulary, like those of contextual biasing (row_bias_view.h).
+// So the joint phase loads one number for each token. When a row has a new token, a block of
+// threads writes the scores of its new state. The shortest context has all tokens, and each longer
+// one overwrites those that it has. Beside the bonus stands the state after each token: finding the
+// new state takes one load instead of a search in the arcs, and its contexts two more
+// (LmContextTable). No LibTorch header is included here.
 #pragma once
 
 #include <limits>
@@ -43,9 +43,9 @@ struct RowLmView {
   }
 };
 
-/// The contexts of a state: its own tokens, those without the first, and so on. A table has those
-/// behind the first for each state, so that they are found by two loads that follow each other,
-/// where a walk along the back-offs takes one for each context.
+/// The contexts of a state are its own tokens, those without the first, and so on. A table has
+/// those behind the first for each state. So two loads that follow each other find them, where a
+/// walk along the back-offs takes one load for each context.
 struct LmContextTable {
   const int32_t* shorter;  // [S][most - 1] states, the longest context first; 0: the empty one
   int32_t most;            // contexts of a state that are not empty, at most: order - 1

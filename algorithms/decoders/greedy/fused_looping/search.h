@@ -6,9 +6,9 @@
 // Weights are packed for the tensor cores. A tile is 16 outputs x all inputs. A chunk of a tile is
 // 64 bytes of each of its 16 rows. Its bytes are in the order in which the 32 lanes of a warp read
 // them. Lane 4 r + q needs bytes [16 q, 16 q + 16) of rows r and r + 8. It reads the first 8 bytes
-// of both, then the last 8, each time 4 bytes of row r, 4 of row r + 8, and so on: an operand of
-// the tensor cores. Inputs are padded with zeros to whole chunks, outputs to whole tiles, and those
-// of the joint network to whole groups of tiles.
+// of both, then the last 8. Each time it reads 4 bytes of row r, 4 of row r + 8, and so on, which
+// are an operand of the tensor cores. Inputs are padded with zeros to whole chunks, outputs to
+// whole tiles, and those of the joint network to whole groups of tiles.
 #pragma once
 
 #include <vector_types.h>
@@ -56,8 +56,8 @@ struct Model {
   Matrix output;              // joint_net [labels + D, H], in groups of kGroup tiles
   const float* output_bias;   // [tiles * 16]
 
-  // LSTM. Gates are interleaved: row 4 gate + unit of tile u is `gate` (i, f, g, o) of unit
-  // 4 u + unit, so that a tile holds all gates of four units.
+  // LSTM. Gates are interleaved, so that a tile holds all gates of four units. Row 4 gate + unit of
+  // tile u is `gate` (i, f, g, o) of unit 4 u + unit.
   int layers;                        // 0: stateless
   int units;                         // P, a multiple of 4
   Matrix recurrent[kMaxLayers];      // W_hh
@@ -71,9 +71,9 @@ struct Model {
   // Stateless: g = bias + sum over the context of a row per label.
   int context;                           // labels looked at
   const float* label_rows[kMaxContext];  // [V+1][H padded]: of the newest label, the one before
-  // With layer norm over several labels' embeddings x, joint.pred gives (W x - m W 1) / s + bias
-  // for the mean m and the deviation s of x: sums and sums of squares are added up over the context
-  // too.
+  // With layer norm over several labels' embeddings x, joint.pred gives (W x - m W 1) / s + bias,
+  // with the mean m and the deviation s of x. So sums and sums of squares are added up over the
+  // context too.
   int norm_width;                           // P; 0: no such norm
   const float* label_moments[kMaxContext];  // [V+1][2]: sum and sum of squares of the embedding
   const float* ones_row;                    // [H padded]: W 1

@@ -1,8 +1,8 @@
 // A tile of 16 outputs x 8 batch rows on the tensor cores, its inputs split over the warps of a
 // thread block.
 //
-// float32 is multiplied as three products of TF32 parts (x = high + low, low x low left out), whose
-// relative error of about 2^-21 is that of a float32 sum of a few hundred terms.
+// float32 is multiplied as three products of TF32 parts, where x = high + low and low x low is left
+// out. The relative error of about 2^-21 is that of a float32 sum of a few hundred terms.
 #pragma once
 
 #include <type_traits>
@@ -27,8 +27,8 @@ constexpr int kPairs = 10;  // tiles that a block sums at a time
 constexpr int kSecondHalf = kWarpSize;
 constexpr int kChunkVectors = 2 * kWarpSize;
 
-/// Sums of each warp. A lane 4 r + q has the outputs of rows r, r, r + 8, r + 8 and columns 2 q,
-/// 2 q + 1, 2 q, 2 q + 1 of a tile.
+/// Holds the sums of each warp. Lane 4 r + q has four outputs of a tile: columns 2 q and 2 q + 1 of
+/// row r, then those of row r + 8.
 struct Partials {
   float4 values[kWarps][kPairs][kWarpSize];
 };

@@ -407,8 +407,9 @@ void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
   }
 }
 
-/// The first decision of each row that is not blank within its next `window` frames, after
-/// `skipped` frames of blanks; where there is none, a blank behind the last frame reached.
+/// Returns the first decision of each row that is not blank within its next `window` frames. Before
+/// it come `skipped` frames of blanks. Where there is none, it returns a blank that leads behind
+/// the last frame reached.
 Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const int64_t window = options_.window;
   const at::Tensor offsets = at::arange(window, rows.time.options()).unsqueeze(0);  // [1, W]

@@ -1,12 +1,12 @@
-// Label-looping greedy search (Bataev et al., "Label-Looping: Highly Efficient Decoding for
-// Transducers", SLT 2024), for RNN-T, TDT and multi-blank RNN-T (arXiv 2211.03541), with an
-// optional blank search window (WIND, arXiv 2505.13765).
+// This is the label-looping greedy search of Bataev et al., "Label-Looping: Highly Efficient
+// Decoding for Transducers", SLT 2024. It serves RNN-T, TDT and multi-blank RNN-T (arXiv
+// 2211.03541), with an optional blank search window (WIND, arXiv 2505.13765).
 //
 //   outer loop over labels:
 //     inner loop over frames until every active row holds a non-blank label (or has no frame left)
 //     append the labels; one step of the prediction network for all rows
 //
-// With a window of W > 1 one joint call looks at up to W frames of a row: while the prediction
+// With a window of W > 1, one joint call looks at up to W frames of a row. While the prediction
 // stays the same, every frame before the next label is blank.
 #pragma once
 

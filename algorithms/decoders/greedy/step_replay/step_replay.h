@@ -5,8 +5,8 @@
 //   predict   (g, s') = predictor(y, s)                for all rows of the batch
 //   decide    k, d    = argmax joint(E[b, t_b], g_b)   for all rows of the batch
 //
-// The host keeps E, g, s = (h, c) and each row's frame t_b. It decides; where k is a token, the row
-// takes g and s' of the next prediction; then t_b moves on by d (RNN-T: by 1 after a blank, by 0
+// The host keeps E, g, s = (h, c) and each row's frame t_b. It decides. Where k is a token, the row
+// takes g and s' of the next prediction. Then t_b moves on by d (RNN-T: by 1 after a blank, by 0
 // after a token). Rows at their end are masked and stay in the batch, so its size N is constant.
 //
 // The forms differ in how a step gets to the GPU:
@@ -164,11 +164,11 @@ struct StepReplayOptions {
   static const OptionTable<StepReplayOptions>& table();
 };
 
-/// Waits for the device once per step, before the search for E and after it for the results, and
-/// unless coalesced for every upload; a batch of a new size also waits while its graphs are
-/// recorded. host_reads = 1 + joint_calls + pred_calls. joint_calls: the most decisions that a row
-/// needs. pred_calls: 1 for the start, and 1 for each round of decisions with a token in a row that
-/// goes on.
+/// Waits for the device once per step, once before the search for E, and once after it for the
+/// results. Unless coalesced, it also waits for every upload. A batch of a new size also waits
+/// while its graphs are recorded. host_reads = 1 + joint_calls + pred_calls. joint_calls: the most
+/// decisions that a row needs. pred_calls: 1 for the start, and 1 for each round of decisions with
+/// a token in a row that goes on.
 class StepReplay : public DecoderBase<StepReplayOptions> {
  public:
   using DecoderBase::DecoderBase;

@@ -19,10 +19,10 @@
 
 namespace rtfx {
 
-// Prefix beam search with a lexicon tree and a word language model, without a decoding graph (the
-// decoder of Collobert et al., "Wav2Letter", 2016, and of Pratap et al., "wav2letter++", 2019). It
-// has the objective of algorithms/shared/wfst/search.h in the normal topology. With a wide beam it
-// reaches the same optimum, up to the rounding of determinisation.
+// This is a prefix beam search with a lexicon tree and a word language model, without a decoding
+// graph. It is the decoder of Collobert et al., "Wav2Letter", 2016, and of Pratap et al.,
+// "wav2letter++", 2019. It has the objective of algorithms/shared/wfst/search.h in the normal
+// topology. With a wide beam it reaches the same optimum, up to the rounding of determinisation.
 
 /// A back-off language model over words, which scores one word after the other.
 class WordLm {

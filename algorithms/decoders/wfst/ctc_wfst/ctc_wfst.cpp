@@ -37,7 +37,7 @@ at::Tensor on_device(size_t bytes, at::Device device) {
 
 /// The steps of rows that are searched together, for search_steps(). Step 0 lies before the first
 /// frame. The traces of a step lie behind those of the steps before, and no later step changes
-/// them, so that they can be copied while the next step is in flight.
+/// them. So they can be copied while the next step is in flight.
 struct Steps {
   std::function<void(int64_t step)> enqueue;
   const PassingBatch& batch;

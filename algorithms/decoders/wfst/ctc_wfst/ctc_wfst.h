@@ -10,9 +10,9 @@
 // loop over all frames. With the option "loop" as host or replay, the phases are kernels of their
 // own and the host keeps the history (PhasedSearch), which shows the cost of that form.
 //
-// Token passing on GPUs: Chong et al., "A Fully Data Parallel WFST-based Large Vocabulary
-// Continuous Speech Recognition on a Graphics Processing Unit", 2009; Chen et al., "A GPU-based
-// WFST Decoder with Exact Lattice Generation", 2018.
+// Token passing on GPUs was published by Chong et al., "A Fully Data Parallel WFST-based Large
+// Vocabulary Continuous Speech Recognition on a Graphics Processing Unit", 2009. Chen et al.
+// describe it with lattices in "A GPU-based WFST Decoder with Exact Lattice Generation", 2018.
 #pragma once
 
 #include <ATen/core/Tensor.h>

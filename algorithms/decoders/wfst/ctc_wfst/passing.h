@@ -35,10 +35,10 @@ RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs)
   return arc.cost + word_costs[arc.word];
 }
 
-/// A cost and the number of an arc in one integer: ordered_bits() of the cost is the upper half,
-/// the number plus 1 is the lower half (number -1: no arc). The minimum of keys is the least cost,
-/// and among equal costs the least number. No cost is -0, which would be below 0: sums and
-/// differences of numbers that are not -0 are never -0.
+/// Holds a cost and the number of an arc in one integer. The upper half is ordered_bits() of the
+/// cost. The lower half is the number plus 1, where the number -1 means no arc. The minimum of keys
+/// is the least cost, and among equal costs the least number. No cost is -0, which would be below
+/// 0: sums and differences of numbers that are not -0 are never -0.
 using PassingKey = unsigned long long;
 inline constexpr PassingKey kNoKey = ~PassingKey{0};
 

@@ -105,8 +105,8 @@ WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end
                       std::span<const int32_t> arcs);
 
 /// The history of a stream on the host. Between pieces the GPU keeps only the tokens. This class
-/// holds the traces of the paths to them, and drops the others now and then, so that an endless
-/// stream needs the memory of its tokens and of one path.
+/// holds the traces of the paths to them, and drops the others now and then. So an endless stream
+/// needs the memory of its tokens and of one path.
 class PieceHistory {
  public:
   static constexpr int32_t kNoPosition = -1;

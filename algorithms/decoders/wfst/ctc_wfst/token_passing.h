@@ -8,9 +8,9 @@
 //   RowPassing     runs all phases in one kernel, where a block searches row after row
 //   PhasePassing   runs each phase as a kernel of its own, for all rows together
 //
-// An atomic minimum over keys decides which path into a state is the best: the cost is in the upper
-// half of a key, the number of the arc in the lower half. So the timing of the threads decides only
-// the order of the tokens in memory.
+// An atomic minimum over keys decides which path into a state is the best. The upper half of a key
+// is the cost, and the lower half is the number of the arc. So the timing of the threads decides
+// only the order of the tokens in memory.
 #pragma once
 
 #include <cstdint>
