@@ -46,9 +46,9 @@ struct LatticeOptions {
   bool posteriors = false;               // write words by frame
 };
 
-/// Decodes the first dataset of the configuration with its first model, dtype and batch by the
-/// first decoder that searches a decoding graph (`ctc_wfst`, whose paths are those of
-/// `ctc_wfst_cpu`, by the latter), and writes to the folder `config.output`:
+/// Decodes the first dataset of the configuration with its first model, dtype and batch. It takes
+/// the first decoder that searches a decoding graph: `ctc_wfst_cpu`, or `ctc_wfst`, whose paths
+/// `ctc_wfst_cpu` finds in its place. It writes to the folder `config.output`:
 ///
 /// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order.
 /// - words.txt: the table of symbols.

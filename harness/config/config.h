@@ -204,9 +204,9 @@ struct Config {
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
-  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol,
-  /// tune and isolate; paths relative to the file's folder, so that it does not depend on where the
-  /// file lies.
+  /// Returns the SHA-256 of what determines the results: resolved() without name, question, output,
+  /// protocol, tune and isolate. Paths are relative to the file's folder, so that it does not
+  /// depend on where the file lies.
   std::string hash() const;
 };
 

@@ -15,9 +15,9 @@ struct OptionValues {
   std::string suffix;  // "[window=4][lm.alpha=0.2]": what was taken of each list
 };
 
-/// An option that is a list of values (or a member of an option that is an object) stands for one
-/// set of options per value; not so one that is a list itself ("[text, ...]" in `known`, the
-/// decoder's table). Throws UserError for an empty list; `where` names `options`.
+/// An option that is a list of values stands for one set of options per value. So does such a list
+/// in an option that is an object. An option that is a list itself ("[text, ...]" in `known`, the
+/// decoder's table) does not. Throws UserError for an empty list; `where` names `options`.
 std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where,
                                        const std::vector<OptionInfo>& known);
 

@@ -24,8 +24,9 @@ std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<s
 
 /// The order in which `count` decoders run in a round. Every second round reverses the one before
 /// it (A B B A), so that a steady drift cancels. In `count` rounds, or twice as many where it is
-/// odd, each decoder has each place and follows each other one equally often (Williams,
-/// Experimental designs balanced for the estimation of residual effects of treatments, 1949).
+/// odd, each decoder has each place and follows each other one equally often. The design is that of
+/// Williams, Experimental designs balanced for the estimation of residual effects of treatments,
+/// 1949.
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed);
 
 /// The kinds of a model: "ctc", "rnnt", "multiblank", "tdt"; a hybrid has two.
@@ -47,8 +48,8 @@ struct CaseGroup {
 };
 
 /// kinds[i] belongs to config.models[i]. Throws UserError for a decoder that a model cannot serve,
-/// a restriction that names no model, a model without any decoder, and no dataset for any batch;
-/// the errors name the override that they come from.
+/// a restriction that names no model, a model without any decoder, and no dataset for any batch.
+/// The errors name the override that they come from.
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds);
 
 /// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the

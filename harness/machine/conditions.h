@@ -63,8 +63,8 @@ struct MeanPower {
   int64_t updates = 0;  // of the counter, over which this is the mean
 };
 
-/// The counter goes on in steps, every 20 to 100 ms: between two of them, energy and time are both
-/// known, so the mean is taken from the first step that the samples show to the last. None where
+/// The counter goes on in steps, every 20 to 100 ms. Between two of them, energy and time are both
+/// known. So the mean is taken from the first step that the samples show to the last. None where
 /// they show fewer than kLeastUpdates: the time was too short to tell.
 std::optional<MeanPower> mean_power(const std::vector<EnergySample>& samples);
 constexpr int64_t kLeastUpdates = 10;

@@ -25,8 +25,9 @@ int64_t kept_memory(at::Device device);
 int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments,
                     const std::set<size_t>& nobodys = {});
 
-/// The most that is allocated on a device from now on, beyond what is already, by LibTorch and what
-/// uses its allocator; what cuBLAS keeps to work in on this stream counts as there. 0 on the CPU.
+/// Measures the most memory that LibTorch, and what uses its allocator, takes on a device from now
+/// on, beyond what is taken already. The memory that cuBLAS keeps to work in on this stream counts
+/// as taken already. 0 on the CPU.
 class PeakMemory {
  public:
   explicit PeakMemory(at::Device device);

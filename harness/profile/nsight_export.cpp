@@ -329,8 +329,8 @@ class SessionReader {
     take(all_.calls, one.activity.calls);
   }
 
-  /// A phase ends with its work on the device, and the next one begins there: with the wait of its
-  /// region if it is the last, else with what its own calls launched.
+  /// A phase ends with its work on the device, and the next one begins there. The last phase of a
+  /// region ends with the region's wait, the others with what their own calls launched.
   static void end_phases(NsightCase& one) {
     std::map<uint32_t, int64_t> work_ends;  // by call
     const auto add = [&](const auto& runs) {

@@ -26,14 +26,13 @@ struct ProfileOptions {
 /// Those with `only` in their names; none is a UserError.
 std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const std::string& only);
 
-/// Runs every case of the configuration for itself, one warm-up round and then the laps; where GPU
-/// figures are collected, first in a process that collects nothing: what share of its time the
-/// kernels fill is the busy share. Writes
-/// <output>/profile.jsonl (an earlier one is kept as profile.jsonl.N) and <output>/trace.json,
-/// prints a table to stdout and notices to stderr. Around the laps of a case it calls
-/// cudaProfilerStart and cudaProfilerStop if another profiler is to collect. Returns an ExitCode:
-/// kFailed if a case failed or CUPTI lost records. Call it before anything uses CUDA. Throws
-/// UserError for what stops all of it.
+/// Runs every case of the configuration for itself, one warm-up round and then the laps. Where GPU
+/// figures are collected, it first runs them in a process that collects nothing. The busy share is
+/// the time with a kernel divided by that process's time. Writes <output>/profile.jsonl (an earlier
+/// one is kept as profile.jsonl.N) and <output>/trace.json, prints a table to stdout and notices to
+/// stderr. Around the laps of a case it calls cudaProfilerStart and cudaProfilerStop if another
+/// profiler is to collect. Returns an ExitCode: kFailed if a case failed or CUPTI lost records.
+/// Call it before anything uses CUDA. Throws UserError for what stops all of it.
 int profile(const Config& config, const ProfileOptions& options);
 
 }  // namespace rtfx

@@ -10,9 +10,9 @@
 
 namespace rtfx {
 
-/// Figures of a region; those of the GPU are null without `with_gpu`, and the busy ones
-/// also where a graph's kernels are unknown: none is on record, or (`whole_graphs`) each run of a
-/// graph is, as one. Never NaN.
+/// Returns the figures of a region. Those of the GPU are null without `with_gpu`. The busy ones are
+/// also null where a graph's kernels are unknown: none is on record, or (`whole_graphs`) each run
+/// of a graph is, as one. Never NaN.
 record::ProfiledRegion profiled_region(const RegionFigures& figures, bool with_gpu,
                                        bool whole_graphs = false);
 

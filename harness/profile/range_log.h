@@ -26,10 +26,10 @@ std::vector<Span> spans_named(const std::vector<LoggedRange>& ranges, std::strin
 /// Listens from construction to destruction, on the constructing thread alone, to ranges that
 /// are logged, and to segments.
 ///
-/// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done: until
-/// the harness has waited for it, or until this log has, where anything else comes first. So the
-/// next phase begins with an idle device, as regions do anyway. It does not wait while the stream
-/// is being captured into a CUDA graph.
+/// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done. The
+/// harness waits for it, or this log does, where anything else comes first. So the next phase
+/// begins with an idle device, as regions do anyway. It does not wait while the stream is being
+/// captured into a CUDA graph.
 class RangeLog final : public RangeListener {
  public:
   using Clock = std::function<int64_t()>;  // ns

@@ -36,8 +36,8 @@ struct Units {
 
 // Numbers of the tuning guides and white papers of each architecture. A multiprocessor has 64 or
 // 128 fp32 lanes of 2 FLOP each. The matrix units of an A100 have 312 TFLOP/s, which is 108 x 2,048
-// in a cycle of 1.41 GHz; those of an H100 SXM have 989, which is 132 x 4,096 at 1.83 GHz. GeForce
-// cards sum in fp32 at half of the rate given here.
+// in a cycle of 1.41 GHz. Those of an H100 SXM have 989 TFLOP/s, which is 132 x 4,096 at 1.83 GHz.
+// GeForce cards sum in fp32 at half of the rate given here.
 constexpr Units kUnits[] = {{8, 0, 128, 2048}, {8, 6, 256, 1024},  {8, 9, 256, 1024},
                             {9, 0, 256, 4096}, {10, 0, 256, 8192}, {12, 0, 256, 1024}};
 

@@ -14,11 +14,14 @@ struct DashboardOptions {
   bool pages = false;                      // make the page of each run that has none
 };
 
-/// The facts that plots/dashboard.py draws: {"metrics": metrics_json(), "mark_meanings", "runs":
-/// [{"journal" (within `folder`), "started", "revision", "dirty", "name", "question", "machine",
-/// "cases":
-/// [{"case", "model", "dataset", "decoder", "batch", "dtype", "conditions" (conditions_of()),
-/// "grade", "failure", "marks", "figures" (figures_json())}]}]}, runs by time.
+/// Returns the facts that plots/dashboard.py draws, the runs by time:
+///
+///   {"metrics": metrics_json(), "mark_meanings",
+///    "runs": [{"journal" (within `folder`), "started", "revision", "dirty", "name", "question",
+///              "machine",
+///              "cases": [{"case", "model", "dataset", "decoder", "batch", "dtype",
+///                         "conditions" (conditions_of()), "grade", "failure", "marks",
+///                         "figures" (figures_json())}]}]}
 nlohmann::json dashboard_facts(const std::filesystem::path& folder,
                                const std::vector<ResultSet>& runs);
 

@@ -1,7 +1,7 @@
 // `rtfx reproduce`: runs the configuration of a published table and sets ours beside its figures.
 //
 // A table is configs/tables/<name>.json: a configuration with two keys more. "paper" says what was
-// published and in which setting; "cells" lists the figures: which case each belongs to, its
+// published and in which setting. "cells" lists the figures: which case each belongs to, its
 // metric, its text as printed, and what kind of agreement can be expected. plots/paper_table.py
 // reads both.
 #pragma once
@@ -30,7 +30,7 @@ void print_tables();
 /// The table's configuration file. Throws UserError with the nearest name for an unknown one.
 std::filesystem::path table_file(const std::string& name);
 
-/// Asks before a large model is run on a CPU, which may take days: prints the time that the plan
+/// Asks before a large model is run on a CPU, which may take days. It prints the time that the plan
 /// needs and reads the answer from `answers`, which is null where there is no terminal. Throws
 /// UserError with the remedy where the answer is no, or where nobody can be asked. With a GPU,
 /// small models alone, or `yes`, it does nothing.

@@ -9,11 +9,11 @@
 
 namespace rtfx {
 
-/// Cases that both hold, metric by metric: both figures, and the change from a to b with its 95 %
-/// interval (Welch's for RTFx; the paired bootstrap over utterances for WER, where both folders
-/// hold the hypotheses). Before it, what changed in the provenance; after it, cases that only one
-/// holds, weights that were tuned and the noise floor. Throws UserError for profiled records and
-/// where no case is in both.
+/// Prints the cases that both hold, metric by metric: both figures, and the change from a to b with
+/// its 95 % interval. The interval is Welch's for RTFx. For WER it is the paired bootstrap over
+/// utterances, where both folders hold the hypotheses. Before the cases it prints what changed in
+/// the provenance. After them it prints cases that only one holds, weights that were tuned and the
+/// noise floor. Throws UserError for profiled records and where no case is in both.
 void print_comparison(const ResultSet& a, const ResultSet& b);
 
 /// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that

@@ -19,9 +19,10 @@ struct Conclusion {
 
 /// The decoders of one run. A decoder is wrong where CaseSummary::fault() says so, or where an
 /// exact one makes more word errors than its baseline beyond chance. Wrong and approximate decoders
-/// win nothing. Of the others, each model's sentence names the one that gains most on its baseline
-/// under equal conditions: decoders without NOISY or suspect rounds come first, then those whose
-/// interval excludes 1. The speed is that of decoding, or the total one where batches overlap.
+/// win nothing. Among the others, each model's sentence names the one that gains most on its
+/// baseline under equal conditions. Decoders without NOISY or suspect rounds come first, then those
+/// whose interval excludes 1. The speed is that of decoding, or the total one where batches
+/// overlap.
 Conclusion conclude(const Summaries& cases);
 
 /// "model: label_looping decodes 1.73 times as fast as frame_looping (batch 8, fp32; 95 %: 1.70 to

@@ -49,9 +49,10 @@ nlohmann::json mode_of(const CaseResult& result);
 /// has.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
 
-/// Why times of `b` may differ from those of `a`, though the program is as fast: another CPU under
-/// the same name, other clocks of CPU or GPU, another calibration, or other programs that used the
-/// CPUs. The gate calls speeds INCONCLUSIVE then. What one of the journals lacks is not compared.
+/// Says why times of `b` may differ from those of `a`, though the program is as fast. The reasons
+/// are another CPU under the same name, other clocks of CPU or GPU, another calibration, and other
+/// programs that used the CPUs. The gate calls speeds INCONCLUSIVE then. What one of the journals
+/// lacks is not compared.
 std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b);
 
 // The limits of these doubts. Clocks may differ by 5 %, calibrations by 10 %, and load averages by
@@ -122,9 +123,9 @@ struct GateOptions {
 /// allowed to differ, and for each baseline one row for the results and one for the WER. REGRESSED
 /// rows are corrected for the number of rows with a change (Bonferroni): equal runs show any such
 /// row with a probability of at most 5 %. A case that only one set has is invalid, and so is one
-/// that failed, was profiled, comes from a build that is not for measuring, or was measured under
-/// other conditions (condition_differences()). `baselines`: one run, or several of the same program
-/// at different times, whose spread tells how far runs differ.
+/// that failed or was profiled. One is invalid, too, if it comes from a build that is not for
+/// measuring, or was measured under other conditions (condition_differences()). `baselines`: one
+/// run, or several of the same program at different times, whose spread tells how far runs differ.
 std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
                           const GateOptions& options = {});
 

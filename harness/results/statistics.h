@@ -65,17 +65,17 @@ constexpr double kRunDrift = 0.01;
 /// So many runs, or more, tell the drift by themselves.
 constexpr size_t kRunsThatTellDrift = 5;
 
-/// now / before of runs at different times, from the rounds of one run or several before and of one
-/// now: the ratio of geometric means with the interval of the logarithms. To the spread of rounds
-/// comes that between runs: `drift` where it is given, else that between the runs before where they
-/// are kRunsThatTellDrift or more, else kRunDrift, or what fewer runs show where that is more.
-/// Positive values.
+/// Returns now / before of runs at different times, from the rounds of one run or several before
+/// and of one now. It is the ratio of geometric means with the interval of the logarithms. The
+/// spread between runs is added to the spread of rounds. It is `drift` where that is given, else
+/// the spread of the runs before where they are kRunsThatTellDrift or more. With fewer runs it is
+/// kRunDrift, or their spread where that is more. All values are positive.
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {}, double confidence = kConfidence);
 
 /// The smallest change, as a share, that runs_ratio() finds in four of five comparisons of two runs
-/// with so many rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds + drift²), t
-/// is Student's quantile for 95 %, and 0.84 is the 80th percentile of a normal variable (Cohen,
+/// with so many rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds + drift²) and
+/// t is Student's quantile for 95 %. The 0.84 is the 80th percentile of a normal variable (Cohen,
 /// Statistical Power Analysis, 1988, chapter 2). `sd` is the standard deviation of the logarithms
 /// of a metric over two or more rounds.
 double visible_change(double sd, int64_t rounds, double drift);

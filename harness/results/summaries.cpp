@@ -66,7 +66,7 @@ std::optional<size_t> worst_round(const record::Rounds& rounds) {
 bool has_failed(const Nullable<record::Replay>& replay) { return replay && replay->beyond > 0; }
 
 /// Takes out rounds that repeat an earlier one of the same number word for word, and returns how
-/// many there were: a line that stands in a journal twice was measured once.
+/// many there were. A line that stands in a journal twice was measured once.
 int64_t take_out_repeated(record::Rounds& rounds) {
   std::vector<std::string> seen;  // texts of the rounds with this number
   size_t kept = 0;

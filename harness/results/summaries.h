@@ -1,10 +1,10 @@
-// From records to one summary per case: every mean, grade and mark that a table, a page, a figure
-// or an export shows is made here, and which of them may be shown is said here.
+// This makes one summary per case from the records. Every mean, grade and mark that a table, a
+// page, a figure or an export shows is made here. It is also said here which of them may be shown.
 //
-// The rounds under a case's newest result key count, all of them: those before a failure too, once
-// a later run of the same key has succeeded, since they measured the same thing. Rounds under
-// another key are of another build, model or setting and do not count. While a failure is the last
-// word, the case has no rounds and no grade.
+// All rounds under a case's newest result key count. Those before a failure count too, once a later
+// run of the same key has succeeded, since they measured the same thing. Rounds under another key
+// are of another build, model or setting and do not count. While a failure is the last word, the
+// case has no rounds and no grade.
 #pragma once
 
 #include <functional>

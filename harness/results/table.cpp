@@ -134,8 +134,8 @@ void widen(Widths& widths, const Row& row) {
   for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
 }
 
-/// How wide a table is, and whether its rows are broken to fit the terminal: the decoder stands on
-/// a line of its own then, and what follows the figures is wrapped.
+/// Says how wide a table is, and whether its rows are broken to fit the terminal. If so, the
+/// decoder stands on a line of its own, and what follows the figures is wrapped.
 struct Layout {
   Widths widths;
   std::optional<size_t> columns;

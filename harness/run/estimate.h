@@ -25,10 +25,11 @@ struct Estimate {
 /// Whether the configuration's device is a GPU.
 bool runs_on_gpu(const Config& config);
 
-/// From the journal of the configuration's output folder where that measured the same cases on the
-/// same device, otherwise from the encoder's size: bounds that differ by a factor of ten and more.
-/// On a CPU, they follow from a product of matrices of the encoder's width, which is measured.
-/// Loading is not in it. Datasets of unknown length count as nothing; `basis` then says so.
+/// Returns what the journal of the configuration's output folder says where that measured the same
+/// cases on the same device. Otherwise the encoder's size gives bounds that differ by a factor of
+/// ten and more. On a CPU, they follow from a product of matrices of the encoder's width, which is
+/// measured. Loading is not in it. Datasets of unknown length count as nothing; `basis` then says
+/// so.
 Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan);
 
 /// "12 s", "3 min", "1 h 20 min".
@@ -49,7 +50,7 @@ int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits
 
 /// Utterances in a batch of the group, at most those of its dataset and at least 1. On a GPU a size
 /// fits where a whole round of the group, in its mode and with the check of its results, runs
-/// without an error of memory; other errors are left to the run itself. On a CPU, where too much
+/// without an error of memory. Other errors are left to the run itself. On a CPU, where too much
 /// memory ends the process, half of what it can get must be enough for what the encoder is reckoned
 /// to need at least. Throws Interrupted between batches.
 int64_t largest_batch(Workspace& workspace, CaseGroup group, at::Device device);

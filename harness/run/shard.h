@@ -41,8 +41,8 @@ Environment process_environment();
 Shard parse_shard(const std::string& text, const Environment& environment);
 
 /// The utterances of a shard, ascending. All are sorted by duration and dealt in snake order
-/// (0 1 2, 2 1 0, 0 ...), so that every utterance is in one shard and the shards have equal shares
-/// of audio up to one utterance.
+/// (0 1 2, 2 1 0, 0 ...). So every utterance is in one shard, and the shards have equal shares of
+/// audio up to one utterance.
 std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int64_t count);
 
 // From the journals of a run's shards to one of the whole run.

@@ -47,8 +47,8 @@ struct Comparison {
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
                    Proof proof, const std::string& dtype, bool same_score_kind = true);
 
-/// How far apart scores may be, relative: 1e-4 in fp32, and in fp64, whose results hold float32
-/// too; 2^-6 in bf16 and 2^-9 in fp16, four roundings of a logit each.
+/// Returns how far apart scores may be, relative. It is 1e-4 in fp32, and in fp64, whose results
+/// hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, four roundings of a logit each.
 double score_tolerance(const std::string& dtype);
 
 /// The audit of a set. `frame` is an encoder frame.

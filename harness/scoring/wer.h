@@ -34,9 +34,9 @@ struct EditCounts {
 
 using Words = std::span<const std::string>;
 
-/// The fewest edits that turn `reference` into `hypothesis`, and of these the split with the fewest
-/// substitutions (the most words recognised), which is unique and what scorers that weigh a
-/// substitution 4 and the others 3 (NIST sclite) report. O(R H) time, O(H) memory.
+/// Returns the fewest edits that turn `reference` into `hypothesis`. Among these it takes the split
+/// with the fewest substitutions (the most words recognised), which is unique. Scorers that weigh a
+/// substitution 4 and the others 3 (NIST sclite) report it too. O(R H) time, O(H) memory.
 EditCounts count_edits(Words reference, Words hypothesis);
 
 /// count_edits(), and the fewest edits that turn the characters of `reference` into those of

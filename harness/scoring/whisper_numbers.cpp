@@ -335,9 +335,9 @@ class NumberReader {
   bool is_text_ = false;       // whether they are digits in a row, not a number to reckon with
 };
 
-/// The words with a space between them, numbers among them as digits: "one oh one" as 101, "twenty
-/// first" as 21st, "two hundred and five" as 205, "five dollars" as $5, "ten percent" as 10%. A
-/// number with a point stays text, and one that follows another is put behind its digits where it
+/// Joins the words with a space between them, numbers among them as digits. So "one oh one" becomes
+/// 101, "twenty first" 21st, "two hundred and five" 205, "five dollars" $5, and "ten percent" 10%.
+/// A number with a point stays text, and one that follows another is put behind its digits where it
 /// cannot be added.
 std::u32string read_numbers(const std::vector<std::u32string>& words) {
   return NumberReader(words).read();

@@ -19,8 +19,9 @@ std::u32string sum(std::u32string_view a, std::u32string_view b);
 /// Applies "thousand" to a number such as 2005: its last three digits count as thousands, 2000 +
 /// 5000.
 std::u32string with_last_thousand_times(std::u32string_view digits, size_t zeros);
-/// `numeral` ("12", "1.5", ".5" or "2.", in the digits of any script) times ten to the power of
-/// `zeros`; none where it is no such numeral or the product is not whole.
+/// Returns `numeral` times ten to the power of `zeros`. A numeral is like "12", "1.5", ".5" or
+/// "2.", in the digits of any script. Returns none where it is no such numeral or the product is
+/// not whole.
 std::optional<std::u32string> times_power_of_ten(std::u32string_view numeral, size_t zeros);
 
 /// `text`: lower case, decomposed, without symbols other than .%$¢€£. Words of numbers become

@@ -1,10 +1,10 @@
 // `rtfx stream`: a streaming server in real time, with more and more streams.
 //
-// With the scope "search", the search alone is measured: features, encoder and log-probabilities
+// With the scope "search", the search alone is measured. Features, encoder and log-probabilities
 // are computed before, and a request brings the frames that it adds to its stream
 // (harness/config/config.h). With "speech", a request begins with samples (stream_server.h). Its
-// latency is from its arrival until its results are on the host: time in the queue, where it also
-// waits for others to share a batch with, and its batch's work.
+// latency is from its arrival until its results are on the host. This is time in the queue, where
+// it also waits for others to share a batch with, and its batch's work.
 #pragma once
 
 #include "harness/config/config.h"
@@ -13,10 +13,10 @@
 
 namespace rtfx {
 
-/// Runs every decoder that can stream with every number of streams, writes the journal (records of
-/// kind "stream", docs/journal.md) and prints a table; cases that the journal holds already are not
-/// run again. With `stream.rule`, every trial is a child process of this program; one is told by
-/// `trial` what to do, and only records it. Returns an ExitCode: kCorrectness where a streamed
+/// Runs every decoder that can stream with every number of streams. It writes the journal (records
+/// of kind "stream", docs/journal.md) and prints a table. Cases that the journal holds already are
+/// not run again. With `stream.rule`, every trial is a child process of this program; one is told
+/// by `trial` what to do, and only records it. Returns an ExitCode: kCorrectness where a streamed
 /// utterance differs from the same one decoded as a whole. Throws UserError without a key "stream",
 /// and where no decoder can stream.
 int stream(const Config& config, Journal::Mode mode, const StreamTrial& trial = {});
