@@ -28,9 +28,9 @@ struct MixPower {
   }
 };
 
-/// Puts into the first `frames` elements of `samples`, in which the channels of a frame are
-/// neighbours, the channel with that number from 1 on, or with 0 the average of all. Returns the
-/// power of that average.
+/// Puts one channel, or the average of all, into the first `frames` elements of `samples`, in which
+/// the channels of a frame are neighbours. `channel` is a number from 1 on, or 0 for the average.
+/// Returns the power of that average.
 inline MixPower mix(float* samples, size_t frames, size_t channels, int channel) {
   MixPower power;
   for (size_t i = 0; i < frames; ++i) {

@@ -84,21 +84,22 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///
 /// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions":
 /// [{"text", "language", ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}.
-/// The text is that of its supervisions one after the other, the language that of the first one
-/// with a language, and its path may be relative to the working folder, too.
-/// Throws UserError for other lines of Lhotse, and for a recording with `transforms`.
+/// The text is that of its supervisions one after the other, and the language is that of the first
+/// one with a language. Its path may be relative to the working folder, too. Throws UserError for
+/// other lines of Lhotse, and for a recording with `transforms`.
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
-/// that is not a JSON object, and for a field that is missing, of the wrong type or out of range (a
-/// duration is above 0). Throws it for a repeated id or segment, and for audio that does not exist
-/// (unless `audio` allows that). Throws at "path" for an empty manifest.
+/// that is not a JSON object. It also throws for a field that is missing, of the wrong type or out
+/// of range (a duration is above 0). Throws it for a repeated id or segment, and for audio that
+/// does not exist (unless `audio` allows that). Throws at "path" for an empty manifest.
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
 /// Every file below `folder` whose name ends in one of `endings` (lower case; the file's case is
 /// ignored), sorted by path. Links are followed. Throws UserError when `folder` is no directory or
-/// holds none, and for a folder that cannot be read, a link to nothing and a pipe or device of such
-/// a name. With `skipped`, these three are put there instead, and the others are returned.
+/// holds none. It also throws for a folder that cannot be read, a link to nothing, and a pipe or
+/// device of such a name. With `skipped`, these three are put there instead, and the others are
+/// returned.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::vector<std::string>& endings,
                                                std::vector<UserError>* skipped = nullptr);

@@ -40,8 +40,8 @@ bool is_harmless(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char c) { return c == '\0'; });
 }
 
-/// Whether a frame is the one in which an encoder writes how many frames follow: after its side
-/// information, which is 9 to 32 bytes long, "Xing" or "Info" and flags.
+/// Says whether a frame is the one in which an encoder writes how many frames follow. Such a frame
+/// has "Xing" or "Info" and flags behind its side information, which is 9 to 32 bytes long.
 bool tells_its_length(const std::string& frame) {
   for (const std::string_view name : {"Xing", "Info"}) {
     const size_t found = frame.find(name);

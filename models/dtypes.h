@@ -16,8 +16,9 @@ struct Dtypes {
 
   at::ScalarType encoder, decoder;
 
-  /// The name in the names of cases: "bf16" where both are bf16, "fp8" for an encoder in fp8 (e4m3)
-  /// with a decoder in bf16, and "bf16+fp32" for any other pair, the encoder's first.
+  /// Returns the name in the names of cases. It is "bf16" where both are bf16, and "fp8" for an
+  /// encoder in fp8 (e4m3) with a decoder in bf16. Any other pair is named like "bf16+fp32", the
+  /// encoder's dtype first.
   std::string label() const;
 };
 

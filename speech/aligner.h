@@ -37,15 +37,15 @@ class Aligner {
   Aligner& operator=(const Aligner&) = delete;
 
   /// Aligns each recording with texts[i], any white space between words. Results, notices and
-  /// failures go to the observer in the order of the recordings, one at a time; the transcript of a
+  /// failures go to the observer in the order of the recordings, one at a time. The transcript of a
   /// result holds the text as the tokenizer spells it, and the confidence of alignment.h. A
   /// recording fails by itself: without a text, with one that the tokenizer cannot spell or that is
   /// too long for the audio, and as in Transcriber::run(). Returns the seconds of audio that have a
   /// result.
   ///
   /// Recordings form batches in their order. Encoder frames of a long recording, which is encoded
-  /// chunk by chunk, are all in memory (of the device): 0.2 GB for an hour of 1,024 numbers each 80
-  /// ms in float32. The emissions of its frames are computed block by block.
+  /// chunk by chunk, are all in memory (of the device). They take 0.2 GB for an hour of 1,024
+  /// numbers each 80 ms in float32. The emissions of its frames are computed block by block.
   ///
   /// A transducer's lattice is restricted to nodes within `band_seconds` of a guide
   /// (band_around()). The guide is the path of the CTC head. Without such a head it is the greedy

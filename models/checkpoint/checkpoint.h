@@ -75,9 +75,9 @@ class NotFinite : public std::runtime_error {
 
 /// Gives weights under a common prefix, cast and moved to where they are needed.
 /// A view of `weights`; valid as long as they are. `device` and `dtype` are what get() returns.
-/// Weights of a file that are wanted on the CPU in the type that they are stored in stay views of
-/// it: they take no memory of their own, and processes share them. All others are copied, and the
-/// memory that reading them took is given back one tensor at a time. All throw NotFinite.
+/// Weights of a file stay views of it where they are wanted on the CPU in the type that they are
+/// stored in. These take no memory of their own, and processes share them. All others are copied,
+/// and the memory that reading them took is given back one tensor at a time. All throw NotFinite.
 class WeightReader {
  public:
   WeightReader(const StateDict& weights, std::string prefix, at::Device device,

@@ -33,8 +33,9 @@ struct StoredBytes {
 
 /// A CPU tensor of `sizes` and `strides` (in elements) that begins `offset` elements into `storage`
 /// and keeps it alive; copied only where its address does not suit its type. Throws UserError with
-/// `where` and `name` where the tensor would reach outside of the storage, has a negative size or
-/// stride, or more elements than the storage (views that repeat elements: up to 2^20).
+/// `where` and `name` where the tensor would reach outside of the storage, or has a negative size
+/// or stride. It also throws where the tensor has more elements than the storage (views that repeat
+/// elements: up to 2^20).
 at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64_t offset,
                          const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                          const std::string& where, const std::string& name);

@@ -19,8 +19,8 @@ at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOpt
 
 /// relative_positions() as NeMo's local attention has it for a window [left, right]: the same where
 /// the sides are equal. Where they are not, NeMo adds the biases of its left + right + 1 positions
-/// to the outermost columns of 2 max(left, right) + 1, so that a distance gets another one's
-/// position, or none (zeros). Rows of distances beyond the window do not matter.
+/// to the outermost columns of 2 max(left, right) + 1. So a distance gets another one's position,
+/// or none (zeros). Rows of distances beyond the window do not matter.
 at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t right,
                            const at::TensorOptions& options);
 
@@ -57,10 +57,10 @@ class Attention {
     at::Tensor keys, values;  // [B, H, C, dk]
   };
 
-  /// The next n frames of longer rows, x [B, n, d] -> [B, n, d]. Every one of them sees those of
-  /// the C before and of the n that key_mask [B, C + n] lets it see: what a chunk sees, where C is
-  /// its left context. `position_keys`: position_keys(C, n). `past` becomes that of the frames
-  /// behind these. Does not synchronise.
+  /// The next n frames of longer rows, x [B, n, d] -> [B, n, d]. Each of them sees those of the C
+  /// before and of the n that key_mask [B, C + n] lets it see. A chunk sees these, where C is its
+  /// left context. `position_keys`: position_keys(C, n). `past` becomes that of the frames behind
+  /// these. Does not synchronise.
   at::Tensor forward_step(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
                           const at::Tensor& position_keys) const;
   /// The position keys that forward_step() reads, made once for n queries behind C frames.
@@ -132,10 +132,11 @@ class RelativeAttention : public Attention {
 /// with gq, gk and gv. gq, gk and gv are q, k and v, or of linear maps of their own.
 ///
 /// NeMo reads its global queries in another order than it wrote them: it takes [G, H] for [H, G].
-/// With one global frame both are equal. With more, head h of global frame g uses the query of head
-/// (h G + g) mod H of frame (h G + g) div H. Models were trained with that, so it stays.
-/// One thing is not repeated: NeMo's tensor often ends with a frame behind the utterance, and where
-/// a global position falls on it, NeMo lets every query see it. Here it is padding like any other.
+/// With one global frame both are equal. With more, frame (h G + g) div H and its head (h G + g)
+/// mod H give the query that head h of global frame g uses. Models were trained with that, so it
+/// stays. One thing is not repeated: NeMo's tensor often ends with a frame behind the utterance,
+/// and where a global position falls on it, NeMo lets every query see it. Here it is padding like
+/// any other.
 class GlobalAttention : public RelativeAttention {
  public:
   GlobalAttention(const EncoderConfig& config, const WeightReader& reader);

@@ -22,8 +22,8 @@ class FeatureExtractor {
 
   /// Computes y = ln(mel(|STFT(pre-emphasis(x))|^2) + 2^-24), where FeatureConfig sets the power 2
   /// and the guard 2^-24. y is normalised over the valid frames of a row (unbiased standard
-  /// deviation + 1e-5): each mel bin by itself, all bins together, with numbers of the model, or
-  /// not at all.
+  /// deviation + 1e-5). The model normalises each mel bin by itself, all bins together, with
+  /// numbers of its own, or not at all.
   ///
   /// audio: [B, L] float32 in [-1, 1] on the device; samples at or beyond a row's length are
   /// ignored. lengths: [B] int64 samples, on the same device. Does not synchronise.

@@ -1,6 +1,6 @@
-// A step of a cache-aware FastConformer (Noroozi et al. 2024, "Stateful Conformer with Cache-based
-// Inference for Streaming Automatic Speech Recognition"): the next chunk of many streams, each at a
-// place of its own.
+// This makes a step of a cache-aware FastConformer: it encodes the next chunk of many streams, each
+// at a place of its own. The encoder is that of Noroozi et al., "Stateful Conformer with
+// Cache-based Inference for Streaming Automatic Speech Recognition", 2024.
 #pragma once
 
 #include <ATen/core/Tensor.h>

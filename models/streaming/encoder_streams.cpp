@@ -145,13 +145,13 @@ EncodedPieces EncoderStreams::step() {
 
 namespace {
 
-/// Streams for models that are not made for it: the ordinary encoder on a buffer of audio, of which
-/// only the frames in the middle are used, in the manner of NeMo's
-/// speech_to_text_streaming_infer_rnnt.py. Features and encoder run on [left | chunk | right]; at
-/// the begin the left context is as long as the audio allows. Features that are normalised over the
-/// utterance are normalised over the buffer. At the end the rest, of up to chunk + right, is one
-/// chunk, and the left context fills the buffer. A chunk waits for the sample behind its right
-/// context, so the end does not depend on when finish() is called.
+/// Makes streams for models that are not made for streaming: the ordinary encoder runs on a buffer
+/// of audio. Only the frames in the middle are used, as NeMo's
+/// speech_to_text_streaming_infer_rnnt.py does it. Features and encoder run on [left | chunk |
+/// right]; at the begin the left context is as long as the audio allows. Features that are
+/// normalised over the utterance are normalised over the buffer. At the end the rest, of up to
+/// chunk + right, is one chunk, and the left context fills the buffer. A chunk waits for the sample
+/// behind its right context, so the end does not depend on when finish() is called.
 ///
 /// Frames equal those of the whole utterance only as far as the model needs no more context.
 class BufferedStreams : public EncoderStreams {

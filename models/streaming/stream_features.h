@@ -42,9 +42,9 @@ class StreamAudio {
 
 /// Computes the mel frames of streams. Frame t of an utterance is of the n_fft samples around
 /// sample t * hop. Only the very begin and end are padded with silence, and the pre-emphasis goes
-/// over the seams of pieces. Blocks are computed as one batch of a given shape, so a block's frames
-/// depend neither on the pieces that its samples came in nor on the blocks beside it: in tests, not
-/// in a bit on a CPU. To the whole utterance's features they are equal up to the order of the
+/// over the seams of pieces. Blocks are computed as one batch of a given shape. So a block's frames
+/// depend neither on the pieces that its samples came in nor on the blocks beside it. In tests on a
+/// CPU no bit differed. To the whole utterance's features they are equal up to the order of the
 /// filterbank's sums, which is that of the product's shape; bit for bit until there.
 ///
 /// normalize: NA (none) and with numbers of the model (fixed_mean, fixed_std): like that. What is

@@ -51,7 +51,7 @@ inline void check_count(size_t pieces, std::string_view where) {
 }
 
 /// The characters of `pieces` (UTF-8) that Unicode counts as punctuation (categories P*), sorted.
-/// Pieces `[...]` and `<...>` do not count, nor those that begin with `##` or U+2581: a mark that
+/// Pieces `[...]` and `<...>` do not count, nor those that begin with `##` or U+2581. A mark that
 /// only stands in such pieces keeps the space before it, as in NeMo.
 std::u32string punctuation_marks(const std::vector<std::string>& pieces);
 

@@ -15,8 +15,8 @@ namespace rtfx {
 /// `vocabulary`: number of the model's tokens without its blank; pieces from there on (blank,
 /// padding) are cut. Negative: all but the special tokens `<blank>` and `<pad>` that the
 /// conversion from NeMo appends. Throws UserError, with `where` for the file, for what is no such
-/// file, for a model or decoder that it does not know, and for a vocabulary with holes or with
-/// fewer than `vocabulary` pieces.
+/// file, and for a model or decoder that it does not know. It also throws for a vocabulary with
+/// holes or with fewer than `vocabulary` pieces.
 std::shared_ptr<const Tokenizer> tokenizer_json(const std::string& json, int64_t vocabulary,
                                                 std::string_view where);
 

@@ -2,10 +2,11 @@
 // time, and searched in pieces (algorithms/streams.h) in their order.
 //
 // Chunks lie on the grid of the encoder's frames, and of each chunk's encoded frames exactly its
-// own are kept: the rest is context. So every frame of the audio is searched once, by construction
-// no token is lost or doubled at a seam, and what differs from encoding the whole at once is what
-// the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut());
-// behind a pause the search begins anew, as for an utterance of its own, and elsewhere it goes on.
+// own are kept: the rest is context. So every frame of the audio is searched once, and by
+// construction no token is lost or doubled at a seam. The result differs from that of encoding the
+// whole at once by what the encoder sees beyond the contexts. A chunk ends in a pause if there is
+// one (best_cut()); behind a pause the search begins anew, as for an utterance of its own, and
+// elsewhere it goes on.
 //
 // Where there are no tokens for long although somebody speaks, that part is decoded again, by the
 // same encoder and search (decode_again.h). A chunk's levels and those of all chunks before it say

@@ -1,5 +1,5 @@
-// The steps of pipeline.h with several batches in flight: while one is decoded, the next ones are
-// encoded and copied to the device, and texts are made of the one before.
+// This runs the steps of pipeline.h with several batches in flight. While one is decoded, the next
+// ones are encoded and copied to the device, and texts are made of the one before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace rtfx {
 
-/// Streams of a GPU for batches in flight, one for each kind of work; `decode` and `finish`, the
+/// Streams of a GPU for batches in flight, one for each kind of work. `decode` and `finish`, the
 /// copy back, are of high priority, since what they do is short and more waits for it. None is of
 /// LibTorch's pool, whose streams graphs are recorded on by turns: what another thread enqueued on
 /// one of those meanwhile would be recorded too.

@@ -145,8 +145,8 @@ struct Decoded {
 };
 
 /// The steps of a batch. Each adds the time of its regions to `times` and waits for the device as
-/// the clock does, but for what a decoder waits for by itself and finish_batch(), which needs the
-/// result on the host.
+/// the clock does. A decoder may also wait by itself. finish_batch() always waits, since it needs
+/// the result on the host.
 
 /// pad and h2d: one (pinned) piece of memory, with zeros behind each clip, and its copy. `memory`:
 /// where the samples are put for a GPU, which must have done with those of the batch before; null:

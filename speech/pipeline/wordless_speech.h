@@ -1,6 +1,6 @@
 // Speech without words: parts of a recording in which somebody speaks by the level of the sound,
 // and for which the search found no token. Some models stay on blank for many seconds of clear
-// speech, from a fresh state too, and give the words once the window is cut in another way
+// speech, from a fresh state too. They give the words once the window is cut in another way
 // (FluidAudio issue 909, transcribe.cpp issue 71, hyperaudio-lite-editor issue 671).
 //
 // Numbers in, numbers out. A block of samples is what the encoder makes one frame of.

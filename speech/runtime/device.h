@@ -84,8 +84,9 @@ std::vector<int> allowed_cpus();
 /// "0-3,8" of 0, 1, 2, 3, 8.
 std::string ranges_text(const std::vector<int>& numbers);
 
-/// Threads of one of `processes` on this machine, which share it evenly: no more than it may run
-/// on, and than its part of the CPUs and of the group's limit; at least 1.
+/// Returns the threads for one of `processes` that share this machine evenly. It is no more than
+/// the CPUs that a process may run on, and than its part of the CPUs and of the group's limit. It
+/// is at least 1.
 int64_t fair_threads(int64_t processes);
 
 }  // namespace rtfx

@@ -223,7 +223,7 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
 
 namespace {
 
-/// No word may be going on where the detector ends an utterance: a model may emit the tokens of a
+/// No word may be going on where the detector ends an utterance. A model may emit the tokens of a
 /// word a little late, and those of the next one before the detector hears it.
 constexpr int64_t kSettledFrames = 2;
 

@@ -127,9 +127,9 @@ struct Interval {
   std::string text;
 };
 
-/// Fills a tier from 0 to `seconds` without gaps or overlaps: intervals with one start share the
-/// time up to the last one's end in equal parts, each ends where the next begins, and gaps have no
-/// text. `intervals` are in order of their starts.
+/// Fills a tier from 0 to `seconds` without gaps or overlaps. Intervals with one start share the
+/// time up to the last one's end in equal parts. Each interval ends where the next begins, and gaps
+/// have no text. `intervals` are in order of their starts.
 std::vector<Interval> whole_tier(const std::vector<Interval>& intervals, double seconds) {
   std::vector<Interval> tier;
   double done = 0;

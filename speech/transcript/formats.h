@@ -61,19 +61,19 @@ struct Subtitle {
   std::vector<std::string> lines;
 };
 
-/// In order and without overlap. A segment is divided where it does not fit, behind a comma, a
-/// semicolon or a colon in its second half if there is one, else behind the last word that fits;
-/// two lines are about equally long. A word that is longer than a line is divided.
-/// `audio_seconds`: none stays on for longer; 0: not known.
+/// Subtitles are in order and do not overlap. A segment is divided where it does not fit. The first
+/// part ends behind a comma, a semicolon or a colon in the second half of the words that fit, else
+/// behind the last of these. Two lines are about equally long. A word that is longer than a line is
+/// divided. `audio_seconds`: none stays on for longer; 0: not known.
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});
 
 /// [{"start", "end", "words", "decodes"}, ...], times in seconds.
 nlohmann::ordered_json to_json(const std::vector<DecodedAgain>& parts);
 
-/// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it:
-/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "words" and "word_frames" of a
-/// search with a word table; "nbest", a list of the same, where the hypothesis has one.
+/// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it: {"text", "tokens",
+/// "frames", "score"}. It also has "durations" for TDT, "words" and "word_frames" of a search with
+/// a word table, and "nbest", a list of the same, where the hypothesis has one.
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
 }  // namespace rtfx

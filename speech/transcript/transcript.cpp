@@ -28,9 +28,9 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
 }
 
 /// The start of each word in the tokens of a hypothesis with words. A path has a word at the
-/// earliest with its first token and at the latest before the next word's second one, so that a
-/// boundary may lie at several tokens. We take the boundaries at which most words are spelled as
-/// they are written and most begin where the tokenizer begins a word.
+/// earliest with its first token and at the latest before the next word's second one. So a boundary
+/// may lie at several tokens. We take the boundaries at which most words are spelled as they are
+/// written and most begin where the tokenizer begins a word.
 class WordStarts {
  public:
   WordStarts(const Hypothesis& h, const Tokenizer& tokenizer) : h_(h), tokenizer_(tokenizer) {

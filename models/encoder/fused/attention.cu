@@ -1,7 +1,7 @@
 // A block of four warps takes 64 queries of a head, a warp 16 of them, and walks over the keys 32
 // at a time. The score of query i and key j is (q_i + u) k_j + (q_i + v) p_(i-j). A warp's 16
-// queries and 32 keys are at 47 different distances: it multiplies its queries with the positions
-// of these, and picks for each key the product that belongs to it, through shared memory.
+// queries and 32 keys are at 47 different distances. The warp multiplies its queries with the
+// positions of these, and picks for each key the product that belongs to it, through shared memory.
 #include <algorithm>
 
 #include "base/gpu/check.h"

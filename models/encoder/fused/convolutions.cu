@@ -12,9 +12,9 @@
 
 namespace rtfx {
 
-// Sub-sampling (dw_striding) with the channels innermost. The output of the first convolution is 16
-// times the size of what comes in, so it never leaves the registers: a thread has two channels, and
-// makes each column of it just before the second convolution wants it.
+// Sub-sampling (dw_striding) with the channels innermost. At 256 channels, the output of the first
+// convolution has 64 times as many values as its input, so it never leaves the registers. A thread
+// has two channels, and makes each column of it just before the second convolution wants it.
 
 namespace {
 

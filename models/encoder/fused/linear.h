@@ -33,9 +33,10 @@ class Linear {
   /// fuses_silu(), else rounded to the dtype.
   void operator()(const LinearInput& x, const at::Tensor& y, Result result = Result::replace) const;
 
-  /// The call operator with `eight_bits` where cuBLASLt has no product with a scale for each row:
-  /// reportedly for few rows of many inputs, as small steps of streams have them (issue 4582 of
-  /// pytorch/ao). Multiplies without scales into float32, and then scales, adds and rounds.
+  /// Takes the place of the call operator with `eight_bits` where cuBLASLt has no product with a
+  /// scale for each row. This is reportedly so for few rows of many inputs, as small steps of
+  /// streams have them (issue 4582 of pytorch/ao). Multiplies without scales into float32, and then
+  /// scales, adds and rounds.
   void scale_afterwards(const LinearInput& x, const at::Tensor& y, Result result) const;
 
   /// Whether the product of so many rows is faster in parts(), where a kernel behind it can add
