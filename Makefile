@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 export LIBTORCH
 # Threads that wait for each other by spinning take ten times as long on a machine that has other
-# work too; waiting in the kernel costs next to nothing on an idle one.
+# work too. Waiting in the kernel costs next to nothing on an idle machine.
 export OMP_WAIT_POLICY ?= passive
 
 VENV := .venv/bin

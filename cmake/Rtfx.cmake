@@ -42,9 +42,9 @@ target_precompile_headers(rtfx_torch_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <n
   <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
 
 # rtfx_library(folder [TORCH] [TOGETHER] LINK ...): target rtfx_<folder> of every source below the folder.
-# TOGETHER compiles six sources at a time: half of the time of most is LibTorch's and the JSON
-# library's templates (the harness: 154 s of CPU time; one by one its sources took 306 s, summed). Names in the unnamed namespaces of
-# such a library must differ.
+# TOGETHER compiles six sources at a time, since half of the time of most is LibTorch's and the JSON
+# library's templates. The harness takes 154 s of CPU time. One by one its sources took 306 s,
+# summed. Names in the unnamed namespaces of such a library must differ.
 # OBJECT libraries, because decoders register themselves from static initialisers that a linker
 # would leave out of an archive.
 function(rtfx_library folder)

@@ -19,8 +19,8 @@ def points(case, most=None):
     """Returns [(mean seconds of an utterance, {region: (median RTFx, standard deviation) over rounds})] by length.
 
     There is a point for each batch. Where there are more than `most` batches, neighbours share a point. The list is
-    empty where the journal does not tell how many utterances a batch has, and where batches overlap: then texts
-    come in bursts, and the time from one batch's texts to the next one's is no speed."""
+    empty where the journal does not tell how many utterances a batch has. It is also empty where batches overlap:
+    then texts come in bursts, and the time from one batch's texts to the next one's is no speed."""
     rounds = [round["batches"] for round in case.rounds if round.get("batches")]
     if not rounds or case.is_overlapped or case.last["batch"]["by"] != "count":
         return []

@@ -259,8 +259,8 @@ def direction(interval, published, nothing=1):
 
 
 def verdict(cell, ours, interval=None):
-    """Returns whether a comparison has the direction of the published one: SAME, NONE, REVERSED, ONE_ROUND; None for
-    cells that compare nothing, for published ones without a direction, and where nothing was run."""
+    """Returns whether a comparison has the direction of the published one: SAME, NONE, REVERSED, ONE_ROUND. Returns
+    None for cells that compare nothing, for published ones without a direction, and where nothing was run."""
     nothing, theirs = neutral(cell["metric"]), float(cell["published"])
     if ours is None or cell["class"] != "R" or nothing is None or theirs == nothing:
         return None

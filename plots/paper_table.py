@@ -33,14 +33,18 @@ from journal import (
 )
 from script import OneLineParser, file_of, run_script
 
-# The key "protocol" of "paper" in configs/tables/*.json tells the published protocol:
-#   warmup_rounds, measured_rounds   as published, or as the configuration has them
+# The key "protocol" of "paper" in a file of configs/tables/ tells the published protocol:
+#
+#   warmup_rounds, measured_rounds   as published, or as configured
 #   utterances                       {id of a set: utterances of the published one}
 #   streams, seconds                 numbers of simulated streams, and how long each ran
 #
-# Its key "figures" lists scripts of plots/ that are drawn beside the table. An entry is the script's name, or
-#   {"name": of the file, "script": ..., "case": part of the names of the cases that are shown,
-#    "from": "profile" where the script reads what `rtfx profile` writes into the run's folder}
+# Its key "figures" lists scripts of plots/ that are drawn beside the table. An entry is the script's name, or an
+# object:
+#
+#   {"name": of the file, "script": ..., "case": part of the names of the cases that are shown}
+#
+# It also has "from": "profile" where the script reads what `rtfx profile` writes into the run's folder.
 #
 # Its key "counts" lists keys of COUNTS: figures that explain an effect, or why there is none.
 

@@ -1,7 +1,7 @@
 """Makes the HTML page of a run, one file that needs nothing else. `rtfx report` runs it.
 
-Standard input holds the facts that the program adds to the journal (harness/report/gate_report.h): the words of both
-sides where they differ, changes since a baseline run, and the history of earlier runs.
+Standard input holds the facts that the program adds to the journal (harness/report/gate_report.h). These are the
+words of both sides where they differ, changes since a baseline run, and the history of earlier runs.
 """
 
 import html

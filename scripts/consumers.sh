@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Downloads into build/consumers the programs that read the files of `rtfx export` and `rtfx gate`, for tests:
-# Google Benchmark's compare.py, promtool, parsers of Prometheus' text and of JUnit XML, Conbench's benchadapt, and
-# github-action-benchmark. It also downloads an ffmpeg, which writes audio files for tests. It needs no root. The
-# script names programs that it cannot get, and their tests are skipped. github-action-benchmark comes from GitHub, or from the repository in GITHUB_ACTION_BENCHMARK.
+# Downloads into build/consumers the programs that read the files of `rtfx export` and `rtfx gate`,
+# for tests. They are Google Benchmark's compare.py, promtool, parsers of Prometheus' text and of
+# JUnit XML, Conbench's benchadapt, and github-action-benchmark. It also downloads an ffmpeg, which
+# writes audio files for tests. It needs no root. The script names programs that it cannot get, and
+# their tests are skipped. github-action-benchmark comes from GitHub, or from the repository in
+# GITHUB_ACTION_BENCHMARK.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/build/consumers

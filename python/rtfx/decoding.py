@@ -94,8 +94,8 @@ class Decoder(library.Handle):
         return f"<rtfx.Decoder {self.name} of {self._model!r}>"
 
     def __call__(self, frames: torch.Tensor, lengths: torch.Tensor | Sequence[int]) -> Hypotheses:
-        """frames [B, T, D] in the model's dtype on its device, taken without a copy if they are contiguous, of which
-        lengths[b] count in row b (on a GPU, lengths there are read by the host). On the current stream."""
+        """Decodes frames [B, T, D] in the model's dtype on its device, taken without a copy if they are contiguous.
+        Row b has lengths[b] of them. The host reads lengths that are on a GPU. Runs on the current stream."""
         counts = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
         given = integers(counts, "lengths")
         with self._together.turn:

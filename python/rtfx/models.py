@@ -24,17 +24,18 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
          att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
-    """A `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"), in "fp32", "bf16" or
-    "fp16", or on a Hopper GPU in "fp8": the encoder in fp8, all else in bf16. It switches TF32 off for the whole process,
-    so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32). `att_context_size` selects an attention
-    context of a cache-aware encoder, and `language` the language of a prompt-conditioned model."""
+    """Loads a `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"). The dtype is "fp32",
+    "bf16" or "fp16", or on a Hopper GPU "fp8": the encoder in fp8, all else in bf16. It switches TF32 off for the whole
+    process, so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32).
+    `att_context_size` selects an attention context of a cache-aware encoder, and `language` the language of a
+    prompt-conditioned model."""
     return Model(path, device, dtype, att_context_size, language)
 
 
 def load_plugin(path: str | os.PathLike) -> None:
-    """A shared library with further decoders, of the same build. It makes rtfx's symbols visible to the whole process,
-    so import packages with an OpenFst of their own, such as kaldifst, before this call: after it their import waits for
-    ever."""
+    """Loads a shared library with further decoders, of the same build. It makes rtfx's symbols visible to the whole
+    process. So import packages with an OpenFst of their own, such as kaldifst, before this call. After it their import
+    waits for ever."""
     library.load_plugin(library.path(path))
 
 
@@ -95,16 +96,17 @@ class Model(library.Handle):
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int | None = None, timestamps: bool = False,
                    decoder: Decoder | str | None = None, decode_again: float = 8,
                    **options: Any) -> list[Transcription]:  # fmt: skip
-        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order, as
-        `rtfx transcribe` does it: files are read ahead, and long ones are decoded in sections. `batch_size`: clips; None: one on a CPU,
-        and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
-        raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
-        its path, or as `audio[index]`. Ctrl-C ends the call after the encoder layer in
-        work on a CPU, and after the batches in flight on a GPU.
+        """Returns the text of files, arrays or tensors (mono samples at the model's rate, in [-1, 1]), in their order.
+        It does so as `rtfx transcribe` does: files are read ahead, and long ones are decoded in sections. `batch_size`:
+        clips; None: one on a CPU, and on a GPU as many as fit in its memory. A clip without a result costs the others
+        nothing. At the end it raises TranscriptionError, or TranscriptionInputError, with the others' results. The
+        message names the clip by its path, or as `audio[index]`. Ctrl-C ends the call after the encoder layer in work
+        on a CPU, and after the batches in flight on a GPU.
         `decode_again`: speech of at least so many seconds in which the model found no word is decoded again, and
         `Transcription.decoded_again` lists these parts. 0 switches this off.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
-        label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
+        label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all
+        (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
         seconds = library.number(decode_again, "decode_again")
 
@@ -170,11 +172,11 @@ class Model(library.Handle):
                 **options: Any) -> streaming.SpeechStreams:  # fmt: skip
         """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
         `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
-        caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
-        2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over and decodes that part
-        again; 0: never. `fewer_rows`: numbers of rows below the batch size. A step is encoded with the smallest that
-        holds its streams, so that few of them cost less, and results then depend on those beside them by rounding.
-        `decoder` and `options` as transcribe() takes them."""
+        caches. Any other, or with `buffer`, is streamed on buffers of so many seconds of chunk, left and right
+        context, by default 2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over
+        and decodes that part again; 0: never. `fewer_rows`: numbers of rows below the batch size. A step is encoded
+        with the smallest that holds its streams, so that few of them cost less, and results then depend on those
+        beside them by rounding. `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
                                        library.number(decode_again, "decode_again"), fewer_rows, self.sample_rate,
                                        self._with_words)  # fmt: skip

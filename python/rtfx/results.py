@@ -24,8 +24,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Word:
-    """A word and when it is said, in seconds: from the frame of its first token to the end of its last one's that is
-    not punctuation (for TDT of its duration), or to the next word. `confidence`: of align(), else None."""
+    """A word and when it is said, in seconds. It lasts from the frame of its first token to the end of its last
+    token that is not punctuation, or to the next word. In TDT, the token's duration gives its end. `confidence`: of
+    align(), else None."""
 
     text: str
     start: float

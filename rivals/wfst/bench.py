@@ -3,10 +3,10 @@
 
     bench.py --emissions FOLDER --graphs KIT/graphs --lm KIT/lm.arpa --site KIT/site -o rivals.jsonl
 
-Each row gives a line of JSON in the output and on stdout: median seconds from log-probabilities (in memory, or on the
-GPU) to words on the host, word error rate, and the number of empty results. Every row runs in a process of its own
-with a time limit, so that a crash costs only that row. Rows that the output holds already are not run again. README.md
-lists the rows.
+Each row gives a line of JSON in the output and on stdout. It holds the median seconds from log-probabilities (in
+memory, or on the GPU) to words on the host, the word error rate, and the number of empty results. Every row runs in a
+process of its own with a time limit, so that a crash costs only that row. Rows that the output holds already are not
+run again. README.md lists the rows.
 """
 
 import argparse

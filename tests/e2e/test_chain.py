@@ -1,8 +1,9 @@
 """From journal to gate, export, consumer and dashboard: a planted slowdown of 5 % is found by each, and
 50 runs of one program raise no alarm.
 
-The runs are made from a real one on an H200 (five decoders, six rounds, 0.1 to 1 % of noise in
-rtfx.decode), with 0.3 % of drift between runs (tests/support/resampled_journal.py).
+The runs are made from a real one on an H200 (tests/support/resampled_journal.py). It has five
+decoders, six rounds, and 0.1 to 1 % of noise in rtfx.decode. Between the runs there is 0.3 % of
+drift.
 """
 
 import json

@@ -1,9 +1,10 @@
-"""The scripts of the workflows in docs/ci, run one after the other as a runner does, in a folder that
-holds nothing but what a checkout and `make program` leave there.
+"""Runs the scripts of the workflows in docs/ci one after the other, as a runner does. They run in a
+folder that holds nothing but what a checkout and `make program` leave there.
 
-Instead of what takes long: `make` is a stand-in that notes what it is asked for (the program is built
-already), and the configuration is that of configs/ci with two utterances and four rounds. `bencher` is
-a stand-in that checks its file by Bencher's schema; github-action-benchmark is itself, where it is.
+Stand-ins take the place of what takes long. `make` is one that notes what it is asked for (the program
+is built already). The configuration is that of configs/ci with two utterances and four rounds.
+`bencher` is a stand-in that checks its file by Bencher's schema. github-action-benchmark is itself,
+where it is.
 """
 
 import json

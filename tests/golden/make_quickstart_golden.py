@@ -1,8 +1,8 @@
 """Collects NeMo's reference results for the utterances of datasets/quickstart.
 
-Reads the golden/ part of a shared folder (one folder per checkpoint with `golden.json`, `<id>.npz`
-per spoken sentence and `greedy_all.jsonl` for the recordings; NeMo on the CPU, fp32, one utterance
-at a time) and writes, beside this script:
+Reads the golden/ part of a shared folder, where NeMo ran on the CPU, in fp32, one utterance at a
+time. It has one folder per checkpoint with `golden.json`, `<id>.npz` per spoken sentence and
+`greedy_all.jsonl` for the recordings. Writes beside this script:
   data/quickstart_greedy.json    greedy tokens, their encoder frames, TDT durations (of the spoken
                                  sentences: the reference kept none for the recordings), CTC tokens
   data/quickstart_tensors.npz    <id>/mel f32 [80, F], <id>/enc f32 [T, D],

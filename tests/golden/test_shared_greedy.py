@@ -17,8 +17,8 @@ SETS = ["an4", "mini_libri", "spoken", "quickstart"]
 
 
 def audio_files(model):
-    """Every second shared file, the others for the model of the other kind: the RNN-T and the TDT checkpoint of a
-    size have the same encoder, which takes the time, and the same CTC weights."""
+    """Returns every second shared file, and the others for the model of the other kind. The RNN-T and the TDT
+    checkpoint of a size have the same encoder, which takes the time, and the same CTC weights."""
     sets = SETS[:3] if model.startswith("standin") else SETS
     files = [
         path

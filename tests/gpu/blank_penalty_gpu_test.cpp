@@ -1,5 +1,6 @@
-// The blank penalty on a GPU: in each form of a greedy search, and in the fused beams, as a search
-// without it on tables whose blanks are that much lower. Streams equal the whole utterance.
+// Tests the blank penalty on a GPU, in each form of a greedy search and in the fused beams. They
+// equal a search without it on tables whose blanks are that much lower. Streams equal the whole
+// utterance.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
 

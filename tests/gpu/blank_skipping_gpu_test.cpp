@@ -1,5 +1,5 @@
-// Frame skipping by CTC on a GPU: each form of a search with it equals the plain search of the kept
-// frames, and recorded graphs take batches with any share of dropped frames.
+// Tests frame skipping by CTC on a GPU. Each form of a search with it equals the plain search of
+// the kept frames. Recorded graphs take batches with any share of dropped frames.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Boosted phrases and allowed characters in the fused kernels, in all their forms: equal to
+// Tests boosted phrases and allowed characters in the fused kernels, in all their forms. They equal
 // label_looping on tables (exact arithmetic) and on random LSTM models, for whole batches and for
 // streams.
 #include <ATen/cuda/CUDAContextLight.h>

@@ -1,6 +1,6 @@
-// A language model in the fused kernels, in all their forms: equal to label_looping on tables
-// (exact arithmetic) and on random LSTM models, alone and with boosted phrases and allowed
-// characters, for whole batches and for streams.
+// Tests a language model in the fused kernels, in all their forms, alone and with boosted phrases
+// and allowed characters. They equal label_looping on tables (exact arithmetic) and on random LSTM
+// models, for whole batches and for streams.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
 

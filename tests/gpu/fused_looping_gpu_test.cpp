@@ -1,6 +1,6 @@
-// The fused kernels in all their forms: equal to the plain search on tables (exact arithmetic), and
-// to frame-looping on random LSTM models; batches of any shape, one after the other, in constant
-// memory.
+// Tests the fused kernels in all their forms. They equal the plain search on tables (exact
+// arithmetic), and frame-looping on random LSTM models. Batches of any shape run one after the
+// other, in constant memory.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// The greedy decoders on a GPU: the same tables as on the CPU, in float32 and bfloat16, bit for bit
-// (small integers are exact in both); no undeclared wait; memory that does not grow.
+// Tests the greedy decoders on a GPU on the same tables as on the CPU, in float32 and bfloat16.
+// Results are equal bit for bit (small integers are exact in both). There is no undeclared wait,
+// and memory does not grow.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>

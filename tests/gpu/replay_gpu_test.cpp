@@ -1,6 +1,6 @@
-// Decoders of full width (LSTM 640, joint 640, vocabulary 1024 and blank) on a GPU in all dtypes:
-// every decision is the best one up to rounding, by replay; and errors planted in results are
-// found.
+// Tests decoders of full width (LSTM 640, joint 640, vocabulary 1024 and blank) on a GPU in all
+// dtypes. Replay finds that every decision is the best one up to rounding, and finds errors planted
+// in results.
 #include <ATen/cuda/CUDAContext.h>
 
 #include "tests/support/replay_cases.h"

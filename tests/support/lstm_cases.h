@@ -1,5 +1,6 @@
-// Greedy decoders on random LSTM models, where every layer's state must find its way from step to
-// step (those of step_replay, to the host and back): what must hold on a CPU and on a GPU.
+// These cases hold on a CPU and on a GPU. They run greedy decoders on random LSTM models, where
+// every layer's state must find its way from step to step (those of step_replay, to the host and
+// back).
 #pragma once
 
 #include <gtest/gtest.h>

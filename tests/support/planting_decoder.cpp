@@ -1,6 +1,6 @@
-// A plugin for the tests of the proof by replay: a greedy search's results with one error planted
-// in each row, or those of a search whose logits were rounded to fp8. The error "seam" is one of
-// streams alone, whose words are lost where pieces meet.
+// This plugin is for the tests of the proof by replay. It returns a greedy search's results with
+// one error planted in each row, or those of a search whose logits were rounded to fp8. The error
+// "seam" is one of streams alone, whose words are lost where pieces meet.
 #include <algorithm>
 #include <map>
 

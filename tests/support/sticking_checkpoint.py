@@ -25,8 +25,8 @@ AHEAD, DISTANCES = 20, 1200  # frames behind the own one that count as near, and
 
 
 def score_of_distance():
-    """[WIDTH] weights of the sinusoids at a distance to a frame before the own one: SCORE in BAND and from the own frame to
-    AHEAD ones behind it, and -SCORE elsewhere."""
+    """Returns [WIDTH] weights of the sinusoids at a distance to a frame before the own one. They give SCORE in BAND and
+    from the own frame to AHEAD ones behind it, and -SCORE elsewhere."""
     distance = torch.arange(-DISTANCES, DISTANCES + 1).double()
     angles = distance[:, None] * torch.exp(torch.arange(0, WIDTH, 2) * -(math.log(10000) / WIDTH)).double()
     sinusoids = torch.stack([angles.sin(), angles.cos()], 2).flatten(1)

@@ -168,8 +168,8 @@ def write_hypotheses(folder, record, texts, reference="we went to the old mill")
 
 
 def trace(cases, left_out=0):
-    """trace.json: for each case 100 µs of encoder, half of it in kernels, and a decode.loop of
-    400 µs with a call, a kernel and a copy of 10 µs each in every 100 µs."""
+    """Returns trace.json. Each case has 100 µs of encoder, half of it in kernels, and a decode.loop
+    of 400 µs. In every 100 µs of the loop are a call, a kernel and a copy of 10 µs each."""
     events = []
 
     def span(process, track, begin, length, name):

@@ -1,5 +1,6 @@
-// Transducers whose logits are table look-ups, built from the real joint and prediction network, so
-// that every decoder can be compared with a plain search over the tables in exact arithmetic.
+// The logits of these transducers are table look-ups, built from the real joint and prediction
+// network. So every decoder can be compared with a plain search over the tables in exact
+// arithmetic.
 //
 // logits(b, t, context) = enc[b][t] + pred[context]: the joint gets both as they are. relu(x) and
 // relu(-x) side by side keep the sign: x = relu(x) - relu(-x).

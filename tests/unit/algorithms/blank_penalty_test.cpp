@@ -1,5 +1,5 @@
-// The blank penalty of every search: as a search without it on tables whose blanks are that much
-// lower, bit for bit; in pieces of streams, in replays and in confidences.
+// Tests the blank penalty of every search, which equals a search without it on tables whose blanks
+// are that much lower, bit for bit. Pieces of streams, replays and confidences have it too.
 #include "algorithms/blank_penalty.h"
 
 #include <gtest/gtest.h>

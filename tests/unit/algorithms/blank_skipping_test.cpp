@@ -1,5 +1,5 @@
-// Frame skipping by CTC: each search with it equals the plain search of the kept frames, which an
-// oracle picks, with frames of the whole utterance; in batches, streams and decoding graphs.
+// Tests frame skipping by CTC in batches, streams and decoding graphs. Each search with it equals
+// the plain search of the kept frames, which an oracle picks, with frames of the whole utterance.
 #include "algorithms/shared/skipping/blank_skipping.h"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@ using namespace test;
 const nlohmann::json kWeightedBlank = {{"blank_scoring", "lm_weighted_full"}};
 
 /// Rows with a set of their own, with the decoder's and with an empty one are as if each was alone,
-/// with what it has as the decoder's options; and so they are in the next batch, in another order.
+/// with what it has as the decoder's options. So they are in the next batch, too, in another order.
 TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
   std::mt19937 random(83);
   struct Arm {

@@ -1,5 +1,5 @@
-// The scores and states of a language model that the fused greedy kernels keep for each row,
-// computed by threads of the CPU: equal to the model's own along random texts, with and without
+// Tests the scores and states of a language model that the fused greedy kernels keep for each row,
+// computed by threads of the CPU. They equal the model's own along random texts, with and without
 // what biasing adds.
 #include "algorithms/decoders/greedy/fused_looping/row_lm_view.h"
 

@@ -1,5 +1,6 @@
-// Token passing by threads of the CPU: equal to the plain search in every bit, whatever the number
-// of threads and blocks, and with all phases in one kernel as with a kernel for each.
+// Tests token passing by threads of the CPU. It equals the plain search in every bit, whatever the
+// number of threads and blocks. It does so with all phases in one kernel and with a kernel for
+// each.
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 
 #include <fmt/format.h>

@@ -169,8 +169,9 @@ TEST(Drift, RecordedRunsOfTheSameBuildAreNotRegressed) {
   EXPECT_GT(without_drift.unequal, 2 * now.unequal);
 }
 
-/// configs/ci/quickstart.json by one build, in the course of 40 minutes on two cores that others
-/// compiled on: the runs lie apart by a factor of up to 2.3, their rounds are suspect.
+/// Returns runs of configs/ci/quickstart.json by one build, in the course of 40 minutes on two
+/// cores that others compiled on. The runs lie apart by a factor of up to 2.3, and their rounds are
+/// suspect.
 std::vector<ResultSet> busy_runs() {
   std::vector<ResultSet> runs;
   for (int i = 1;; ++i) {

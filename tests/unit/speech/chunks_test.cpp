@@ -11,8 +11,8 @@
 namespace rtfx {
 namespace {
 
-/// Chunks lie one behind the other, with their own levels and the samples around them, however many
-/// are asked for at a time, and by how many threads the source is read.
+/// Chunks lie one behind the other, with their own levels and the samples around them. This holds
+/// however many are asked for at a time, and by how many threads the source is read.
 TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   constexpr size_t kBlock = 10, kMost = 9, kContext = 3;
   std::mt19937 random(2);
