@@ -1,7 +1,7 @@
 """prose.py [--table] [FILE ...]: checks how the project writes, and fails where it is hard to read.
 
-A page (*.md) may have 20 words a sentence on average, and no sentence of more than 40. Code, tables and
-headings do not count. A comment in a source may have no sentence of more than 40 words either. No line of
+A page (*.md) may have 20 words a sentence on average, and no sentence of more than 30. Code, tables and
+headings do not count. A comment in a source may have no sentence of more than 30 words either. No line of
 a comment or docstring may open with a fragment such as "What" or "The same", which leaves out who does
 what. Without FILE, all files that git tracks are checked, and `codespell` checks their spelling.
 --table prints the number of words of a sentence, mean and largest, of each page.
@@ -21,7 +21,7 @@ import pysbd
 from markdown_it import MarkdownIt
 
 MEAN_WORDS = 20
-MOST_WORDS = 40
+MOST_WORDS = 30
 FRAGMENT = re.compile(r"(What|Of|The same|As|By|For|That of)\b")
 CPP = {".h", ".cpp", ".cu", ".cuh"}
 SCRIPTS = {".sh", ".cmake"}
