@@ -404,7 +404,8 @@ namespace {
 /// Reads the lines of a transducer in text.
 class TextReader {
  public:
-  TextReader(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+  TextReader(std::string_view text, std::string where, bool k2_has_blank)
+      : text_(text), where_(std::move(where)), k2_has_blank_(k2_has_blank) {}
 
   TransducerArcs read() {
     while (!text_.empty()) {
@@ -460,7 +461,8 @@ class TextReader {
         graph_.finals.emplace_back(arc.from, arc.cost);
         continue;
       }
-      ++arc.input;
+      if (arc.input == std::numeric_limits<int32_t>::max()) fail("has a label out of bounds");
+      if (k2_has_blank_) ++arc.input;
       arcs.push_back(arc);
     }
     graph_.arcs = std::move(arcs);
@@ -494,7 +496,7 @@ class TextReader {
   std::string_view text_;
   std::string where_;
   int64_t line_ = 0, states_ = 0;
-  bool is_k2_ = false;
+  bool is_k2_ = false, k2_has_blank_;
   TransducerArcs graph_;
 };
 
@@ -506,13 +508,13 @@ bool begins_as_text(std::string_view bytes) {
 
 }  // namespace
 
-TransducerArcs read_openfst(const std::filesystem::path& path) {
+TransducerArcs read_openfst(const std::filesystem::path& path, bool k2_has_blank) {
   const auto file = MappedFile::open(path);
   std::string_view bytes = file->bytes();
   std::string unpacked;
   if (bytes.starts_with("\x1f\x8b")) bytes = unpacked = read_text(path);
   bytes = without_byte_order_mark(bytes, path.string());
-  if (begins_as_text(bytes)) return TextReader(bytes, path.string()).read();
+  if (begins_as_text(bytes)) return TextReader(bytes, path.string(), k2_has_blank).read();
   return Reader({bytes, path.string()}).read();
 }
 

@@ -95,12 +95,14 @@ class WfstGraph {
 /// symbol tables. Reads text, too, in which each line is an arc or a final state:
 ///
 ///   AT&T's form  "from to input output [cost]" and "state [cost]", as `fstprint` writes it
-///   k2's form    "from to input output score", as k2.to_str() writes it; a score is -cost, label
-///                -1 leads to the end, and other input labels are counted up by one, since 0 is
-///                none here
+///   k2's form    "from to input output score", as k2.to_str() writes it; a score is -cost, and
+///                label -1 leads to the end
 ///
-/// All may be gzip. The state of the first line is the start. Throws UserError, also for a negative
-/// label and for a state out of bounds.
-TransducerArcs read_openfst(const std::filesystem::path& path);
+/// Input label 0 of k2 is blank in a graph that was composed with a topology of CTC. Then
+/// `k2_has_blank` is true, and all input labels of k2 are counted up by one, since 0 is none here.
+/// In an LG of k2, label 0 is none, too, and the labels stay as they are. All files may be gzip.
+/// The state of the first line is the start. Throws UserError, also for a negative label and for a
+/// state out of bounds.
+TransducerArcs read_openfst(const std::filesystem::path& path, bool k2_has_blank = true);
 
 }  // namespace rtfx

@@ -489,14 +489,16 @@ WordTable read_word_table(const std::filesystem::path& path) {
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
-    const size_t space = line.find_last_of(" \t");
-    const char* end = line.data() + line.size();
+    const auto fields = split_fields(line);
     int32_t id = -1;
-    if (space != line.npos && std::from_chars(line.data() + space + 1, end, id).ptr != end) id = -1;
+    if (fields.size() == 2) {
+      const char* end = fields[1].data() + fields[1].size();
+      if (std::from_chars(fields[1].data(), end, id).ptr != end) id = -1;
+    }
     if (id < 0 || id > kMost) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
                       fmt::format("'{}' is no word and its id, at most {}", line, kMost),
-                      "give the table of the graph's output labels");
+                      "give the table of the graph's output labels, with words without spaces");
     }
     if (id == 0) continue;  // epsilon
     if (table.words.size() < static_cast<size_t>(id)) {
@@ -504,7 +506,7 @@ WordTable read_word_table(const std::filesystem::path& path) {
       table.lines.resize(static_cast<size_t>(id));
     }
     std::string& word = table.words[static_cast<size_t>(id) - 1];
-    const std::string_view found = line.substr(0, line.find_first_of(" \t"));
+    const std::string_view found = fields[0];
     if (found == "<eps>") require_word(found, path, lines.number(), "give it the id 0");
     if (!word.empty() && word != found) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
@@ -558,19 +560,23 @@ void require_last_blank(const TransducerArcs& graph, int32_t tokens, const std::
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table, std::optional<BlankLabel> blank) {
   const auto tokens = static_cast<int32_t>(tokenizer.size());
-  TransducerArcs graph = read_openfst(openfst);
+  const bool is_ctc = blank != BlankLabel::none;
+  TransducerArcs graph = read_openfst(openfst, /*k2_has_blank=*/is_ctc);
   if (!blank) require_last_blank(graph, tokens, openfst.string());
   const WordTable table = read_word_table(word_table);
   for (TransducerArcs::Arc& arc : graph.arcs) {
-    if (blank == BlankLabel::first && arc.input > 0)
-      arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
-    if (blank == BlankLabel::none && arc.input == tokens + 1) {
+    if (arc.input > tokens + (is_ctc ? 1 : 0)) {
       throw UserError(
           openfst.string(),
-          fmt::format("has the label {}, which is none of the {} tokens", arc.input, tokens),
-          "leave out --blank none for a graph with blanks; or give the tokenizer that "
-          "it was made with");
+          fmt::format("has the label {}, which is none of the {} tokens{}", arc.input, tokens,
+                      is_ctc ? ", nor blank" : ""),
+          is_ctc ? "give the tokenizer that it was made with, and replace disambiguation symbols "
+                   "by 0; a label of k2 counts as one more"
+                 : "leave out --blank none for a graph with blanks; or give the tokenizer that it "
+                   "was made with, and replace disambiguation symbols by 0");
     }
+    if (blank == BlankLabel::first && arc.input > 0)
+      arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
     const auto word = static_cast<size_t>(arc.output);
     if (word == 0) continue;
     if (table.contains(word)) {
@@ -583,7 +589,6 @@ WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& 
                     fmt::format("has no word with the id {}, which the graph has", word),
                     "give the table that the graph was made with");
   }
-  const bool is_ctc = blank != BlankLabel::none;
   return WfstGraph::from(graph, tokens, table.words,
                          is_ctc ? "imported" : topology_name(Topology::tokens),
                          tokenizer_checksum(tokenizer), openfst.string());

@@ -149,15 +149,17 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 ///   first  1, and tokens are token id + 2, as EESEN has them
 ///   none   the graph has tokens alone, token id + 1, and gets the topology `tokens`
 ///
-/// The label of k2's arcs is the column of the network's output: 0 for a blank of this model that
-/// is `first`. It counts as one more.
+/// With a blank, the label of k2's arcs is the column of the network's output: 0 for a blank of
+/// this model that is `first`. It counts as one more. Without one, k2's label 0 is epsilon, and a
+/// label counts as it is.
 enum class BlankLabel { last, first, none };
 
 /// Imports a TLG, or an LG without blanks, that another tool made (read_openfst() in graph.h). Its
 /// word table has lines "word id". Without `blank`, the start of the graph must show that blank is
-/// `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for the label of
-/// blank in spite of `none`, and for a label without a word. It also throws for an <eps> with
-/// another id than 0, and for arcs that write a symbol (#0, #1, ...), which tables hold.
+/// `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for an input
+/// label beyond the tokens and blank, for the label of blank in spite of `none`, and for a label
+/// without a word. It also throws for a word with a space, for an <eps> with another id than 0, and
+/// for arcs that write a symbol (#0, #1, ...), which tables hold.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table,
                        std::optional<BlankLabel> blank = std::nullopt);

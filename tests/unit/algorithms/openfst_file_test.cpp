@@ -15,6 +15,11 @@ namespace {
 
 using test::user_error;
 
+std::vector<GraphArc> graph_arcs(const WfstGraph& graph) {
+  const GraphView& view = graph.view();
+  return {view.arcs, view.arcs + view.arc_count};
+}
+
 class OpenFstFile : public test::TempFolder {
  protected:
   /// The complaint about tests/data/<name> with `bytes` at `at`.
@@ -73,17 +78,34 @@ TEST_F(OpenFstFile, BlankMustBeTheLastLabelUnlessItIsSaidToBeTheFirst) {
   const auto import = [&](const std::string& text, std::optional<BlankLabel> blank = {}) {
     return import_graph(*tokenizer, write("g.txt", text), words, blank);
   };
-  const auto arcs_of = [](const WfstGraph& graph) {
-    const GraphView& view = graph.view();
-    return std::vector<GraphArc>(view.arcs, view.arcs + view.arc_count);
-  };
-  const auto expected = arcs_of(import_graph(*tokenizer, "tests/data/vector.fst", words));
-  EXPECT_EQ(arcs_of(import(last)), expected);
-  EXPECT_EQ(arcs_of(import(last, BlankLabel::last)), expected);
-  EXPECT_EQ(arcs_of(import(first, BlankLabel::first)), expected);
+  const auto expected = graph_arcs(import_graph(*tokenizer, "tests/data/vector.fst", words));
+  EXPECT_EQ(graph_arcs(import(last)), expected);
+  EXPECT_EQ(graph_arcs(import(last, BlankLabel::last)), expected);
+  EXPECT_EQ(graph_arcs(import(first, BlankLabel::first)), expected);
   EXPECT_HAS(user_error([&] { import(first); }), "give --blank first");
   EXPECT_HAS(user_error([&] { import("0 1 1 1\n1\n"); }), "should be blank for the 2 tokens");
   EXPECT_EQ(import("0 1 1 1\n1\n", BlankLabel::last).view().arc_count, 1);
+  // The label after the tokens and blank would otherwise become blank.
+  for (const BlankLabel blank : {BlankLabel::last, BlankLabel::first}) {
+    EXPECT_EQ(import("0 1 3 1\n1\n", blank).view().arc_count, 1);
+    EXPECT_HAS(
+        user_error([&] { import("0 1 4 1\n1\n", blank); }),
+        "g.txt: has the label 4, which is none of the 2 tokens, nor blank; give the tokenizer");
+  }
+  EXPECT_HAS(user_error([&] { import("0 1 3 1\n1\n", BlankLabel::none); }),
+             "g.txt: has the label 3, which is none of the 2 tokens; leave out --blank none");
+}
+
+TEST_F(OpenFstFile, AnLgOfK2HasLabelZeroForNone) {
+  const auto tokenizer = character_tokenizer({"a", "b"});
+  const auto words = write("words.txt", "<eps> 0\nA 1\nB 2\n");
+  const auto import = [&](const std::string& text) {
+    return import_graph(*tokenizer, write("lg.txt", text), words, BlankLabel::none);
+  };
+  const WfstGraph att = import("0 1 1 1 0.75\n1 0 0 0\n0 0 2 2 0.5\n0 0.25\n");
+  const WfstGraph k2 = import("0 1 1 1 -0.75\n1 0 0 0 0\n0 0 2 2 -0.5\n0 2 -1 -1 -0.25\n2\n");
+  EXPECT_EQ(graph_arcs(k2), graph_arcs(att));
+  EXPECT_EQ(k2.view().final_cost[0], 0.25F);
 }
 
 TEST_F(OpenFstFile, MayBeTextOrGzip) {
@@ -122,6 +144,7 @@ TEST_F(OpenFstFile, TextThatIsNoneNamesItsLine) {
   EXPECT_HAS(error("0 2000000000 1 1\n"), "has states without arcs");
   EXPECT_HAS(error("0 1 -2 1\n"), "has a negative label");
   EXPECT_HAS(error("0 1 1 -1\n"), "has a negative label");
+  EXPECT_HAS(error("0 1 2147483647 1\n1 2 -1 -1\n2\n"), "has a label out of bounds");
   EXPECT_HAS(error("0\n"), "has no arc");
 }
 
@@ -142,6 +165,7 @@ TEST_F(OpenFstFile, AWordTableOfOneLineDoesNotFillTheMemory) {
   EXPECT_EQ(import("<eps> 0\nA 1\nAB 2\n#0 3\n#1 4\n"), "(no UserError)");
   EXPECT_HAS(import("<eps> 0\nA 1\n\xff 2\n"), "words.txt:3: is not UTF-8: byte 1 is 0xff");
   EXPECT_HAS(import("A 1\nAB 2\nB 2\n"), "words.txt:3: 'B' has the id 2, which 'AB' has already");
+  EXPECT_HAS(import("New York 1\nAB 2\n"), "words.txt:1: 'New York 1' is no word and its id");
 }
 
 }  // namespace
