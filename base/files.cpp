@@ -300,6 +300,13 @@ void require_regular_or_new(const std::filesystem::path& path) {
       S_ISDIR(there.st_mode) ? "is a folder" : "is a device or pipe, not a regular file", kRemedy);
 }
 
+void require_rereadable(const std::filesystem::path& path) {
+  struct stat there {};
+  if (stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) return;
+  throw UserError(path.string(), "is a pipe or device, and it must be read twice",
+                  "write it to a file, and give that");
+}
+
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts) {
   constexpr const char* kWhenFull = "free some space; nothing was changed";
   require_regular_or_new(path);

@@ -109,6 +109,9 @@ std::string read_text(const std::filesystem::path& path);
 /// Links are followed.
 void require_regular_or_new(const std::filesystem::path& path);
 
+/// Throws UserError where `path` is a pipe or a device. Readers that open a file twice call it.
+void require_rereadable(const std::filesystem::path& path);
+
 /// The file is there whole, with its parts one after the other, or as it was before. The parts are
 /// written beside it under another name, and that file is then moved to `path`. Makes the folder.
 /// Throws UserError where `path` is no regular file, the folder is not writable, or the disk is

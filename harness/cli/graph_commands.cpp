@@ -73,6 +73,10 @@ int build_graph_file(const GraphOptions& options) {
   built.graph.write(options.output);
   if (built.dropped_words > 0)
     fmt::print("left out: {} lines of the lexicon that cannot be spelled\n", built.dropped_words);
+  if (built.unwanted_words > 0) {
+    fmt::print("left out: {} of the lexicon that the language model lacks\n",
+               counted(built.unwanted_words, "word"));
+  }
   if (built.dropped_ngrams > 0)
     fmt::print("left out: {} n-grams with a word that the lexicon lacks\n", built.dropped_ngrams);
   print_file(options.output, built.graph);

@@ -595,6 +595,7 @@ NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary
 
 NgramLm load_ngram_lm(const std::filesystem::path& path, int64_t vocabulary,
                       const LoadLmOptions& options) {
+  require_rereadable(path);
   const int64_t limit = options.memory_limit;
   NgramLm lm = is_binary_lm(path) ? read_binary_lm(path, vocabulary, "", limit)
                : options.cache    ? read_through_cache(path, vocabulary, limit)

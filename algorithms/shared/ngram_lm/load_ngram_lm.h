@@ -42,7 +42,7 @@ struct LoadLmOptions {
 /// numbers, or single characters with code point id + 100, as NeMo's scripts do. The beginning and
 /// the end of every n-gram must be n-grams too, as in files of KenLM's lmplz. Each unknown token
 /// has the weight of <unk>, or -inf if the file has no <unk>. Throws UserError with file and line
-/// for everything that is not a language model over these tokens.
+/// for everything that is not a language model over these tokens, and for a pipe.
 NgramLm load_ngram_lm(const std::filesystem::path& path, int64_t vocabulary,
                       const LoadLmOptions& options);
 

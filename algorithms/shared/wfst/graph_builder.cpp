@@ -65,20 +65,35 @@ std::optional<double> number_of(std::string_view field) {
 bool is_probability(double value) { return value > 0 && value <= 1; }
 
 /// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
-/// has another token, or no line has a point.
+/// has another token, or no line has a point. Throws UserError where most lines have a number that
+/// is no token, and another line has none: probably its probability is missing.
 bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
   TextLines lines(path);
   std::string_view line;
+  int64_t entries = 0, numbers = 0;
+  int64_t other = 0;  // the first line without a number
   bool has_point = false;
   while (lines.next(line)) {
     const auto fields = split_fields(line);
     if (fields.empty()) continue;
+    ++entries;
     const auto value = fields.size() < 3 ? std::nullopt : number_of(fields[1]);
-    if (!value || (!is_probability(*value) && ids.contains(std::string(fields[1])))) return false;
+    const bool is_token = value && ids.contains(std::string(fields[1]));
+    if (!value || (!is_probability(*value) && is_token)) {
+      if (other == 0) other = lines.number();
+      continue;
+    }
     has_point |= fields[1].find('.') != fields[1].npos;
+    numbers += is_token ? 0 : 1;
   }
-  return has_point;
+  if (other == 0) return has_point;
+  if (has_point && 2 * numbers > entries) {
+    throw UserError(fmt::format("{}:{}", path.string(), other),
+                    "has no probability before its tokens, and most lines have one",
+                    "write a probability in each line of the lexicon, or in none");
+  }
+  return false;
 }
 
 /// Throws UserError at "path:line" for a name that symbol tables have for what is no word.
@@ -96,12 +111,13 @@ void require_word(std::string_view word, const std::filesystem::path& path, int6
 }  // namespace
 
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
-                     const std::vector<std::string>& wanted, bool drop_unspelled,
-                     int64_t* dropped) {
+                     const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped,
+                     int64_t* unwanted) {
   TokenIds ids;
   for (int32_t id = 0; id < tokenizer.size(); ++id) ids.emplace(tokenizer.piece(id), id);
 
   Lexicon lexicon;
+  std::unordered_set<std::string> others;  // words that are not wanted
   *dropped = 0;
   const size_t first_token = has_probabilities(path, ids) ? 2 : 1;
   TextLines lines(path);
@@ -110,7 +126,10 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     const auto fields = split_fields(line);
     if (fields.empty()) continue;
     require_word(fields[0], path, lines.number(), "leave the line out, or rename the word");
-    if (!std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
+    if (!std::binary_search(wanted.begin(), wanted.end(), fields[0])) {
+      if (unwanted != nullptr) others.emplace(fields[0]);
+      continue;
+    }
     const auto where = [&] { return fmt::format("{}:{}", path.string(), lines.number()); };
     const auto probability = first_token == 2 && fields.size() > 1 ? number_of(fields[1]) : 1.0;
     if (!probability || !is_probability(*probability)) {
@@ -139,6 +158,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
                       "spell it with this tokenizer, or leave such words out (--drop-unspelled)");
     }
   }
+  if (unwanted != nullptr) *unwanted = std::ssize(others);
   if (!lexicon.empty() && tokenizer.unknown() >= 0 &&
       std::binary_search(wanted.begin(), wanted.end(), kUnknownWord)) {
     auto& spellings = lexicon[std::string(kUnknownWord)];
@@ -303,6 +323,7 @@ class Builder {
 }  // namespace
 
 std::vector<std::string> arpa_words(const std::filesystem::path& arpa) {
+  require_rereadable(arpa);  // grammar_transducer() reads it, too.
   ArpaReader reader(arpa);
   std::vector<std::string> words;
   std::unordered_set<std::string> all;
@@ -329,7 +350,12 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
     reader.read_section(n, [&](const ArpaEntry& entry) { *dropped += !builder.add(entry); });
   }
   reader.read_end();
-  return builder.finish();
+  TransducerArcs grammar = builder.finish();
+  if (grammar.finals.empty()) {
+    throw UserError(arpa.string(), "has no </s> of a probability above 0, so no text can end",
+                    "train the language model with the ends of sentences");
+  }
+  return grammar;
 }
 
 namespace {
@@ -427,9 +453,10 @@ std::string tokenizer_checksum(const Tokenizer& tokenizer) {
   return sha256(pieces);
 }
 
-Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped) {
+Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped,
+                       int64_t* unwanted) {
   Lexicon lexicon = read_lexicon(sources.lexicon, tokenizer, arpa_words(sources.arpa),
-                                 sources.drop_unspelled, dropped);
+                                 sources.drop_unspelled, dropped, unwanted);
   if (lexicon.empty()) {
     throw UserError(sources.arpa.string(),
                     "none of its words is in the lexicon " + sources.lexicon.string(),
@@ -451,8 +478,8 @@ std::function<int32_t(std::string_view)> word_labels(const Lexicon& lexicon) {
 BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
                        const std::function<void(const GraphStage&)>& progress) {
   const auto tokens = static_cast<int32_t>(tokenizer.size());
-  int64_t dropped_words = 0, dropped_ngrams = 0;
-  const Lexicon lexicon = common_lexicon(tokenizer, sources, &dropped_words);
+  int64_t dropped_words = 0, unwanted_words = 0, dropped_ngrams = 0;
+  const Lexicon lexicon = common_lexicon(tokenizer, sources, &dropped_words, &unwanted_words);
   std::vector<std::string> words;
   for (const auto& [word, spellings] : lexicon) words.push_back(word);
 
@@ -469,8 +496,8 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
   WfstGraph graph =
       WfstGraph::from(tlg, tokens, words, topology_name(sources.topology),
                       tokenizer_checksum(tokenizer), sources.arpa.string() + " (its graph)");
-  return {std::move(graph), stages.list(), static_cast<int64_t>(words.size()), dropped_words,
-          dropped_ngrams};
+  return {std::move(graph), stages.list(),  static_cast<int64_t>(words.size()),
+          dropped_words,    unwanted_words, dropped_ngrams};
 }
 
 namespace {

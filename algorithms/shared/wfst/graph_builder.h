@@ -43,12 +43,14 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 /// with a point in it on some line. Probabilities are above 0 and at most 1. It keeps only words of
 /// the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown
 /// token spells `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has
-/// no wanted word, the result is empty. Throws UserError with file and line for a word without
-/// tokens and for a token that the tokenizer lacks. With `drop_unspelled`, such lines are left out
-/// and counted in *dropped. Always throws it for a probability that is none, and for the symbols
-/// <eps>, #0, #1, ... in place of a word.
+/// no wanted word, the result is empty. The other words of the file are counted in *unwanted unless
+/// it is null. Throws UserError with file and line for a word without tokens and for a token that
+/// the tokenizer lacks. With `drop_unspelled`, such lines are left out and counted in *dropped.
+/// Always throws it for a probability that is none or is missing where most lines have one, and for
+/// the symbols <eps>, #0, #1, ... in place of a word.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
-                     const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
+                     const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped,
+                     int64_t* unwanted = nullptr);
 
 /// L and the labels of its inputs. Word i (from 1) is the i-th word of the lexicon. If a spelling
 /// belongs to several words, or begins another spelling, it ends in a symbol #k, k >= 1, so that L
@@ -62,7 +64,7 @@ struct LexiconTransducer {
 LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens);
 
 /// Returns the words of the 1-grams of an ARPA file (plain or gzip) without <s> and </s>, sorted by
-/// their bytes. Throws UserError, also if there is no word, or one is there twice.
+/// their bytes. Throws UserError, also for a pipe, if there is no word, or if one is there twice.
 std::vector<std::string> arpa_words(const std::filesystem::path& arpa);
 
 /// Returns G, a back-off n-gram model over words as an acceptor. It has a state for each history
@@ -71,7 +73,7 @@ std::vector<std::string> arpa_words(const std::filesystem::path& arpa);
 /// output epsilon and cost -ln bow. </s> is a final cost. A history that no n-gram continues has no
 /// state: its back-off weight is added to the arcs into it. `word_id` returns the label of a word,
 /// 0 if it has none. N-grams with a word without label are left out and counted in *dropped. Throws
-/// UserError, also for an n-gram that is there twice.
+/// UserError, also for an n-gram that is there twice and for a model without </s>.
 TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
                                   const std::function<int32_t(std::string_view)>& word_id,
                                   int32_t backoff, int64_t* dropped);
@@ -122,7 +124,8 @@ struct BuiltGraph {
   WfstGraph graph;
   std::vector<GraphStage> stages;
   int64_t words = 0;
-  int64_t dropped_words = 0;   // lines of the lexicon that were left out
+  int64_t dropped_words = 0;   // lines of the lexicon that cannot be spelled
+  int64_t unwanted_words = 0;  // words of the lexicon that the language model lacks
   int64_t dropped_ngrams = 0;  // n-grams with a word that the lexicon lacks
 };
 
@@ -130,9 +133,11 @@ struct BuiltGraph {
 std::string tokenizer_checksum(const Tokenizer& tokenizer);
 
 /// Returns the spellings of the words that lexicon and language model have in common. Lines that
-/// were left out are counted in *dropped. Throws UserError for bad files, and if there is no such
-/// word.
-Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped);
+/// cannot be spelled are counted in *dropped. Words of the lexicon that the language model lacks
+/// are counted in *unwanted unless it is null. Throws UserError for bad files, and if there is no
+/// common word.
+Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped,
+                       int64_t* unwanted = nullptr);
 
 /// Returns a function from a word to its label: its position in the lexicon from 1 on, or 0 for an
 /// unknown word. The lexicon must outlive the function.

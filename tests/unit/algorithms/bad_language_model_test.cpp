@@ -1,6 +1,7 @@
 // Files that are no language model over the acoustic model's tokens: one complaint each, with file
 // and line.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -128,6 +129,8 @@ TEST_F(BadLanguageModel, FilesThatCannotBeRead) {
   };
   EXPECT_HAS(load(path("none.arpa")), "no such file");
   EXPECT_HAS(load(path("")), "is a directory");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_HAS(load(path("pipe")), "is a pipe or device, and it must be read twice");
   // A gzip header, and nothing behind it.
   EXPECT_HAS(load(write("cut.arpa.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10))),
              "cut.arpa.gz");

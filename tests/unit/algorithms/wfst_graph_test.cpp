@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -167,6 +169,28 @@ TEST(WfstLexicon, MayHaveKaldisProbabilities) {
   }
 }
 
+TEST(WfstLexicon, NamesTheLineThatLacksAProbability) {
+  const auto letters = character_tokenizer({"a", "b", "0.5"});
+  int64_t dropped = 0;
+  const auto read = [&](const std::string& text) {
+    return read_lexicon(write_file("missing.lexicon", text), *letters, {"x", "y"}, true, &dropped);
+  };
+  for (const char* line : {"y a b", "y a", "y 0.25", "y"}) {
+    EXPECT_HAS(message_of([&] { read(fmt::format("x 0.25 a\nx 0.75 b\n\n{}\n", line)); }),
+               "missing.lexicon:4: has no probability before its tokens, and most lines have one");
+  }
+  // Here the number is a token.
+  EXPECT_EQ(read("x 0.5 a\nx 0.5 b\ny a\n"), (Lexicon{{"x", {{2, 0}, {2, 1}}}, {"y", {{0}}}}));
+}
+
+TEST(WfstLexicon, CountsTheWordsThatAreNotWanted) {
+  const auto letters = character_tokenizer({"a", "b"});
+  const auto path = write_file("more.lexicon", "x a\nz b\nz a\ny b\nw a\n");
+  int64_t dropped = 0, unwanted = 0;
+  EXPECT_EQ(read_lexicon(path, *letters, {"x", "y"}, false, &dropped, &unwanted).size(), 2);
+  EXPECT_EQ(unwanted, 2);
+}
+
 TEST(WfstLexicon, SymbolsAreNoWords) {
   const auto letters = character_tokenizer({"a", "b"});
   int64_t dropped = 0;
@@ -202,6 +226,30 @@ TEST(WfstGrammar, NgramsThatAreThereTwiceAreRefused) {
   // Those of words that the lexicon lacks, and of symbols.
   const auto words = arpa("-1 c\n-1 <s>\n-1 <s>\n", "-1 c c\n-1 c <s>\n");
   EXPECT_HAS(message_of([&] { arpa_words(words); }), "twice.arpa:8: the n-gram is there twice");
+}
+
+TEST(WfstGrammar, NeedsAnEndOfTheText) {
+  const auto grammar = [](const char* end) {
+    const auto path = write_file("end.arpa", fmt::format("\\data\\\nngram 1=2\n\n\\1-grams:\n-1 a\n"
+                                                         "{}\n\n\\end\\\n",
+                                                         end));
+    int64_t dropped = 0;
+    return message_of([&] {
+      grammar_transducer(
+          path, [](auto) { return 1; }, 2, &dropped);
+    });
+  };
+  EXPECT_EQ(grammar("-1 </s>"), "");
+  EXPECT_HAS(grammar("-99 <s>"), "end.arpa: has no </s> of a probability above 0");
+  EXPECT_HAS(grammar("-inf </s>"), "end.arpa: has no </s> of a probability above 0");
+}
+
+TEST(WfstGrammar, IsNoPipe) {
+  const auto pipe = std::filesystem::path(testing::TempDir()) / fmt::format("arpa.{}", getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string message = message_of([&] { arpa_words(pipe); });
+  std::filesystem::remove(pipe);
+  EXPECT_HAS(message, "is a pipe or device, and it must be read twice");
 }
 
 TEST(WfstLexicon, FilesAreUtf8) {
@@ -301,6 +349,7 @@ TEST(WfstGraph, EverySentenceHasTheProbabilityOfTheLanguageModel) {
 TEST(WfstGraph, ReportsWhatWasBuilt) {
   const BuiltGraph& b = built(Topology::compact);
   EXPECT_EQ(b.words, 5);
+  EXPECT_EQ(b.unwanted_words, 1);  // the lexicon's "unspoken"
   EXPECT_EQ(b.graph.words(), 5);
   EXPECT_EQ(b.graph.word(4), "aback");
   EXPECT_EQ(b.graph.topology(), "compact");

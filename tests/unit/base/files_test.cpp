@@ -188,5 +188,12 @@ TEST_F(OutputFile, IsNoDevicePipeOrFolder) {
   EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
 }
 
+TEST_F(OutputFile, PipesAreNotReadTwice) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  write_file(path("file"), "x");
+  EXPECT_HAS(user_error([&] { require_rereadable(path("pipe")); }), "is a pipe or device");
+  for (const char* name : {"file", "", "absent"}) EXPECT_NO_THROW(require_rereadable(path(name)));
+}
+
 }  // namespace
 }  // namespace rtfx
