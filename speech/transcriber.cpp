@@ -447,8 +447,9 @@ class Transcriber::Pass {
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
             const std::vector<LongSection>& sections, const std::vector<WordlessPart>& again) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
-    if (hypothesis.nan)
-      return fail(index, "NaN in the emissions; " + remedy_for_nan(model_), false);
+    if (hypothesis.nan) {
+      return fail(index, nan_problem(*parts_.decoder) + "; " + remedy_for_nan(model_), false);
+    }
     totals_.audio_seconds += seconds;
     Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
     const double frame = model_.config.frame_seconds();

@@ -171,7 +171,8 @@ class Listener {
   void show(const SpeechUpdate& update) {
     tell_again(update);
     const Hypothesis& best = update.result.best;
-    if (best.nan) throw UserError("the emissions", "hold a NaN", remedy_for_nan(*model_));
+    if (best.nan)
+      throw UserError("the search", "found " + nan_problem(*decoder_), remedy_for_nan(*model_));
     const std::string text = text_of(best, *model_->tokenizer);
     if (options_.json && !utterances_end_) return show_words(update);
     const bool changed = text != shown_;

@@ -338,7 +338,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       };
       call(arm, decode, shared_batch ? &*shared_batch : nullptr);
       result.seconds += times.total();
-      take(utterances, std::move(decoded), times,
+      take(arm, utterances, std::move(decoded), times,
            {.total_seconds = times.total(), .latency_seconds = times.total()}, result);
     } catch (...) {
       fail_stage(failure_of(utterances));
@@ -348,7 +348,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   return batch;
 }
 
-void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decoded,
+void CaseGroupRunner::take(const Arm& arm, const std::vector<size_t>& utterances, Decoded decoded,
                            const RegionTimes& times, BatchTime of_batch,
                            RoundResult& result) const {
   for (const size_t i : utterances) of_batch.audio_seconds += dataset_.seconds[i];
@@ -358,7 +358,7 @@ void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decode
   for (size_t i = 0; i < utterances.size(); ++i) {
     if (decoded.hypotheses[i].nan) {
       throw std::runtime_error(
-          fmt::format("NaN in the emissions of utterance '{}'", id_of(utterances, i)));
+          fmt::format("{} of utterance '{}'", nan_problem(*arm.decoder), id_of(utterances, i)));
     }
     result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
     result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
@@ -568,7 +568,7 @@ static bool has_hypotheses(const RoundResult& result, const std::vector<size_t>&
   return true;
 }
 
-void CaseGroupRunner::take_pass(OverlappedPass& pass, const Batches& batches,
+void CaseGroupRunner::take_pass(const Arm& arm, OverlappedPass& pass, const Batches& batches,
                                 RoundResult& result) const {
   const bool first = result.pass_seconds.empty();
   std::vector<double>& latencies = result.latencies.emplace_back();
@@ -581,7 +581,7 @@ void CaseGroupRunner::take_pass(OverlappedPass& pass, const Batches& batches,
     before = batch.end;
     result.load_seconds += batch.load_seconds;
     if (first) {
-      take(batches[b], std::move(batch.decoded), batch.times,
+      take(arm, batches[b], std::move(batch.decoded), batch.times,
            {.total_seconds = total, .latency_seconds = latency}, result);
       continue;
     }
@@ -622,7 +622,7 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
     if (arm.failed) return;
     if (!arm.first_pass) arm.first_pass = first_pass_of(pass);
     try {
-      take_pass(pass, batches, result);
+      take_pass(arm, pass, batches, result);
     } catch (...) {
       fail(arm, "decode", describe_failure());
       return;

@@ -182,7 +182,8 @@ class CaseGroupRunner {
   /// The passes of one arm in a round.
   void overlapped_passes(Arm& arm, RoundKind kind, RoundResult& result);
   /// Adds a pass; the first one's hypotheses are the result's.
-  void take_pass(OverlappedPass& pass, const Batches& batches, RoundResult& result) const;
+  void take_pass(const Arm& arm, OverlappedPass& pass, const Batches& batches,
+                 RoundResult& result) const;
   /// Replays and compares the results of overlapped passes.
   void verify_overlapped(const std::vector<size_t>& order, std::vector<RoundResult>& results);
   OverlappedPass overlapped_pass(Arm& arm, const char* stage, const Batches& batches);
@@ -194,8 +195,8 @@ class CaseGroupRunner {
 
   /// Adds a batch to the arm's result; `of_batch` has what `times` do not tell. Throws where its
   /// hypotheses mean nothing.
-  void take(const std::vector<size_t>& utterances, Decoded decoded, const RegionTimes& times,
-            BatchTime of_batch, RoundResult& result) const;
+  void take(const Arm& arm, const std::vector<size_t>& utterances, Decoded decoded,
+            const RegionTimes& times, BatchTime of_batch, RoundResult& result) const;
   /// Replays and compares the results of a batch, whose frames are asked for where they are needed,
   /// with the baseline's, and those of overlapped passes with isolated_.
   void verify(const std::vector<size_t>& utterances, const ReplayCheck::BatchSource& batch,

@@ -239,6 +239,11 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
     decoded.evidence[static_cast<size_t>(rows[i])].push_back(std::move(found[i]));
 }
 
+std::string nan_problem(const Decoder& decoder) {
+  return decoder.options().contains("graph") ? "no path through the graph, or NaN in the emissions"
+                                             : "NaN in the emissions";
+}
+
 std::string remedy_for_nan(const AcousticModel& model) {
   const auto is_wide = [](at::ScalarType t) { return t == at::kFloat || t == at::kDouble; };
   return is_wide(model.dtype) && is_wide(model.encoder_dtype)

@@ -169,6 +169,10 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
 void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
                   const RegionClock& clock, RegionTimes& times);
 
+/// The problem that an error about a row names, if the row is marked `nan`. A search over a
+/// decoding graph marks rows without a path, too.
+std::string nan_problem(const Decoder& decoder);
+
 /// The remedy that an error about NaN in the emissions names.
 std::string remedy_for_nan(const AcousticModel& model);
 

@@ -155,6 +155,21 @@ def test_bad_input(build, changes, complaint):
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_graph_without_a_path_is_named(rtfx, run_config, transcribe, tmp_path):
+    (tmp_path / "dead.txt").write_text("0 1 2 1\n1\n")  # a single frame, and no arc behind it
+    (tmp_path / "words.txt").write_text("<eps> 0\nyes 1\n")
+    graph = tmp_path / "dead.tlg"
+    result = rtfx("graph", "import", "--tokenizer", TOKENIZER, "--blank", "last", "--openfst", tmp_path / "dead.txt",
+                  "--words", tmp_path / "words.txt", "--output", graph)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    problem = "no path through the graph, or NaN in the emissions"
+    result = transcribe(*arguments_of(graph))
+    assert result.returncode != 0 and f"{problem}; " in result.stderr, result.stderr
+    assert run_config(decoders=[{"name": "ctc_wfst_cpu", "options": {"graph": str(graph)}}]).returncode != 0
+    (failure,) = [r for r in strict_records(tmp_path / "run/journal.jsonl") if r["kind"] == "failure"]
+    assert f"{problem} of utterance '" in failure["message"]
+
+
 def test_a_graph_for_another_tokenizer_is_refused(rtfx, build, transcribe, tmp_path):
     assert build().returncode == 0
     damaged = bytearray(build.path.read_bytes())

@@ -268,7 +268,11 @@ class GrowingGraph {
   GrowingGraph(const WfstGraph& graph, const std::string& where)
       : graph_(graph), view_(graph.view()), where_(where), numbers_(graph) {
     is_normal_ = graph.topology() == topology_name(Topology::normal);
-    if (!is_normal_ && graph.topology() != topology_name(Topology::compact)) fail();
+    if (!is_normal_ && graph.topology() != topology_name(Topology::compact)) {
+      throw UserError(
+          where, fmt::format("has the topology '{}', which takes no added words", graph.topology()),
+          "make it with `rtfx graph build --topology compact` or `normal`, or leave out \"words\"");
+    }
     find_hub();
     copy();
     find_ends();

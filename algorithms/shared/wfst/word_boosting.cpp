@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -79,14 +80,14 @@ WordBoosts read_word_boosts(const std::filesystem::path& path) {
 
 std::vector<float> word_costs(const WfstGraph& graph, const WordBoosts& boosts, int64_t* unknown) {
   std::vector<float> costs(static_cast<size_t>(graph.words()) + 1);
-  int64_t known = 0;
+  std::set<std::string_view> known;  // Words of the graph may have the same text.
   for (int32_t id = 1; id <= graph.words(); ++id) {
     const auto found = boosts.find(graph.word(id));
     if (found == boosts.end()) continue;
     costs[static_cast<size_t>(id)] = -found->second;
-    ++known;
+    known.insert(found->first);
   }
-  if (unknown != nullptr) *unknown = static_cast<int64_t>(boosts.size()) - known;
+  if (unknown != nullptr) *unknown = std::ssize(boosts) - std::ssize(known);
   return costs;
 }
 

@@ -16,6 +16,7 @@
 #include "tests/support/beam_cases.h"
 #include "tests/support/host_block.h"
 #include "tests/support/wfst_cases.h"
+#include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
@@ -373,6 +374,12 @@ TEST_F(AddedWordsTest, BadPhrasesAreRefusedWithTheirPlace) {
 }
 
 TEST(AddedWords, NeedAGraphOfAKnownTopology) {
+  EXPECT_HAS(
+      test::user_error([] {
+        with_phrases(test::two_token_graph(Topology::normal_riva), {word("x", {0}, 1)}, "g.tlg");
+      }),
+      "g.tlg: has the topology 'normal_riva', which takes no added words; make it with `rtfx "
+      "graph build --topology compact`");
   EXPECT_THROW(with_phrases(test::random_graph(5, 1), {word("x", {0}, 1)}, "test"), UserError);
 }
 

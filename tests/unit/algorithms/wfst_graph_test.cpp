@@ -9,6 +9,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/token_graph.h"
+#include "algorithms/shared/wfst/word_boosting.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "models/load_checkpoint.h"
@@ -414,6 +415,18 @@ TEST(WfstGraph, RefusesWhatASearchCouldNotStand) {
   EXPECT_NE(with(1, 2, 4, 0, 0).find("label"), std::string::npos);
   EXPECT_NE(with(1, 2, 1, 2, 0).find("word"), std::string::npos);
   EXPECT_NE(with(1, 2, 1, 0, std::nanf("")).find("finite"), std::string::npos);
+}
+
+TEST(WfstGraph, WordsOfTheSameTextAreOneBoostedWord) {
+  TransducerArcs t;
+  t.states = 2;
+  t.finals = {{1, 0.0f}};
+  t.add(0, 1, 1, 1);
+  t.add(0, 1, 2, 2);
+  const auto graph = WfstGraph::from(t, 2, {"w", "w"}, "none", std::string(64, '0'), "here");
+  int64_t unknown = 0;
+  EXPECT_EQ(word_costs(graph, {{"w", 2}, {"v", 1}}, &unknown), (std::vector<float>{0, -2, -2}));
+  EXPECT_EQ(unknown, 1);
 }
 
 TEST(WfstGraph, ALanguageModelWithoutTheLexiconsWordsIsAnError) {

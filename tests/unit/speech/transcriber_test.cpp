@@ -183,6 +183,12 @@ TEST(RemedyForNan, NamesFp32OnlyWhereItWouldChangeSomething) {
   EXPECT_EQ(remedy_for_nan(model), "compute in dtype fp32");
 }
 
+TEST(NanProblem, NamesTheGraphWhereTheDecoderHasOne) {
+  EXPECT_EQ(nan_problem(*make_decoder("label_looping", {}, "")), "NaN in the emissions");
+  EXPECT_EQ(nan_problem(*make_decoder("ctc_wfst_cpu", {{"graph", "tests/data/words.arpa"}}, "")),
+            "no path through the graph, or NaN in the emissions");
+}
+
 TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   const auto failing = [](const PrepareDecoder& prepare) {
     std::unique_ptr<Decoder> decoder = std::make_unique<FailingDecoder>();
