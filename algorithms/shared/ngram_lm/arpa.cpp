@@ -21,6 +21,13 @@ std::optional<Number> parse(std::string_view text) {
   return value;
 }
 
+/// A number that is too small for a float is 0. parse() refuses it.
+std::optional<float> parse_float(std::string_view text) {
+  if (const auto value = parse<float>(text)) return value;
+  const auto wide = parse<double>(text);
+  return wide && std::abs(*wide) < 1 ? std::optional<float>(0.0F) : std::nullopt;
+}
+
 constexpr bool is_separator(char c) { return c == ' ' || c == '\t'; }
 
 std::string_view trimmed(std::string_view text) {
@@ -111,9 +118,9 @@ void ArpaReader::read_section(int64_t n, const std::function<void(const ArpaEntr
                                   n, n, n == 1 ? "" : "s"),
                       kRemedy);
     }
-    const auto probability = parse<float>(fields.front());
+    const auto probability = parse_float(fields.front());
     const auto backoff =
-        fields.size() > fewest ? parse<float>(fields.back()) : std::optional<float>(0.0f);
+        fields.size() > fewest ? parse_float(fields.back()) : std::optional<float>(0.0f);
     if (!probability || !(*probability <= 0)) {
       throw UserError(where(), fmt::format("'{}' is no log10 probability", fields.front()),
                       "it is a number that is not positive");

@@ -71,6 +71,9 @@ TEST_F(BadLanguageModel, WrongLines) {
   EXPECT_HAS(after("-0.1\td e", "x\td e"), "'x' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "0.1\td e"), "'0.1' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "nan\td e"), "'nan' is no log10 probability");
+  EXPECT_HAS(after("-0.1\td e", "-1e50\td e"), "'-1e50' is no log10 probability");
+  // It is 0 as a float.
+  EXPECT_EQ(after("-0.1\td e", "-1e-50\td e"), "(no UserError)");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\tinf"), "'inf' is no log10 back-off weight");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\t3e38"), "'3e38' is no log10 back-off weight");
 }

@@ -75,6 +75,12 @@ TEST_P(BeamOracle, AlsdSumsOverAllAlignments) {
       GetParam());
 }
 
+TEST(AlsdOptions, TheLongestTextIsBounded) {
+  const auto make = [](int64_t most) { make_decoder("alsd", {{"max_target_abs", most}}, "test"); };
+  EXPECT_NO_THROW(make((int64_t{1} << 31) - 1));
+  EXPECT_THROW(make(int64_t{1} << 31), UserError);  // its sum with the frames must not overflow
+}
+
 /// More symbols than the longest text has, so that it never meets a blank that is forced.
 nlohmann::json alsd_pp_options(const Size& size) { return {{"max_symbols", size.longest + 1}}; }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "algorithms/blank_penalty.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
@@ -14,7 +16,8 @@ const OptionTable<AlsdOptions>& AlsdOptions::table() {
       option("max_target_ratio", &O::max_target_ratio,
              "most tokens of a result, as a multiple of the frames", 0, 100),
       option("max_target_abs", &O::max_target_abs,
-             "most tokens of a result; 0: by max_target_ratio", 0),
+             "most tokens of a result; 0: by max_target_ratio", 0,
+             std::numeric_limits<int32_t>::max()),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest, "hypotheses to return; more than 1 make an n-best list", 1, 1000),
       mbr_option(&O::mbr),
