@@ -1,10 +1,13 @@
 // Search of RNN-T and TDT for a whole batch over a graph of lexicon and grammar, with at most one
 // token per frame. The search maximises, over token sequences y that the graph has,
 //
-//   score(y) = ln sum over alignments a of y of prod_t p(a_t | t, y_1 .. y_{u_t})
+//   score(y) = ln sum over alignments a of y of prod_t w(a_t | t, y_1 .. y_{u_t})
 //              - alpha G(y) + beta |y|
 //
-// G(y) is the cost of the cheapest path of the graph that reads y and ends in a final state
+// With blank_scoring no_score, w is the probability p of the model. With lm_weighted_full, which is
+// the default, blank has w = p_b^(1 + alpha), and a token has w = p (1 - p_b)^alpha (fusion.h).
+// Here p_b is the probability of blank at that place, and 1 - p_b is at least `blank_eps`. G(y) is
+// the cost of the cheapest path of the graph that reads y and ends in a final state
 // (token_graph.h). Alignments and steps are those of modified_beam_search (modified_beam_search.h),
 // TDT's jumps included. A frame adds these parts to its step 1:
 //
