@@ -78,7 +78,7 @@ class Claim {
   Claim(const CaseResult& claim, const CaseResult& now)
       : claim_(claim), now_(now), least_(required_grade(claim, now)) {
     for (const ConditionDifference& difference : condition_differences(claim, now)) {
-      if (difference.kind.empty()) {
+      if (difference.kind.empty() || difference.kind == kOtherSource) {  // another decoder
         pointless_.push_back(difference.text);
       } else if (difference.kind != "scorer") {  // which only the WER depends on
         elsewhere_.push_back(difference.text);

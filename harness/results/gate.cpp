@@ -143,21 +143,31 @@ class ConditionComparison {
 
   /// Journals hold every option with its value, so one that is missing is of another release.
   void compare_options(const std::string& name, const json& x, const json& y) {
-    if (!x.is_object() || !y.is_object()) {
-      if (checksum(p_, x) != checksum(q_, y)) compare("", name, x, y);
-      return;
-    }
+    if (!x.is_object() || !y.is_object()) return compare_values(name, x, y);
     const bool inner = name != "option ";
     for (const auto& [key, value] : x.items()) {
       if (y.contains(key)) compare_options(name + (inner ? "." : "") + key, value, y.at(key));
     }
   }
 
-  /// The checksum of the file that an option names, which may lie elsewhere; else the value itself.
-  static json checksum(const record::Provenance& provenance, const json& value) {
-    if (!value.is_string() || !provenance.decoder_files) return value;
+  /// Files are compared by their contents where both journals have the checksum, since they may lie
+  /// elsewhere or change in place.
+  void compare_values(const std::string& name, const json& x, const json& y) {
+    const std::string *p = checksum(p_, x), *q = checksum(q_, y);
+    const bool are_files = p != nullptr && q != nullptr;
+    if (are_files ? *p == *q : x == y) return;
+    const bool in_python =
+        a_.about().decoder.name == "python" && b_.about().decoder.name == "python";
+    add(are_files && in_python && name == "option file" ? kOtherSource : "",
+        x == y ? fmt::format("other {}: the checksum of {} differs", name, x.dump())
+               : fmt::format("other {}: {}, now {}", name, x.dump(), y.dump()));
+  }
+
+  /// The checksum of the file that an option names; null for other values.
+  static const std::string* checksum(const record::Provenance& provenance, const json& value) {
+    if (!value.is_string() || !provenance.decoder_files) return nullptr;
     const auto found = provenance.decoder_files->find(value.get<std::string>());
-    return found == provenance.decoder_files->end() ? value : json(found->second);
+    return found == provenance.decoder_files->end() ? nullptr : &found->second;
   }
 
   static const record::Run* first_run(const CaseResult& c) {
@@ -182,7 +192,8 @@ class ConditionComparison {
 }  // namespace
 
 const std::vector<std::string>& allowable_differences() {
-  static const std::vector<std::string> kinds = {"libtorch", "driver", "encoder", "scorer"};
+  static const std::vector<std::string> kinds = {"libtorch", "driver", "encoder", "scorer",
+                                                 kOtherSource};
   return kinds;
 }
 
@@ -505,7 +516,8 @@ void judge_speed(GateRow& row, const SpeedRow& speed, std::optional<double> drif
                                              : Interval{1 / row.change->estimate,
                                                         1 / row.change->high, 1 / row.change->low};
   const auto [verdict, reason] =
-      judge(gain, *row.tolerance, *row.floor, speed.more_is_better ? wide.high : 1 / wide.low);
+      judge(gain, *row.tolerance, *row.floor, speed.more_is_better ? wide.high : 1 / wide.low,
+            !speed.more_is_better);
   row.verdict = verdict;
   row.reason = reason;
   // Beside a disturbed baseline everything is better.
@@ -642,22 +654,24 @@ Verdict worse(Verdict a, Verdict b) {
 }
 
 Judgement judge(const Interval& gain, double tolerance, double floor,
-                std::optional<double> corrected_high) {
+                std::optional<double> corrected_high, bool less_is_better) {
   if (!std::isfinite(gain.high) || gain.low <= 0)
     return {Verdict::inconclusive, "one round has no interval: measure more"};
   if (gain.low > 1) return {Verdict::pass, "better"};
-  const double limit = std::max(tolerance, floor);
-  if (gain.high < 1 - limit && corrected_high.value_or(0) >= 1 - limit) {
+  // A time that is 10 % longer is a gain of 1 / 1.1, and a speed that is 10 % lower one of 0.9.
+  const auto least = [&](double loss) { return less_is_better ? 1 / (1 + loss) : 1 - loss; };
+  const double limit = least(std::max(tolerance, floor));
+  if (gain.high < limit && corrected_high.value_or(0) >= limit) {
     return {Verdict::inconclusive,
             "worse beyond the tolerance, but among so many rows this can be chance"};
   }
   if (tolerance < floor) {
-    if (gain.high < 1 - floor) return {Verdict::regressed, "worse, beyond the noise floor"};
+    if (gain.high < least(floor)) return {Verdict::regressed, "worse, beyond the noise floor"};
     return {Verdict::inconclusive, fmt::format("the tolerance of {} is below the noise floor of {}",
                                                percent(tolerance), percent(floor))};
   }
-  if (gain.high < 1 - tolerance) return {Verdict::regressed, "worse beyond the tolerance"};
-  if (gain.low >= 1 - tolerance) return {Verdict::pass, ""};
+  if (gain.high < least(tolerance)) return {Verdict::regressed, "worse beyond the tolerance"};
+  if (gain.low >= least(tolerance)) return {Verdict::pass, ""};
   return {Verdict::inconclusive, "the interval holds the tolerance: more rounds would tell"};
 }
 
@@ -669,7 +683,9 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
     if (set.profiled) {
       rows.push_back(invalid(file, "comes from `rtfx profile`"));
     } else if (set.cases.empty()) {
-      rows.push_back(invalid(file, "holds no case"));
+      rows.push_back(invalid(file, set.streams.empty()
+                                       ? "holds no case"
+                                       : "holds streams alone, which the gate does not judge"));
     }
   };
   for (const ResultSet& baseline : baselines) check(baseline);

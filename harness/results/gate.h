@@ -27,7 +27,11 @@ struct ConditionDifference {
 ///   driver    version of the CUDA driver
 ///   encoder   encoder, encoder_graphs: how the encoder is computed and launched
 ///   scorer    text normaliser and its version; the word error rates are then not compared
+///   decoder   source of a decoder in Python: the contents and the path of its option `file`
 const std::vector<std::string>& allowable_differences();
+
+/// The kind of a difference in the source of a decoder in Python.
+constexpr const char* kOtherSource = "decoder";
 
 /// The kind of differences between machines: device, threads, share of the CPUs, number of shards.
 constexpr const char* kOtherMachine = "machine";
@@ -102,13 +106,14 @@ struct Judgement {
   std::string reason;
 };
 
-/// `gain`: new / old of something of which more is better. `floor`: the largest change that
-/// noise alone makes. A tolerance below the floor is refused: then only an improvement, and a loss
-/// beyond the floor, can be told from noise. `corrected_high`: the upper end of the gain's interval
-/// for the number of rows that are judged together. A loss is REGRESSED only if that end shows it
-/// too.
+/// `gain`: new / old of something of which more is better, and old / new with `less_is_better`.
+/// `floor`: the largest change that noise alone makes. Tolerance and floor are shares of the old
+/// value, so where less is better the new one may be 1 + tolerance times as large. A tolerance
+/// below the floor is refused: then only an improvement, and a loss beyond the floor, can be told
+/// from noise. `corrected_high`: the upper end of the gain's interval for the number of rows that
+/// are judged together. A loss is REGRESSED only if that end shows it too.
 Judgement judge(const Interval& gain, double tolerance, double floor,
-                std::optional<double> corrected_high = {});
+                std::optional<double> corrected_high = {}, bool less_is_better = false);
 
 /// Tolerances that replace those of the metrics, by key. One whose metric no case has is INVALID.
 using Tolerances = std::map<std::string, double>;

@@ -23,8 +23,8 @@ struct Metric {
   const char* meaning;  // one line
   int direction;        // 1: bigger is better, -1: smaller is better, 0: neither
   Change change;        // how two values are compared; a ratio needs positive ones
-  /// The gate lets it get worse by this: a share for a ratio, a difference for `wer`. Without it,
-  /// the metric is shown and not gated. The gate judges no other differences.
+  /// The gate lets it get worse by this: a share of the old value for a ratio, a difference for
+  /// `wer`. Without it, the metric is shown and not gated. The gate judges no other differences.
   std::optional<double> tolerance;
   bool in_tables = false;  // a column of tables that people read, where a case has it
 };

@@ -132,17 +132,22 @@ def test_a_push_saves_the_program_that_later_gates_restore(runner):
 
 
 def test_the_repository_of_a_decoder_in_python(runner, program):
-    """Both commits have the decoder of the example, so nothing is wrong, and times are those of this machine."""
+    """The change has one byte more than the example, in its source. So nothing is wrong, and times are those of this
+    machine."""
     (runner.tools / "pip").write_text('#!/bin/sh\necho "pip $@" >> "$CALLS"\n')
     (runner.tools / "pip").chmod(0o755)
     (runner.tools / "rtfx").symlink_to(program)
     for folder in ("base", "change"):
         (runner.work / folder).mkdir()
         shutil.copy(ROOT / "examples/python_decoder/greedy.py", runner.work / folder)
+    with open(runner.work / "change/greedy.py", "a") as source:
+        source.write("\n")
     steps = runner("decoder.yml", "python", also={"Gate": 10})
     assert runner.calls.read_text() == "pip install rtfx\n"
-    rows = [line.split()[:2] for line in steps["Gate"]["done"].stdout.splitlines()]
-    assert rows.count(["PASS", "results"]) == 2
+    lines = steps["Gate"]["done"].stdout.splitlines()
+    assert [line.split()[:2] for line in lines].count(["PASS", "results"]) == 2
+    (allowed,) = [line for line in lines if "allowed: other option file" in line]
+    assert 'base/greedy.py", now "' in allowed and 'change/greedy.py"' in allowed
     assert runner.summary.read_text().startswith("## rtfx gate: ")
 
 

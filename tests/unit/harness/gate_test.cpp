@@ -38,6 +38,21 @@ TEST(Judge, AToleranceBelowTheNoiseIsRefused) {
   EXPECT_EQ(judge({0.5, 0.48, 0.52}, 0.01, 0.03).verdict, Verdict::regressed);
 }
 
+/// A time may be 1 + tolerance times as long, which is a gain of 1 / (1 + tolerance).
+TEST(Judge, ATimeMayGrowByTheTolerance) {
+  const auto judged = [](double grown, double tolerance, double floor = 0.01) {
+    return judge({1 / grown, 0.999 / grown, 1.001 / grown}, tolerance, floor, {},
+                 /*less_is_better=*/true);
+  };
+  EXPECT_EQ(judged(1.09, 0.1).verdict, Verdict::pass);
+  EXPECT_EQ(judged(1.108, 0.1).verdict, Verdict::regressed);
+  EXPECT_EQ(judged(1.49, 0.5).verdict, Verdict::pass);
+  EXPECT_EQ(judged(1.9, 0.5).verdict, Verdict::regressed);
+  EXPECT_EQ(judged(1.45, 0.1, 0.5).verdict, Verdict::inconclusive);
+  EXPECT_HAS(judged(1.45, 0.1, 0.5).reason, "tolerance of 10 % is below the noise floor of 50 %");
+  EXPECT_EQ(judged(1.55, 0.1, 0.5).verdict, Verdict::regressed);
+}
+
 TEST(Judge, OneRoundIsInconclusive) {
   const Interval unknown = unpaired_ratio({10}, {5});
   const Judgement judged = judge(unknown, 0.02, 0.01);
@@ -344,6 +359,66 @@ TEST_F(GateTest, FilesOfOptionsAreComparedByTheirContents) {
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
   set(current, "/decoder_files", {{"/there/lm.arpa", "t"}});
   EXPECT_HAS(reason_of(gate(old, current), "case"), "lm.path");
+  set(current, "/decoder/options/lm/path", "/here/lm.arpa");  // the file was changed in place
+  set(current, "/decoder_files", {{"/here/lm.arpa", "t"}});
+  EXPECT_HAS(reason_of(gate(old, current), "case"),
+             "other option lm.path: the checksum of \"/here/lm.arpa\" differs");
+  set(current, "/decoder_files", json::object());  // a journal that does not say
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
+}
+
+TEST_F(GateTest, TheSourceOfADecoderInPythonMayBeAllowed) {
+  ResultSet old = results(1), current = results(2);
+  for (auto [set_of, path, sum] :
+       {std::tuple(&old, "base/g.py", "s"), {&current, "change/g.py", "t"}}) {
+    set(*set_of, "/decoder/name", "python");
+    set(*set_of, "/decoder/options/file", path);
+    set(*set_of, "/decoder_files", {{path, sum}});
+  }
+  const std::string other = R"(other option file: "base/g.py", now "change/g.py")";
+  EXPECT_HAS(reason_of(gate(old, current), "case"), other + " (--allow decoder)");
+  const auto allowing = [&] {
+    return rtfx::gate(std::span(&old, 1), current, {.allowed = {"decoder"}, .drift = 0});
+  };
+  EXPECT_EQ(worst(allowing()), Verdict::pass);
+  EXPECT_HAS(reason_of(allowing(), "case"), "allowed: " + other);
+  set(current, "/decoder/options/class", "Other");
+  set(old, "/decoder/options/class", "Greedy");
+  EXPECT_HAS(reason_of(allowing(), "case"), "other option class");
+  set(current, "/decoder/options/class", "Greedy");
+  set(current, "/decoder_files", json::object());  // nobody knows whether it is another source
+  EXPECT_EQ(worst(allowing()), Verdict::invalid);
+}
+
+TEST_F(GateTest, TimesMayGrowByTheirTolerance) {
+  const auto with_times = [&](uint64_t seed, double longer) {
+    ResultSet set = results(seed);
+    for (CaseResult& c : set.cases) {
+      for (record::Round& round : c.summary.rounds) {
+        auto& run = std::get<record::Run>(round);
+        run.metrics["batch_ms.p50"] =
+            Nullable<Number>(Number((100 + static_cast<double>(run.round)) * longer));
+      }
+    }
+    return set;
+  };
+  const auto verdict = [&](double longer) {
+    const auto rows =
+        gate(with_times(1, 1), with_times(2, longer), {{"batch_ms.p50", 0.5}}, /*drift=*/0.01);
+    return of(rows, "batch_ms.p50");
+  };
+  EXPECT_EQ(verdict(1.4), Verdict::pass);
+  EXPECT_EQ(verdict(1.9), Verdict::regressed);
+}
+
+TEST_F(GateTest, StreamsAreNotJudged) {
+  ResultSet streams = results(1);
+  streams.streams = std::move(streams.cases);
+  streams.cases.clear();
+  const auto rows = gate(streams, results(2));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows.front().verdict, Verdict::invalid);
+  EXPECT_EQ(rows.front().reason, "holds streams alone, which the gate does not judge");
 }
 
 TEST_F(GateTest, WhatMayDifferIsAllowedByName) {
