@@ -18,7 +18,7 @@ namespace rtfx {
 ///   busy.*                      times of regions / total time of an overlapped pass; files, which
 ///                               busy.load is about, have no region
 ///   memory.*, energy.*          the bytes, and the power of their passes
-///   wer, cer                    errors / words, errors / characters
+///   wer, cer                    errors / words, errors / characters; none of empty references
 ///   tokens.per_second           a whole number of tokens / audio
 ///   tokens.reference_per_second the same in all rounds
 ///   hashes                      the same in all rounds of a deterministic case

@@ -463,7 +463,9 @@ std::vector<std::string> CaseSummary::stand_ins() const {
 }
 
 std::string beyond_rounding(const CaseSummary& summary) {
-  if (!has_failed(summary.replay) || !summary.replay->first) return "";
+  if (!has_failed(summary.replay)) return "";
+  if (!summary.replay->first)
+    return fmt::format("{} of {} decisions", summary.replay->beyond, summary.replay->decisions);
   const record::BeyondDecision& d = *summary.replay->first;
   const auto figure = [&](const Nullable<Number>& value) {
     return value ? fmt::format("{:.3g}", static_cast<double>(*value)) : "infinite";

@@ -169,6 +169,29 @@ TEST_F(ClaimsTest, RecordsThatContradictThemselvesAreFound) {
   EXPECT_HAS(reason("g", cer(0.04)), "the CER is 0.04, and errors / characters is 0.05");
   EXPECT_EQ(reason("h", {{"metrics", {{"tokens.per_second", 2.55}}}}), "0 rows");
   EXPECT_HAS(reason("i", {{"metrics", {{"tokens.per_second", 2.555}}}}), "255.50 tokens");
+  const json no_time = {{"host_seconds", 0}};
+  EXPECT_HAS(
+      reason("j", {{"regions", {{"encoder", no_time}, {"decode", no_time}}}, {"total_seconds", 0}}),
+      "rtfx.total is 50, and audio / seconds is inf");
+  json empty = cer(0.05);
+  empty["wer"]["reference_characters"] = 0;
+  EXPECT_HAS(reason("k", empty), "the CER is 0.05, and the references are empty");
+  ResultSet claims = journal("l", {{"wer", {{"reference_words", 0}}}});
+  EXPECT_TRUE(check_records(claims).empty());
+  for (record::Round& round : claims.cases.front().summary.rounds)
+    std::get<record::Run>(round).wer.wer = Number(0.01);
+  EXPECT_HAS(check_records(claims).front().reason, "the WER is 0.01, and the references are empty");
+}
+
+TEST_F(ClaimsTest, AFailedReplayIsAFaultWhereTheRecordNamesNoDecision) {
+  ResultSet claims = journal("a");
+  record::Replay& replay = claims.cases.front().summary.replay.emplace();
+  replay.decisions = 2422;
+  replay.beyond = 3;
+  const auto rows = check_records(claims);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows.front().verdict, Verdict::correctness);
+  EXPECT_HAS(rows.front().reason, "beyond rounding: 3 of 2422 decisions");
 }
 
 TEST_F(ClaimsTest, TimesOfBatchesAreThoseOfTheRound) {
