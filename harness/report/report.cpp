@@ -26,12 +26,11 @@ std::filesystem::path page_of(const std::filesystem::path& journal) {
 
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
-  run.require_results();
+  run.require_cases();
   const Summaries cases = all_of(run);
   if (!options.quiet) print_table(cases);
   if (options.costs) print_costs(cases);
   if (options.table_only) return;
-  run.require_cases();
   const Conclusion conclusion = conclude(cases);
   const json facts = {
       {"differences", differences(run, kMostUtterances)},

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/printable.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
@@ -34,32 +35,19 @@ std::string errors_text(const record::WordErrors& errors) {
   return fmt::format("- ({})", counted(errors.insertions, "insertion"));
 }
 
-}  // namespace
+using Rescored = std::map<std::string, record::WordErrors>;  // by result key
 
-void rescore(const std::filesystem::path& run, const std::string& scorer,
-             const std::filesystem::path& output) {
-  const Normalizer& normalizer = find_normalizer(scorer, "--scorer");
-  const ResultSet results = read_results(run);
-  std::map<std::string, record::WordErrors> rescored;  // by result key
-  for (const CaseResult& c : results.require_cases().cases) {
-    const auto texts = read_hypotheses(results, c);
-    const auto* first =
-        c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
-    if (!texts || first == nullptr) continue;
-    const record::WordErrors field = wer_field(edits_of(*texts, normalizer), normalizer);
-    const record::WordErrors& before = first->wer;
-    fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
-               before.normalizer, before.version, errors_text(before), normalizer.name,
-               normalizer.version, errors_text(field), field.cer ? percent(*field.cer) : "-");
-    rescored[c.about().result_key] = field;
-  }
-  if (rescored.empty()) {
-    throw UserError(results.journal.string(), "has no hypotheses beside it",
-                    "give the folder that `rtfx run` wrote, with hypotheses/");
-  }
-  if (output.empty()) return;
-  Journal journal(output, Journal::Mode::fresh);
-  for (record::Any& record : read_journal(results.journal)) {
+/// The lines of the journal with the new word errors, and with the scorer in its configurations.
+std::string rescored_lines(const std::filesystem::path& journal, const Rescored& rescored,
+                           const Normalizer& normalizer) {
+  std::string lines;
+  for (record::Any& record : read_journal(journal)) {
+    if (auto* provenance = std::get_if<record::Provenance>(&record);
+        provenance != nullptr && provenance->config) {
+      nlohmann::json config = provenance->config->value();
+      config["scorer"] = normalizer.name;
+      provenance->config = OptionTree(std::move(config));
+    }
     auto* run = std::get_if<record::Run>(&record);
     const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
     if (found != rescored.end()) {
@@ -67,9 +55,55 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
       run->oracle_wer.reset();  // these are of the other scorer
       run->boosted.reset();
     }
-    journal.append(record);
+    lines += record::to_line(record);
   }
-  journal.sync();
+  return lines;
+}
+
+}  // namespace
+
+void rescore(const std::filesystem::path& run, const std::string& scorer,
+             const std::filesystem::path& output) {
+  const Normalizer& normalizer = find_normalizer(scorer, "--scorer");
+  const ResultSet results = read_results(run);
+  const std::filesystem::path written = output / "journal.jsonl";
+  if (!output.empty() && std::filesystem::exists(plain_or_gzip(written)))
+    throw UserError(plain_or_gzip(written).string(), "is there already",
+                    "choose another folder as --output");
+  Rescored rescored;
+  std::vector<std::string> left_out;  // names of cases
+  for (const CaseResult& c : results.require_cases().cases) {
+    const auto* first =
+        c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
+    if (first == nullptr) continue;  // it failed
+    const auto texts = read_hypotheses(results, c);
+    if (!texts) {
+      left_out.push_back(printable(c.name()));
+      continue;
+    }
+    const record::WordErrors field = wer_field(edits_of(*texts, normalizer), normalizer);
+    const record::WordErrors& before = first->wer;
+    fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
+               printable(before.normalizer), before.version, errors_text(before), normalizer.name,
+               normalizer.version, errors_text(field), field.cer ? percent(*field.cer) : "-");
+    rescored[c.about().result_key] = field;
+  }
+  if (rescored.empty()) {
+    throw UserError(results.journal.string(), "has no hypotheses beside it",
+                    "give the folder that `rtfx run` wrote, with hypotheses/");
+  }
+  for (const std::string& name : left_out)
+    fmt::print(stderr, "rtfx: notice: {}: left out: it has no hypotheses beside the journal\n",
+               name);
+  if (output.empty()) return;
+  // One journal would hold word errors by two scorers, and its configuration name only one.
+  if (!left_out.empty()) {
+    throw UserError(results.journal.string(),
+                    fmt::format("lacks the hypotheses of {}",
+                                counted(static_cast<int64_t>(left_out.size()), "case")),
+                    "give the folder that `rtfx run` wrote, or leave out --output");
+  }
+  write_file(written, rescored_lines(results.journal, rescored, normalizer));
 }
 
 }  // namespace rtfx

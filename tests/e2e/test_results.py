@@ -45,6 +45,14 @@ def test_an_empty_journal_is_the_same_error_everywhere(rtfx, journals, tmp_path,
         assert result.stdout == "", command
 
 
+@pytest.mark.parametrize("flags", [[], ["--table-only"]])
+def test_a_report_of_streams_alone_is_an_error(rtfx, tmp_path, flags):
+    synthetic.write(tmp_path, [synthetic.provenance(), synthetic.stream()])
+    result = rtfx("report", tmp_path, *flags)
+    assert result.returncode == 2 and result.stdout == ""
+    assert "holds results of streams alone; give the journal of `rtfx run`" in result.stderr
+
+
 def test_lines_that_stand_in_a_journal_twice_count_once(rtfx, tmp_path):
     records = [synthetic.provenance()]
     records += [synthetic.run(round=round, decode_seconds=0.5 + 0.01 * round) for round in range(3)]
@@ -211,8 +219,10 @@ def test_rescore(rtfx, finished, tmp_path):
     before = runs_of(strict_records(finished / "journal.jsonl"))[0]["wer"]
     result = rtfx("rescore", finished, "--scorer", "none", "--output", tmp_path / "rescored")
     assert result.returncode == 0, result.stderr
-    runs = runs_of(strict_records(tmp_path / "rescored/journal.jsonl"))
+    records = strict_records(tmp_path / "rescored/journal.jsonl")
+    runs = runs_of(records)
     assert len(runs) == 2 and all(r["wer"]["normalizer"] == "none" for r in runs)
+    assert records[0]["config"]["scorer"] == "none"
     compared = rtfx("compare", finished, tmp_path / "rescored").stdout
     assert "A: basic_english version 2, B: none version 1: word errors are not compared" in compared
     assert "\n  wer" not in compared
@@ -236,6 +246,7 @@ def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
     rescored = strict_records(tmp_path / "rescored/journal.jsonl")
     for record in [*records, *rescored]:
         record.pop("wer", None)
+    records[0]["config"]["scorer"] = "none"
     assert rescored == records
 
 
@@ -264,6 +275,18 @@ def test_rescore_errors(rtfx, journals, finished):
     assert result.returncode == 2 and "no hypotheses" in result.stderr
     result = rtfx("rescore", finished, "--scorer", "basic")
     assert result.returncode == 2 and "basic_english" in result.stderr
+    result = rtfx("rescore", finished, "--scorer", "none", "--output", finished)
+    assert result.returncode == 2 and "journal.jsonl: is there already; choose another folder" in result.stderr
+
+
+def test_rescore_names_the_cases_that_it_leaves_out(rtfx, finished, tmp_path):
+    run = runs_of(strict_records(finished / "journal.jsonl"))[0]
+    (finished / "hypotheses" / f"{run['result_key']}.jsonl").unlink()
+    result = rtfx("rescore", finished, "--scorer", "none")
+    assert result.returncode == 0 and f"{run['case']}: left out" in result.stderr and "none 1" in result.stdout
+    result = rtfx("rescore", finished, "--scorer", "none", "--output", tmp_path / "rescored")
+    assert result.returncode == 2 and "lacks the hypotheses of 1 case; give the folder" in result.stderr
+    assert not (tmp_path / "rescored").exists()
 
 
 def test_doctor(rtfx):
