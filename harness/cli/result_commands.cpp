@@ -277,6 +277,10 @@ void add_export(CLI::App& app) {
                     "github-action: the metrics of which less is better");
   command->callback([args] {
     if (args->format == kOpenAsrLeaderboard && !args->output.empty()) {
+      if (args->options.smaller_is_better)
+        throw UserError("--smaller-is-better", "is for --to github-action alone", "leave it out");
+      if (!args->options.metrics.empty())
+        throw UserError("--metric", "chooses nothing in --to open-asr-leaderboard", "leave it out");
       const ResultSet results = read_results(args->run);
       require_measurement(results.require_cases());
       for (const std::string& name : write_open_asr_leaderboard(results, args->output))

@@ -117,11 +117,34 @@ void require_measurement(const ResultSet& results) {
   }
 }
 
+namespace {
+
+/// Throws UserError for a chosen metric that the list would leave out.
+void require_direction(const std::vector<Metric>& chosen, bool smaller_is_better) {
+  for (const Metric& metric : chosen) {
+    if (metric.direction == (smaller_is_better ? -1 : 1)) continue;
+    const std::string where = fmt::format("--metric {}", metric.key);
+    if (metric.direction == 0)
+      throw UserError(where, "is neither better nor worse where it is larger",
+                      "choose another format: --to github-action lists what can get worse");
+    throw UserError(
+        where, fmt::format("is better where it is {}", smaller_is_better ? "larger" : "smaller"),
+        smaller_is_better ? "list it without --smaller-is-better, in another file"
+                          : "list it with --smaller-is-better, in another file");
+  }
+}
+
+}  // namespace
+
 std::string export_results(const ResultSet& results, const std::string& format,
                            const ExportOptions& options) {
   require_measurement(results);
   std::vector<Metric> chosen;
-  for (const std::string& key : options.metrics) chosen.push_back(find_metric(key, "--metric"));
+  for (const std::string& key : options.metrics) {
+    chosen.push_back(find_metric(key, "--metric"));
+    chosen.back().in_tables = true;  // whoever names it wants to see it
+  }
+  if (format == "github-action") require_direction(chosen, options.smaller_is_better);
   if (chosen.empty()) chosen = metrics();
   if (format == "github-action")
     return export_github_action(results, chosen, options.smaller_is_better);
@@ -591,7 +614,8 @@ std::string rounded(const Metric& metric, const std::optional<Figure>& figure) {
   return fmt::format("{:.{}f} ± {:.{}f}", mean, digits, figure->sd, digits);
 }
 
-/// The metrics of the table that people read, where any case has them or the gate wants them.
+/// The metrics of the table that people read, or those that were chosen, where any case has them or
+/// the gate wants them.
 std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metric>& metrics) {
   std::vector<Metric> columns;
   for (const Metric& metric : metrics) {

@@ -30,10 +30,11 @@ std::string csv_text(std::string_view text);
 /// gbench: Google Benchmark's JSON, one entry per round; for its compare.py, Conbench and others.
 /// bmf: Bencher Metric Format, one object per case, with intervals.
 /// github-action: a list for github-action-benchmark's customBiggerIsBetter, or, with
-///   `smaller_is_better`, for customSmallerIsBetter.
+///   `smaller_is_better`, for customSmallerIsBetter. It holds the metrics of that direction.
 /// prometheus: text of gauges in base units, as node_exporter's textfile collector reads it.
-/// csv: every figure of every case. markdown, latex: a table of the metrics that people read; what
-///   is the same in all rows stands below it (markdown) or in a comment (latex).
+/// csv: every figure of every case. markdown, latex: a table of the metrics that people read, or of
+///   those that were chosen; what is the same in all rows stands below it (markdown) or in a
+///   comment (latex).
 /// open-asr-leaderboard: a folder of files (open_asr_leaderboard.h).
 const std::vector<std::string>& export_formats();
 
@@ -51,7 +52,7 @@ void require_measurement(const ResultSet& results);
 /// The text of the file, of cases and streams. Cases that failed stand in gbench (with
 /// error_message), prometheus, csv, markdown and latex alone. Throws UserError as
 /// require_measurement() does, for an unknown format or metric and for a format that is no single
-/// file.
+/// file. With github-action it also throws for a chosen metric of the other direction.
 std::string export_results(const ResultSet& results, const std::string& format,
                            const ExportOptions& options = {});
 

@@ -52,22 +52,14 @@ std::string leaderboard_model(const CaseResult& c) {
                                   static_cast<double>(about.batch.size), about.dtype));
 }
 
-bool is_stand_in(const CaseResult& c, const std::string& dataset) {
-  const auto& sets = c.provenance().datasets;
-  return sets && std::ranges::any_of(*sets, [&](const record::DatasetFile& set) {
-           return set.id == dataset && known(set.stand_in) != nullptr;
-         });
-}
-
 bool is_scored(const std::vector<std::string>& reference) {
   static const std::vector<std::string> kIgnored = {"ignore", "time", "segment", "in", "scoring"};
   return !reference.empty() && reference != kIgnored;
 }
 
 /// Why a case has no manifest; empty where it has one.
-std::string reason_to_leave_out(const CaseResult& c, const std::string& dataset,
-                                bool has_hypotheses) {
-  if (is_stand_in(c, dataset)) return "its data stand in for others";
+std::string reason_to_leave_out(const CaseResult& c, bool has_hypotheses) {
+  if (!c.summary.stand_in_data.empty()) return "its data stand in for others";
   if (!stand_in_model(c.about().model).empty()) return "its model stands in for another one";
   if (c.rounds().empty()) return "it has no measured round";
   return has_hypotheses ? "" : "there are no hypotheses beside the journal";
@@ -124,7 +116,7 @@ std::vector<std::string> write_open_asr_leaderboard(const ResultSet& results,
   for (const CaseResult& c : results.cases) {
     const std::string dataset = c.about().dataset.id;
     const auto texts = read_hypotheses(results, c);
-    const std::string reason = reason_to_leave_out(c, dataset, texts && !texts->empty());
+    const std::string reason = reason_to_leave_out(c, texts && !texts->empty());
     if (!reason.empty()) {
       fmt::print(stderr, "rtfx: notice: {}: left out: {}\n", printable(c.name()), reason);
       continue;

@@ -252,6 +252,10 @@ def test_chosen_metrics(rtfx, complete):
     text = rtfx("export", complete, "--to", "bmf", "--metric", "wer,rtfx.decode").stdout
     wanted = {"wer", "rtfx-decode", "gap-share", "noisy"}
     assert [set(measures) for measures in strict(text).values()] == [wanted]
+    names = ["rtfx.encode_decode", "share.decode", "exact.rate"]  # which no table shows by itself
+    text = rtfx("export", complete, "--to", "markdown", "--metric", ",".join(names)).stdout
+    head = next(line for line in text.splitlines() if line.startswith("|")).replace("\\", "")
+    assert all(name in head for name in names) and "rtfx.total" not in head
 
 
 def test_output_file(rtfx, export, tmp_path):
@@ -270,15 +274,17 @@ rtfx/quickstart-rnnt-label_looping-b16-fp32,60.00,,,,,,,,,,22.22,,
 
 
 def test_open_asr_leaderboard(rtfx, tmp_path):
-    """A set of the leaderboard, one of another name, and stand-in data, which is left out."""
-    sets = ["librispeech_test.other", "mine", "spgispeech_test"]
+    """A set of the leaderboard, one of another name, and stand-in data, which is left out. The provenance names the
+    stand-in of one set, and the record that of the other."""
+    sets = ["librispeech_test.other", "mine", "spgispeech_test", "ami_cleaned_test"]
     origins = [{"id": name, "stand_in": "x.jsonl" if name == sets[2] else None} for name in sets]
     records = [synthetic.provenance(datasets=origins)]
     for name in sets:
         for round, total in enumerate((1.5, 2.5)):
             record = synthetic.run(round=round) | {"total_seconds": total, "result_key": name}
             record["case"] = record["case"].replace("/quickstart/", f"/{name}/")
-            records.append(record | {"dataset": record["dataset"] | {"id": name}})
+            stand_in = {"stand_in": "x.jsonl"} if name == sets[3] else {}
+            records.append(record | {"dataset": record["dataset"] | {"id": name} | stand_in})
     synthetic.write(tmp_path, records)
     (tmp_path / "hypotheses").mkdir()
     references = ["It's £5, Mr. Colour", "Uh, um", "ignore time segment in scoring", None] + ["one two"] * 4
@@ -292,7 +298,8 @@ def test_open_asr_leaderboard(rtfx, tmp_path):
     folder = tmp_path / "leaderboard"
     result = rtfx("export", tmp_path, "--to", "open-asr-leaderboard", "--output", folder)
     assert result.returncode == 0, result.stderr
-    assert "spgispeech_test/label_looping/b16/fp32: left out: its data stand in" in result.stderr
+    for name in sets[2:]:
+        assert f"{name}/label_looping/b16/fp32: left out: its data stand in" in result.stderr
     model = "rtfx-quickstart-rnnt-label_looping-b16-fp32"
     manifests = [f"MODEL_{model}_DATASET_rtfx_{name}.jsonl" for name in sets[:2]]
     assert sorted(path.name for path in folder.iterdir()) == [*manifests, "open_asr_leaderboard.csv"]
@@ -313,6 +320,11 @@ def test_open_asr_leaderboard(rtfx, tmp_path):
         (["--to", "xml"], {}, "allowed: gbench"),
         (["--to", "csv", "--metric", "speed"], {}, "unknown metric 'speed'"),
         (["--to", "csv", "--smaller-is-better"], {}, "github-action"),
+        (["--to", "open-asr-leaderboard", "--output", "x", "--smaller-is-better"], {}, "github-action alone"),
+        (["--to", "open-asr-leaderboard", "--output", "x", "--metric", "wer"], {}, "--metric: chooses nothing"),
+        (["--to", "github-action", "--metric", "rtfx.total,wer"], {}, "--metric wer: is better where it is smaller"),
+        (["--to", "github-action", "--metric", "rtfx.total", "--smaller-is-better"], {}, "list it without"),
+        (["--to", "github-action", "--metric", "share.decode"], {}, "neither better nor worse"),
         (["--to", "csv"], {"rtfx": {"build_type": "Debug"}}, "not for measuring"),
     ],
 )
