@@ -160,6 +160,10 @@ bool open_text(archive* reader, const std::filesystem::path& path) {
                     "check the path and its permissions");
   if (std::filesystem::is_directory(found))
     throw UserError(path.string(), "is a directory", "give a file");
+  // libarchive has one kind of error for a file that it may not open and for a damaged one.
+  if (access(path.c_str(), R_OK) != 0)
+    throw UserError(path.string(), std::string("cannot be opened: ") + std::strerror(errno),
+                    "check the path and its permissions");
   archive_read_support_filter_gzip(reader);
   archive_read_support_format_raw(reader);
   archive_read_support_format_empty(reader);

@@ -101,6 +101,10 @@ void dashboard(const DashboardOptions& options) {
     throw UserError(options.journals.string(), "holds no journal",
                     "give the folder above those of the runs");
   }
+  if (std::ranges::all_of(runs, [](const ResultSet& run) { return run.all().empty(); })) {
+    throw UserError(options.journals.string(), "holds no result",
+                    "give a folder with the journal of a finished run");
+  }
   for (const ResultSet& run : runs) {
     const bool has_page = !is_kept(run.journal) && std::filesystem::exists(page_of(run.journal));
     if (run.cases.empty() || !options.pages || has_page) continue;

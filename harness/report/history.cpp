@@ -1,13 +1,17 @@
 #include "harness/report/history.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 
@@ -30,8 +34,19 @@ bool may_be_journal(const std::filesystem::path& path) {
          name.find_first_not_of(".0123456789", at + ending.size()) == std::string::npos;
 }
 
-/// Other files of JSON lines, such as manifests, need not follow docs/journal.md, and one that
-/// cannot be read must not end the whole history: it is named on standard error.
+/// A file or folder that cannot be read must not end the whole history: it is named on standard
+/// error.
+void note_left_out(const UserError& error) {
+  fmt::print(stderr, "rtfx: notice: {}; left out\n", printable(error.what()));
+}
+
+/// Throws UserError for a folder whose entries cannot be read.
+void require_readable(const std::filesystem::path& folder) {
+  if (access(folder.c_str(), R_OK | X_OK) != 0)
+    throw UserError(folder.string(), std::strerror(errno), "check its permissions");
+}
+
+/// Other files of JSON lines, such as manifests, need not follow docs/journal.md.
 bool is_journal(const std::filesystem::path& path) {
   std::string line;
   try {
@@ -40,7 +55,7 @@ bool is_journal(const std::filesystem::path& path) {
     if (!lines.next(first)) return false;
     line = first;
   } catch (const UserError& error) {
-    fmt::print(stderr, "rtfx: notice: {}; left out\n", error.what());
+    note_left_out(error);
     return false;
   }
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -94,18 +109,37 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
     throw UserError(folder.string(), "is no folder",
                     "--history wants the folder that holds the journals of earlier runs");
   }
+  require_readable(folder);
   std::set<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::filesystem::path& path = entry.path();
+  std::error_code unknown;  // of an entry that vanishes meanwhile, or leads where nobody may look
+  std::filesystem::recursive_directory_iterator entries(
+      folder, std::filesystem::directory_options::skip_permission_denied);
+  for (; entries != std::filesystem::recursive_directory_iterator(); ++entries) {
+    const std::filesystem::path& path = entries->path();
+    if (entries->is_directory(unknown) && !entries->is_symlink(unknown)) {
+      try {
+        require_readable(path);
+      } catch (const UserError& error) {
+        note_left_out(error);
+        entries.disable_recursion_pending();
+      }
+    }
     // Every command reads the plain journal where a packed copy is beside it.
-    if (path.extension() == ".gz" && std::filesystem::exists(path.parent_path() / path.stem()))
+    if (path.extension() == ".gz" &&
+        std::filesystem::exists(path.parent_path() / path.stem(), unknown))
       continue;
-    if (entry.is_regular_file() && may_be_journal(path.lexically_relative(folder)) &&
+    if (entries->is_regular_file(unknown) && may_be_journal(path.lexically_relative(folder)) &&
         is_journal(path))
       files.insert(path);
   }
   std::vector<ResultSet> results;
-  for (const auto& file : files) results.push_back(read_results(file));
+  for (const auto& file : files) {
+    try {
+      results.push_back(read_results(file));
+    } catch (const UserError& error) {
+      note_left_out(error);
+    }
+  }
   return results;
 }
 

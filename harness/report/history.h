@@ -10,7 +10,9 @@
 namespace rtfx {
 
 /// Every run's journal below `folder`, with those that `--force` kept (journal.jsonl.1) and without
-/// profiles, shards and hypotheses, sorted by path. Throws UserError where there is no such folder.
+/// profiles, shards and hypotheses, sorted by path. Journals and folders that cannot be read are
+/// named on standard error and left out. Throws UserError where there is no such folder, or it
+/// cannot be read.
 std::vector<ResultSet> read_history(const std::filesystem::path& folder);
 
 /// The parts of a result key without the revision. Two results of equal conditions differ only by

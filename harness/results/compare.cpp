@@ -80,7 +80,7 @@ void print_tuned(const ResultSet& results, const char* side) {
 /// "model/dataset/decoder/b16/fp32  NOISY"
 std::string title(const CaseResult& c) {
   std::string text = printable(c.name());
-  for (const std::string& mark : c.summary.marks()) text += "  " + mark;
+  for (const std::string& mark : c.summary.marks()) text += "  " + printable(mark);
   return text;
 }
 
@@ -97,7 +97,7 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
       continue;
     }
     fmt::print("\n{}\n", title(y));
-    for (const std::string& mark : x->summary.marks()) fmt::print("  A: {}\n", mark);
+    for (const std::string& mark : x->summary.marks()) fmt::print("  A: {}\n", printable(mark));
     if (x->summary.failure || y.summary.failure) {
       fmt::print("  failed: {}\n",
                  printable(y.summary.failure.value_or(x->summary.failure.value_or(""))));

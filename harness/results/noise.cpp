@@ -59,8 +59,9 @@ double drift_between(const std::vector<Summary>& runs) {
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift) {
   RTFX_CHECK(!runs.empty(), "no runs");
+  for (const ResultSet& run : runs) run.require_cases();
   std::vector<NoiseRow> rows;
-  for (const CaseResult& result : runs.back().require_cases().cases) {
+  for (const CaseResult& result : runs.back().cases) {
     if (!result.control_of().empty()) continue;
     for (const Metric& metric : judged(metrics)) {
       const size_t rounds = counted_values(metric, result.summary).size();

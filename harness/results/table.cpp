@@ -38,7 +38,7 @@ std::string judgement(const CaseSummary& c) {
   std::vector<std::string> words = c.marks();
   words.resize(words.size() - c.stand_ins().size());  // the group's heading has them
   if (!c.grade_text().empty()) words.insert(words.begin(), c.grade_text());
-  return words.empty() ? "-" : fmt::format("{}", fmt::join(words, " "));
+  return words.empty() ? "-" : printable(fmt::format("{}", fmt::join(words, " ")));
 }
 
 std::string group_of(const CaseSummary& c) {

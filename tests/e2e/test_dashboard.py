@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import re
+import subprocess
+import tempfile
+from pathlib import Path
 
 import change_points
 import numpy as np
@@ -242,8 +246,42 @@ def test_a_file_that_cannot_be_read_is_named_and_left_out(rtfx, tmp_path):
     assert len(data_of((tmp_path / "site/index.html").read_text())["runs"]) == 2
 
 
+def test_a_journal_that_is_damaged_further_on_is_named_and_left_out(rtfx, tmp_path):
+    journals(tmp_path / "journals", count=3)
+    damaged = tmp_path / "journals/run01/journal.jsonl"
+    damaged.write_text(damaged.read_text().replace('"kind": "run"', '"kind": "run', 1))
+    result = rtfx("dashboard", tmp_path / "journals", "--output", tmp_path / "site")
+    assert result.returncode == 0 and f"rtfx: notice: {damaged}:2: " in result.stderr and "left out" in result.stderr
+    assert len(data_of((tmp_path / "site/index.html").read_text())["runs"]) == 2
+
+
+def test_what_may_not_be_read_is_named_and_left_out(program):
+    """Root may read everything, so the program runs as nobody where the tests run as root."""
+    nobody = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        closed, journal = Path(folder) / "journals/closed", Path(folder) / "journals/journal.jsonl"
+        closed.mkdir(parents=True)
+        journal.write_text(json.dumps(synthetic.provenance()) + "\n")
+        for path in (closed, journal):
+            path.chmod(0)
+        command = [program, "dashboard", closed.parent, "--output", f"{folder}/site"]
+        result = subprocess.run(command, capture_output=True, text=True, preexec_fn=nobody, cwd=folder)
+        closed.chmod(0o700)
+    assert result.returncode == 2 and "holds no journal" in result.stderr
+    assert f"rtfx: notice: {closed}: Permission denied; check its permissions; left out\n" in result.stderr
+    denied = "cannot be opened: Permission denied; check the path and its permissions"
+    assert f"rtfx: notice: {journal}: {denied}; left out\n" in result.stderr
+
+
 def test_errors(rtfx, tmp_path):
-    for arguments, message in (([tmp_path / "gone"], "is no folder"), ([tmp_path], "holds no journal")):
+    synthetic.write(tmp_path / "begun", [synthetic.provenance()])
+    (tmp_path / "empty").mkdir()
+    for arguments, message in (
+        ([tmp_path / "gone"], "is no folder"),
+        ([tmp_path / "empty"], "holds no journal"),
+        ([tmp_path / "begun"], "begun: holds no result; give a folder"),
+    ):
         result = rtfx("dashboard", *arguments, "--output", tmp_path / "site")
         assert result.returncode == 2 and message in result.stderr and result.stderr.count("\n") == 1
     assert not (tmp_path / "site").exists()

@@ -1,7 +1,9 @@
 """Ids, texts, names and paths of others reach no terminal, table or page as commands."""
 
 import csv
+import gzip
 import io
+import json
 import re
 import shutil
 
@@ -103,6 +105,28 @@ def test_terminal_of_two_runs(rtfx, folder, tmp_path):
     for command in (["compare"], ["diff-runs"], ["gate", "--baseline"]):
         result = rtfx(command[0], folder, *command[1:], tmp_path)
         assert "owned" in result.stdout and not OBEYED.search(result.stdout + result.stderr)
+
+
+def test_terminal_of_marks_scorers_and_damaged_files(rtfx, tmp_path):
+    """The mark `overlapped` names the busiest stage, as a metric of the journal calls it."""
+    record = synthetic.run() | {"result_key": "k", "pipeline": {"in_flight": 2, "audio": "memory"}}
+    record["metrics"]["busy." + ESC] = 0.9
+    record["wer"]["normalizer"] = ESC
+    journal = synthetic.write(tmp_path / "run", [synthetic.provenance(), record])
+    synthetic.write_hypotheses(tmp_path / "run", record, {})
+    for command in (["report", "--table-only"], ["compare"], ["compare", tmp_path / "run"]):
+        result = rtfx(command[0], tmp_path / "run", *command[1:])
+        assert result.returncode == 0, result.stderr
+        assert "owned" in result.stdout and not OBEYED.search(result.stdout)
+    result = rtfx("rescore", tmp_path / "run", "--scorer", "none")
+    assert "owned" in result.stdout and not OBEYED.search(result.stdout)
+    damaged = tmp_path / "damaged\x1b[31m"
+    damaged.mkdir()
+    (damaged / "journal.jsonl.gz").write_bytes(gzip.compress(b"{}\n")[:10] + b"\xff" * 20)
+    journal.rename(damaged / "journal.2.jsonl")
+    (damaged / "journal.2.jsonl").write_text(json.dumps(synthetic.provenance()) + "\n{}x\n")
+    result = rtfx("dashboard", damaged, "--output", tmp_path / "site")
+    assert result.returncode == 2 and result.stderr.count("left out\n") == 2 and not OBEYED.search(result.stderr)
 
 
 def test_errors_of_files_and_names(rtfx, config, tmp_path):

@@ -57,6 +57,12 @@ def test_the_table_on_the_terminal(rtfx, tmp_path):
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  rtfx")] == ["rtfx.total", "rtfx.decode"]
 
 
+def test_a_run_without_a_case_is_named(rtfx, tmp_path):
+    synthetic.write(tmp_path / "streams", [synthetic.provenance(), synthetic.stream()])
+    result = rtfx("noise", tmp_path / "streams", run_with(tmp_path / "run", 0.01))
+    assert result.returncode == 2 and "streams/journal.jsonl: holds results of streams alone" in result.stderr
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [(["--metric", "wer"], "is repeated by every round"), (["--metric", "speed"], "unknown metric"), ([], "two rounds")],
