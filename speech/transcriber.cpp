@@ -258,9 +258,23 @@ class Transcriber::Pass {
   }
 
   /// Forms the next batch. Returns false where there are no recordings, a long one comes first, or
-  /// the observer has stopped the pass.
+  /// the observer has stopped the pass. An exception before a batch is formed, for example of the
+  /// observer, leaves an empty batch in flight, with which finish() ends the pass.
   bool fill(BatchInFlight& batch) {
-    if (fill_with_pieces(batch)) return true;
+    const size_t before = formed_;
+    try {
+      return fill_with_pieces(batch) || fill_with_recordings(batch);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (formed_ == before) {
+        in_flight_.emplace_back();
+        ++formed_;
+      }
+      throw;
+    }
+  }
+
+  bool fill_with_recordings(BatchInFlight& batch) {
     while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
     if (window_.empty() || stopped()) return false;
     const double longest = window_.front().seconds();
@@ -287,6 +301,7 @@ class Transcriber::Pass {
       in_flight_.pop_front();
       ++ended_batches_;
     });
+    if (jobs.empty()) std::rethrow_exception(batch.failure);
     if (jobs.front().again) return finish_pieces(std::move(jobs), batch);
     if (batch.failure) {
       std::string why;

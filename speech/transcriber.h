@@ -40,7 +40,8 @@ struct Transcription {
 };
 
 /// Receives the results of Transcriber::run() while it works. Calls come from several threads, but
-/// never two at a time. A recording is named by its index in the list that run() was given.
+/// never two at a time. A recording is named by its index in the list that run() was given. What
+/// started(), reading(), result() and failure() throw ends run().
 class TranscriptionObserver {
  public:
   virtual ~TranscriptionObserver() = default;

@@ -209,6 +209,29 @@ TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   EXPECT_TRUE(notes.bad_inputs.empty());
 }
 
+/// Throws where the first recording is read, or where the first batch begins.
+struct ThrowingNotes : Notes {
+  explicit ThrowingNotes(bool where_it_is_read) : where_it_is_read_(where_it_is_read) {}
+  void reading(size_t) override {
+    if (where_it_is_read_) throw std::runtime_error("the disk is full");
+  }
+  void started(const std::vector<size_t>&) override {
+    if (!where_it_is_read_) throw std::runtime_error("the disk is full");
+  }
+
+ private:
+  bool where_it_is_read_;
+};
+
+TEST_F(TranscriberTest, AnObserverThatThrowsEndsThePass) {
+  Transcriber transcriber(model(), label_looping, {.batch_size = 1});
+  for (const bool where_it_is_read : {true, false}) {
+    ThrowingNotes notes(where_it_is_read);
+    EXPECT_THROW(transcriber.run({quickstart(1), quickstart(4)}, notes), std::runtime_error);
+    EXPECT_TRUE(notes.ends.empty());
+  }
+}
+
 TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
   Notes notes;
   Transcriber(model(), label_looping, {.batch_size = 4, .long_above = 3, .chunk_seconds = 4})
