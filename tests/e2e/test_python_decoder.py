@@ -102,7 +102,7 @@ def test_tensors_are_shared(rtfx, tmp_path):
         assert runs["a"]["counters"][name] == runs["b"]["counters"][name] != 0
 
 
-@pytest.mark.parametrize("form", ["lists", "tensors"])
+@pytest.mark.parametrize("form", ["lists", "tensors", "arrays"])
 def test_nbest_lists(rtfx, tmp_path, form):
     records, result = journal(rtfx, tmp_path, decoders=[python("NBest", options={"form": form})])
     assert result.returncode == 0, result.stderr
@@ -150,6 +150,14 @@ FAULTS = {
     "no_frames": "the result has no `frames`",
     "nothing": "the result is of type NoneType",
     "no_lengths": "the result has tensors without `lengths`",
+    "fraction_counter": "TypeError: `counters` of Faulty has 'x': 1.7, which is no integer of 64 bits",
+    "large_counter": "`counters` of Faulty has 'x': 1180591620717411303424, which is no integer of 64 bits",
+    "list_of_counters": "`counters` of Faulty is of type list, not a dict of integers",
+    "text_counter": "`counters` of Faulty has 'x': 'seven', which is no integer of 64 bits",
+    "numbered_counter": "`counters` of Faulty has the name 1, which is no text",
+    "boosted_numbers": "`boosted_words` of Faulty has 1, which is no text",
+    "boosted_text": "`boosted_words` of Faulty is of type str, not a list of words",
+    "number_of_version": "`versions` of Faulty has 'own': 1.5, which is no text",
 }
 
 
@@ -277,6 +285,13 @@ def test_a_round_that_was_stopped_is_suspect(rtfx, tmp_path):
         assert ("stopped" in run["suspect"]) == (run["round"] == 1), run["conditions"]
         assert (run["conditions"]["stopped_seconds"] > 0.5) == (run["round"] == 1)
     assert "stopped: the process was stopped or the machine slept" in result.stdout
+
+
+def test_one_that_fails_at_its_end_leaves_its_results(rtfx, tmp_path):
+    decoders = [python("FailsAtItsEnd"), "label_looping"]
+    records, result = journal(rtfx, tmp_path, decoders=decoders)
+    assert result.returncode == 0, result.stderr
+    assert set(by_decoder(records)) == {"FailsAtItsEnd", "label_looping"}
 
 
 def test_transcribe_refuses_a_change_too(transcribe):

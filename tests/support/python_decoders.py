@@ -72,13 +72,17 @@ class TdtGreedy:
 
 
 class NBest:
-    """Two entries in the first row, one in the others. form: "lists" or "tensors"."""
+    """Two entries in the first row, one in the others; with "arrays", two everywhere. form: "lists", "tensors", or
+    "arrays" for lists of tokens and a NumPy array of scores."""
 
     def __init__(self, model, form):
         self.form = form
 
     def decode(self, frames, lengths):
         rows = len(lengths)
+        if self.form == "arrays":
+            scores = torch.tensor([[-1.0, -2.0]] * rows).numpy()
+            return [[[1, 2], [5]]] * rows, [[[0, 3], [2]]] * rows, scores
         if self.form == "lists":
             best, second = ([1, 2], [0, 3], -1.0), ([5], [2], -2.0)
             several = [[best, second], *[[best]] * (rows - 1)]
@@ -107,11 +111,26 @@ class Unprintable(Exception):
         raise ValueError("of its own")
 
 
+COUNTERS = {
+    "fraction_counter": {"x": 1.7},
+    "large_counter": {"x": 2**70},
+    "list_of_counters": [1, 2],
+    "text_counter": {"x": "seven"},
+    "numbered_counter": {1: 2},
+}
+
+
 class Faulty:
     def __init__(self, model, fault):
         self.model, self.fault = model, fault
         if fault == "in_constructor":
             raise ValueError("of its own")
+        if fault == "boosted_numbers":
+            self.boosted_words = [1, 2]
+        if fault == "boosted_text":
+            self.boosted_words = "one"
+        if fault == "number_of_version":
+            self.versions = {"own": 1.5}
 
     def decode(self, frames, lengths):
         fault, rows = self.fault, len(lengths)
@@ -179,6 +198,8 @@ class Faulty:
             return None
         if fault == "no_lengths":
             found["tokens"] = torch.zeros((rows, 2))
+        if fault in COUNTERS:
+            self.counters = COUNTERS[fault]
         return found
 
 
@@ -286,3 +307,16 @@ class Witness:
         }  # fmt: skip
         self.counters = {name: int(value) for name, value in found.items()}
         return two_tokens(len(lengths))
+
+
+class FailsAtItsEnd:
+    """Changes what all decoders share when it is deleted."""
+
+    def __init__(self, model):
+        pass
+
+    def decode(self, frames, lengths):
+        return two_tokens(len(lengths))
+
+    def __del__(self):
+        torch.set_default_device("meta")

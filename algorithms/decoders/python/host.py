@@ -111,7 +111,7 @@ class WrongRow(Exception):
         self.row = row
 
 
-INT32 = torch.iinfo(torch.int32)
+INT32, INT64 = torch.iinfo(torch.int32), torch.iinfo(torch.int64)
 
 
 def are_integers(tensor):
@@ -156,10 +156,18 @@ def padded(rows):
     return torch.tensor(flat, dtype=torch.int32).reshape(len(rows), longest)
 
 
+def is_list(score):
+    """Whether a row's score is a list of scores, for example an array. A number may be a tensor without dimensions,
+    which has a __len__, too."""
+    return hasattr(score, "__len__") and getattr(score, "ndim", 1) > 0
+
+
 def of_lists(result):
     """{name: tensor} of a result in lists; of lists of lists where each row has several."""
     scores, tokens = result["scores"], result["tokens"]
-    several = not torch.is_tensor(scores) and any(isinstance(s, (list, tuple)) for s in scores)
+    if torch.is_tensor(scores) and scores.dim() > 1:
+        scores = scores.tolist()
+    several = not torch.is_tensor(scores) and any(map(is_list, scores))
     if several:
         for row, (own, texts) in enumerate(zip(scores, tokens)):
             if len(own) != len(texts):
@@ -220,6 +228,55 @@ def tensors_of(result, batch):
     return {"names": names, "nbest": tokens.dim() == 3}, tensors
 
 
+class Members:
+    """Reads the members of a decoder that it need not have. Raises a TypeError that names the member and the class
+    if the program could not keep what it finds."""
+
+    def __init__(self, decoder):
+        self.decoder = decoder
+
+    def error(self, name, problem):
+        return TypeError(f"`{name}` of {type(self.decoder).__name__} {problem}")
+
+    def mapping(self, name, wanted):
+        found = getattr(self.decoder, name, {})
+        if not hasattr(found, "items"):
+            raise self.error(name, f"is of type {type(found).__name__}, not a dict of {wanted}")
+        for key in found:
+            if not isinstance(key, str):
+                raise self.error(name, f"has the name {key!r}, which is no text")
+        return found
+
+    def counters(self):
+        counters = {}
+        for name, value in self.mapping("counters", "integers").items():
+            try:
+                counters[name] = operator.index(value)
+                fits = not isinstance(value, bool) and INT64.min <= counters[name] <= INT64.max
+            except TypeError:
+                fits = False
+            if not fits:
+                raise self.error("counters", f"has {name!r}: {value!r}, which is no integer of 64 bits")
+        return counters
+
+    def versions(self):
+        versions = self.mapping("versions", "texts")
+        for name, value in versions.items():
+            if not isinstance(value, str):
+                raise self.error("versions", f"has {name!r}: {value!r}, which is no text")
+        return dict(versions)
+
+    def boosted_words(self):
+        words = getattr(self.decoder, "boosted_words", [])
+        if isinstance(words, str) or not hasattr(words, "__iter__"):
+            raise self.error("boosted_words", f"is of type {type(words).__name__}, not a list of words")
+        words = list(words)
+        for word in words:
+            if not isinstance(word, str):
+                raise self.error("boosted_words", f"has {word!r}, which is no text")
+        return words
+
+
 class Arm:
     """A decoder at work."""
 
@@ -242,8 +299,8 @@ class Arm:
         versions = {"python": sys.version.split()[0], "torch": torch.__version__}
         return {
             "objects": hasattr(self.decoder, "objects"),
-            "boosted_words": list(getattr(self.decoder, "boosted_words", [])),
-            "versions": versions | getattr(self.decoder, "versions", {}),
+            "boosted_words": Members(self.decoder).boosted_words(),
+            "versions": versions | Members(self.decoder).versions(),
         }
 
     def decode(self, frames, lengths):
@@ -260,7 +317,7 @@ class Arm:
         if hasattr(self.decoder, "results"):
             raw = self.decoder.results(raw)
         about, tensors = tensors_of(raw, self.batch)
-        return about | {"counters": getattr(self.decoder, "counters", {})}, tensors
+        return about | {"counters": Members(self.decoder).counters()}, tensors
 
 
 def load(spec):

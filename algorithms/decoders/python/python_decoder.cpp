@@ -382,7 +382,13 @@ class PythonDecoder : public DecoderBase<Options> {
     where_ = module + ", " + options_.name;
   }
   ~PythonDecoder() override {
-    if (python_ != nullptr) python_->call("release", arm_, {}, where_);
+    if (python_ == nullptr) return;
+    try {
+      python_->call("release", arm_, {}, where_);
+    } catch (...) {
+      // A class may fail in its __del__(). The case has its results, and host.py has put back what
+      // the class changed.
+    }
   }
 
   Description describe() const override {
