@@ -209,6 +209,8 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
                    {"language", config.models[group.model].language},
                    {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
                    {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
+                   // The dataset's checksum is that of its manifest, which names the files alone.
+                   {"audio", workspace.audio_sha256(group.dataset)},
                    {"revision", build().revision},
                    {"libtorch", build().libtorch},
                    {"device", device_name(device)}};

@@ -90,7 +90,8 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   }
   if (rescored.empty()) {
     throw UserError(results.journal.string(), "has no hypotheses beside it",
-                    "give the folder that `rtfx run` wrote, with hypotheses/");
+                    "give the folder that `rtfx run` wrote, with hypotheses/; where they are lost, "
+                    "`rtfx run --force` measures again and writes them");
   }
   for (const std::string& name : left_out)
     fmt::print(stderr, "rtfx: notice: {}: left out: it has no hypotheses beside the journal\n",

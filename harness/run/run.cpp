@@ -262,11 +262,13 @@ class Runner {
       Arm& arm = runner.arms()[a];
       if (arm.failed) continue;
       const std::string hash = hash_hypotheses(ids, results[a].hypotheses);
-      if (arm.first_hash.empty()) {
-        arm.first_hash = hash;
-        write_file(workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl"),
-                   hypotheses_lines(workspace_, group, results[a]));
-      }
+      const std::filesystem::path file =
+          workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl");
+      const bool is_first = arm.first_hash.empty();
+      if (is_first) arm.first_hash = hash;
+      // The file of an earlier invocation may be lost. These are its hypotheses again.
+      const bool is_lost = hash == arm.first_hash && !std::filesystem::exists(file);
+      if (is_first || is_lost) write_file(file, hypotheses_lines(workspace_, group, results[a]));
       if (is_measured(arm, round)) continue;  // run again only for another arm, which lacks it
       const auto reference = edits.find(arm.plan.compared_to);
       record::Run run = run_record(workspace_, group, arm, results[a], round,

@@ -322,7 +322,12 @@ class Tuner {
       if (c.decoder() != id || !is_planned(c)) continue;
       if (c.summary.failure) throw UserError(c.name(), *c.summary.failure, "see its journal");
       const auto texts = read_hypotheses(results, c);
-      RTFX_CHECK(texts.has_value(), "a measured case has no hypotheses");
+      if (!texts) {
+        const std::string& key = c.about().result_key;
+        throw UserError((config_.output / "hypotheses" / (key + ".jsonl")).string(),
+                        "no such file, though the journal has its case",
+                        "--force measures all points again");
+      }
       size_t utterance = 0;
       for (const UtteranceText& text : *texts) {
         if (!text.reference) continue;

@@ -158,11 +158,23 @@ std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_
   return found->second;
 }
 
+const std::string& Workspace::audio_sha256(size_t dataset) const {
+  const auto [found, is_new] = audio_sha256_.try_emplace(dataset);
+  if (!is_new) return found->second;
+  std::string checksums;
+  for (const std::vector<float>& samples : datasets_[dataset].audio) {
+    checksums += sha256(
+        {reinterpret_cast<const char*>(samples.data()), samples.size() * sizeof samples.front()});
+  }
+  return found->second = sha256(checksums);
+}
+
 void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
                         std::vector<std::vector<float>> audio) {
   constexpr double kSampleRate = 16000;  // of read_utterance()
   LoadedDataset& loaded = datasets_[dataset];
   reference_tokens_.clear();
+  audio_sha256_.clear();
   loaded.dataset.utterances = std::move(utterances);
   loaded.audio = std::move(audio);
   loaded.references.assign(loaded.audio.size(), std::nullopt);
@@ -177,6 +189,7 @@ void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
 void Workspace::keep(const Shard& shard) {
   shard_ = shard;
   reference_tokens_.clear();
+  audio_sha256_.clear();
   for (LoadedDataset& loaded : datasets_) {
     if (loaded.failure || shard.whole()) continue;
     LoadedDataset kept;

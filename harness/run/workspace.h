@@ -68,6 +68,9 @@ class Workspace {
   /// more than a hundredth of the tokens are unknown ones.
   std::optional<double> reference_tokens_per_second(size_t model, size_t dataset) const;
 
+  /// SHA-256 of the samples of all utterances; after read_audio_files().
+  const std::string& audio_sha256(size_t dataset) const;
+
   /// Puts other utterances with these samples in the place of a dataset's; after
   /// read_audio_files(). They have no references.
   void replace(size_t dataset, std::vector<Utterance> utterances,
@@ -90,6 +93,7 @@ class Workspace {
   std::map<std::string, std::string> decoder_files_;
   Shard shard_;
   mutable std::map<std::pair<size_t, size_t>, std::optional<double>> reference_tokens_;
+  mutable std::map<size_t, std::string> audio_sha256_;
   std::string current_key_;
   std::shared_ptr<const AcousticModel> current_;
 };

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 
 import pytest
 from conftest import AUDIO, MODELS, runs_of, small_config, strict_records
@@ -65,6 +66,16 @@ def test_the_journal_resumes(tuned, rtfx, tmp_path):
     resumed = rtfx("tune", folder / "config.json", "--output", folder / "run", "--resume")
     assert resumed.returncode == 0 and resumed.stdout == text
     assert len(runs_of(strict_records(journal))) == len(measured)
+
+
+def test_lost_hypotheses_are_named(tuned, rtfx, tmp_path):
+    folder, _ = tuned
+    shutil.copytree(folder / "run", tmp_path / "run")
+    lost = sorted((tmp_path / "run/tune/with_lm/hypotheses").iterdir())[0]
+    lost.unlink()
+    result = rtfx("tune", folder / "config.json", "--output", tmp_path / "run", "--resume")
+    assert result.returncode == 2
+    assert f"{lost}: no such file" in result.stderr and "--force" in result.stderr
 
 
 def test_a_resumed_search_counts_its_own_cases_alone(tuned, rtfx, tmp_path):

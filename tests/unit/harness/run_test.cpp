@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "algorithms/decoder.h"
+#include "datasets/dataset.h"
 #include "harness/run/case_group.h"
 #include "harness/run/record.h"
 #include "tests/support/records.h"
@@ -193,6 +194,39 @@ TEST_F(RunTest, ResumeRunsWhatIsMissingOnceAndKeepsTheFirstHash) {
     EXPECT_EQ(runs[i]["deterministic"], true);
   }
   EXPECT_EQ(records("summary").back()["rounds"], 3);
+}
+
+/// The manifest stays, and so do the number and the length of its files.
+TEST_F(RunTest, ResumeMeasuresAudioThatWasReplacedAnew) {
+  const auto write_tone = [&](double hz) {
+    write_audio("tone.wav", test::sine(hz, 16000, 16000), SF_FORMAT_WAV | SF_FORMAT_FLOAT);
+  };
+  write_tone(440);
+  json config = document({"label_looping"});
+  config["datasets"] = {
+      {{"id", "d"},
+       {"manifest", write("m.jsonl", R"({"audio_filepath": "tone.wav", "text": ""})").string()}}};
+  EXPECT_EQ(run(config), kOk);
+  EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+  ASSERT_EQ(records("run").size(), 2U);
+  write_tone(880);
+  EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+  const auto runs = records("run");
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_NE(runs[0]["result_key"], runs[2]["result_key"]);
+  EXPECT_EQ(records("summary").back()["rounds"], 2);
+}
+
+TEST_F(RunTest, ResumeWritesHypothesesThatAreLost) {
+  json config = document({"label_looping"});
+  EXPECT_EQ(run(config), kOk);
+  const std::string name = records("run")[0]["result_key"].get<std::string>() + ".jsonl";
+  const std::filesystem::path file = path("run/hypotheses") / name;
+  const std::string before = read_text_file(file);
+  std::filesystem::remove(file);
+  config["protocol"]["measured_rounds"] = 3;
+  EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+  EXPECT_EQ(read_text_file(file), before);
 }
 
 TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
