@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "harness/machine/sudden_end.h"
@@ -36,6 +37,7 @@ struct ChildEnd {
   std::optional<int> code;     // that it told itself
   bool interrupted = false;    // because this process passed an interrupt on
   std::string decoder, stage;  // under way when it ended; no decoder: a stage of all
+  std::set<std::string> told;  // all decoders that it named
 };
 
 [[noreturn]] void fail(const char* what) {
@@ -80,6 +82,7 @@ void read_lines(std::string& text, ChildEnd& end) {
     }
     end.decoder = line.substr(0, tab);
     end.stage = stage;
+    end.told.insert(end.decoder);
   }
 }
 
@@ -158,7 +161,8 @@ class Parent {
       const ChildEnd end = end_of_child(config_, arguments(task));
       const std::string why = reason(end, config_.protocol.case_limit_seconds);
       if (why.empty()) return;
-      for (auto& [id, ended] : task.ended) ended.recorded = true;
+      // A child measures no decoder that has ended. It names one when it has recorded the failure.
+      for (auto& [id, ended] : task.ended) ended.recorded |= end.told.contains(id);
       const size_t before = task.ended.size();
       for (const PlannedDecoder& decoder : group.decoders) {
         const std::string& id = config_.decoders[decoder.spec].id;

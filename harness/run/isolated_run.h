@@ -24,7 +24,7 @@ constexpr int kDeviceLost = 3, kCaseOverdue = 4;
 struct ChildTask {
   struct Ended {
     std::string stage, message;
-    bool recorded = false;  // by the child that it ended
+    bool recorded = false;  // by the child that it ended, or by a later one
   };
 
   int64_t group = -1;                  // number in the plan; -1: not a child

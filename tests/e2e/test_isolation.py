@@ -68,6 +68,17 @@ def test_a_case_that_hangs_costs_one_record(run_config, tmp_path):
     assert "did not come back: protocol.case_limit_seconds is 3" in failure["message"]
 
 
+def test_a_crash_is_recorded_also_where_the_next_process_does_not_start(run_config, tmp_path):
+    """The process after the crash ends while it loads the plug-in, which costs the decoders that it was to measure."""
+    settings = {"env": os.environ | {"RTFX_TEST_ENDS_AT_LOAD": str(tmp_path / "mark")}}
+    result = run_config(settings=settings, **with_fault())
+    assert result.returncode == 1, result.stderr
+    failures = [r for r in strict_records(tmp_path / "run/journal.jsonl") if r["kind"] == "failure"]
+    assert {r["decoder"]["id"]: r["stage"] for r in failures} == {
+        "faulty": "decode", "frame_looping": "prepare", "label_looping": "prepare"}  # fmt: skip
+    assert len(failures) == 3
+
+
 def test_without_isolation_it_ends_the_run(run_config, tmp_path):
     result = run_config(**with_fault() | {"isolate": False})
     assert result.returncode == -signal.SIGKILL

@@ -8,7 +8,9 @@
 #include <cfenv>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -17,6 +19,14 @@
 
 namespace rtfx {
 namespace {
+
+/// The file that lets the next process end where it loads the plug-in; null where none is named.
+const char* mark_of_end() { return std::getenv("RTFX_TEST_ENDS_AT_LOAD"); }
+
+[[maybe_unused]] const bool loaded = [] {
+  if (mark_of_end() != nullptr && std::remove(mark_of_end()) == 0) std::raise(SIGKILL);
+  return true;
+}();
 
 struct FaultyDecoderOptions {
   std::string fault = "signal";
@@ -81,6 +91,7 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
   bool is(const char* fault) const { return options_.fault == fault; }
 
   void end_process() const {
+    if (mark_of_end() != nullptr) std::ofstream(mark_of_end()).put('x');
     if (is("signal")) std::raise(static_cast<int>(options_.signal));
     if (is("exit")) std::exit(0);
     if (is("_exit")) ::_exit(0);
