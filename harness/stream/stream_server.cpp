@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "speech/runtime/stages.h"
 
@@ -144,9 +145,26 @@ std::vector<int64_t> SpeechServer::take_borders(int64_t number) {
   return watched.empty() ? std::vector<int64_t>{} : std::move(watched.mapped().borders);
 }
 
+std::vector<Request> SpeechServer::admit(const std::vector<Request>& requests) {
+  waiting_.insert(waiting_.end(), requests.begin(), requests.end());
+  int64_t room = speech_.encoder().free_streams();
+  std::vector<Request> admitted;
+  std::set<int64_t> seen;  // streams
+  std::erase_if(waiting_, [&](const Request& request) {
+    if (!seen.insert(request.stream).second) return false;
+    const bool begins = streams_[static_cast<size_t>(request.stream)].number < 0;
+    if (begins && room == 0) return false;
+    if (begins) --room;
+    admitted.push_back(request);
+    return true;
+  });
+  return admitted;
+}
+
 Work SpeechServer::work(const std::vector<Request>& requests) {
+  const std::vector<Request> admitted = admit(requests);
   std::vector<NewSamples> pieces;
-  for (const Request& request : requests) {
+  for (const Request& request : admitted) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     const auto& [audio, prompt] = audio_[stream.utterance];
     if (stream.number < 0) stream.number = speech_.open(prompt);
@@ -156,7 +174,7 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     if (shown_ != nullptr) watched_[stream.number].given = end;
   }
   speech_.push(pieces);
-  for (const Request& request : requests) {
+  for (const Request& request : admitted) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     const std::span<const float> audio = audio_[stream.utterance].samples;
     const bool ends = stream.given == audio.size();
@@ -180,7 +198,7 @@ Work SpeechServer::work(const std::vector<Request>& requests) {
     work.served.push_back({one.request, one.ends});
     return true;
   });
-  work.pending = outstanding_.size();
+  work.pending = outstanding_.size() + waiting_.size();
   return work;
 }
 

@@ -124,7 +124,9 @@ class SpeechServer : public LoadServer {
   SpeechServer& operator=(const SpeechServer&) = delete;
 
   /// One step of the encoder and the search. An utterance's last samples may need two: what is over
-  /// then is pending, for a step that it shares with other streams' requests.
+  /// then is pending, for a step that it shares with other streams' requests. So are requests that
+  /// begin an utterance while as many streams are open as can be, and all later ones of their
+  /// stream. A server with too much load then falls behind, as its latencies show.
   Work work(const std::vector<Request>& requests) override;
   StageSeconds stage_seconds() const override;
   void show_to(ShownText& text) override { shown_ = &text; }
@@ -149,6 +151,9 @@ class SpeechServer : public LoadServer {
     std::vector<int64_t> borders;  // as in FinishedUtterance
   };
 
+  /// Takes from `requests`, and from those that wait already, what the encoder has room for: one of
+  /// a stream at most, the oldest first.
+  std::vector<Request> admit(const std::vector<Request>& requests);
   void watch(const SpeechUpdate& update);
   /// The borders of a stream that is closed and not watched any more.
   std::vector<int64_t> take_borders(int64_t number);
@@ -156,6 +161,7 @@ class SpeechServer : public LoadServer {
   SpeechStreams& speech_;
   const Clips& audio_;
   std::vector<Stream> streams_;
+  std::vector<Request> waiting_;  // for room in speech_, in the order of their arrival
   std::vector<Outstanding> outstanding_;
   size_t samples_;
   bool partial_;

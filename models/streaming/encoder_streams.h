@@ -91,6 +91,8 @@ class EncoderStreams {
   bool waiting(int64_t stream) const;
 
   int64_t open_streams() const { return static_cast<int64_t>(streams_.size()); }
+  /// Streams that can be opened beside them.
+  int64_t free_streams() const { return static_cast<int64_t>(free_slots_.size()); }
 
   /// Encodes the next chunk of every stream that has one ready, or of so many of them as there are
   /// rows; those behind the last step's streams come first. Nothing where none is ready. On a GPU
