@@ -123,6 +123,11 @@ class StreamRunner {
 
   bool wants_quality() const { return options_.quality || trial_.confirms; }
 
+  static bool has_words(const LoadedDataset& dataset) {
+    return std::ranges::any_of(dataset.references,
+                               [](const auto& words) { return words && !words->empty(); });
+  }
+
   /// Returns the group with the decoders that are to be measured.
   CaseGroup of_trial(CaseGroup group) const {
     if (trial_.is_one()) {
@@ -158,6 +163,14 @@ class StreamRunner {
       session_.append_failure(group, arm, stage, message);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    if (const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+        options_.quality && !dataset.failure && !has_words(dataset)) {
+      fmt::print(
+          stderr,
+          "rtfx: notice: dataset '{}' has no texts, so no word errors of streams are counted; "
+          "give a manifest with texts\n",
+          printable(dataset.dataset.id));
+    }
     runner.prepare();
     std::vector<EncodedBatch> encoded;
     const auto batches = encode(group, runner, encoded);
@@ -426,8 +439,7 @@ class StreamRunner {
                    int64_t streams, const std::vector<std::vector<size_t>>& batches,
                    const std::vector<EncodedBatch>& encoded, const AcousticModel& model) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
-    const auto is_there = [](const auto& reference) { return reference && !reference->empty(); };
-    if (std::ranges::none_of(dataset.references, is_there)) return;
+    if (!has_words(dataset)) return;
     const size_t count = dataset.seconds.size();
     const int64_t used = std::min(streams, static_cast<int64_t>(count));
     std::vector<FinishedUtterance> streamed;

@@ -1,9 +1,12 @@
 #include "harness/stream/stream_results.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -38,6 +41,28 @@ std::vector<const record::StreamRun*> stream_runs(const record::Records& records
   return runs;
 }
 
+/// Names cases without their number of streams: by the decoder, and by model, dataset and dtype,
+/// too, where the records have several.
+class StreamLabels {
+ public:
+  explicit StreamLabels(const record::Records& records) {
+    std::set<std::array<std::string_view, 3>> beside;
+    for (const record::StreamRun* run : stream_runs(records))
+      beside.insert({run->model.id, run->dataset.id, run->dtype});
+    has_several_ = beside.size() > 1;
+  }
+
+  std::string operator()(const record::StreamRun& run) const {
+    if (!has_several_) return printable(run.decoder.id);
+    const std::array<std::string_view, 4> parts = {run.model.id, run.dataset.id, run.decoder.id,
+                                                   run.dtype};
+    return printable(fmt::format("{}", fmt::join(parts, "/")));
+  }
+
+ private:
+  bool has_several_ = false;
+};
+
 }  // namespace
 
 /// Whether the rule is kept, and the figures that it judges.
@@ -58,7 +83,7 @@ static std::string trial_text(const record::StreamRun& run) {
 }
 
 /// A line for each rule that ended utterances.
-static void print_endpoints(const record::StreamRun& run) {
+static void print_endpoints(const record::StreamRun& run, const std::string& label) {
   if (!run.endpoints) return;
   for (const record::EndpointRun& end : *run.endpoints) {
     std::string rule = end.rule;
@@ -69,13 +94,13 @@ static void print_endpoints(const record::StreamRun& run) {
                           static_cast<double>(*end.delay_p50_seconds),
                           static_cast<double>(*end.delay_p95_seconds));
     }
-    fmt::print("{}, ends by {}: {}; {} ends, {} early, {} missed\n", printable(run.decoder.id),
-               rule, delay, end.ends, end.early, end.missed);
+    fmt::print("{}, ends by {}: {}; {} ends, {} early, {} missed\n", label, rule, delay, end.ends,
+               end.early, end.missed);
   }
 }
 
 /// How many words streams lack, and whether they lack more of them at seams.
-static void print_lost_words(const record::StreamRun& run) {
+static void print_lost_words(const record::StreamRun& run, const std::string& label) {
   if (!run.quality || !run.quality->lost_words) return;
   const record::LostWords& lost = *run.quality->lost_words;
   std::string seams;
@@ -85,9 +110,8 @@ static void print_lost_words(const record::StreamRun& run) {
         lost.lost_at_seams, static_cast<double>(lost.seam_seconds),
         100 * static_cast<double>(*lost.share_at_seams));
   }
-  fmt::print("{}, {} streams: {} of {} words of whole utterances lost{}\n",
-             printable(run.decoder.id), static_cast<int64_t>(run.batch.size), lost.lost, lost.words,
-             seams);
+  fmt::print("{}, {} streams: {} of {} words of whole utterances lost{}\n", label,
+             static_cast<int64_t>(run.batch.size), lost.lost, lost.words, seams);
 }
 
 bool keeps_limit(const record::StreamRun& run) {
@@ -179,12 +203,13 @@ record::Records current_records(const record::Records& records, size_t before) {
 }
 
 void print_stream_table(const record::Records& records) {
-  size_t width = 24;  // of the decoders' ids
+  const StreamLabels label(records);
+  size_t width = 24;  // of the labels
   bool speech = false;
   double slo = 0;
-  std::map<std::string, int64_t> within, confirmed;
+  std::map<std::string, int64_t> within, confirmed;  // by label
   for (const record::StreamRun* run : stream_runs(records))
-    width = std::max(width, printable(run->decoder.id).size());
+    width = std::max(width, label(*run).size());
   fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", width,
              "streams", "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
   for (const record::Any& record : records) {
@@ -197,35 +222,35 @@ void print_stream_table(const record::Records& records) {
     const auto streams = static_cast<int64_t>(run->batch.size);
     speech |= run->stream.value().value("scope", "") == "speech";
     if (run->confirms) {
-      int64_t& most = confirmed[run->decoder.id];
+      int64_t& most = confirmed[label(*run)];
       if (*run->confirms && keeps_limit(*run)) most = std::max(most, streams);
     } else if (const bool* is_within = known(run->slo)) {
       slo = run->stream.value().value("slo_ms", 0.0);
-      int64_t& most = within[run->decoder.id];
+      int64_t& most = within[label(*run)];
       if (*is_within) most = std::max(most, streams);
     }
     const int64_t different = run->streamed.different;
     const bool silent = run->streamed.tokens == 0;  // equal, but of nothing
-    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}{}\n",
-               printable(run->decoder.id), width, streams, cell(m, "stream.mean_batch", 1),
-               cell(m, "stream.compute_ms", 2), cell(m, "stream.queue_ms", 2),
-               cell(m, "stream.total_ms", 2), cell(m, "stream.total_ms.p50", 2),
-               cell(m, "stream.total_ms.p99", 2), cell(m, "stream.md1_total_ms", 2),
-               cell(m, "stream.rtfx", 1), run->stable ? "" : "  OVERLOADED",
+    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}{}\n", label(*run),
+               width, streams, cell(m, "stream.mean_batch", 1), cell(m, "stream.compute_ms", 2),
+               cell(m, "stream.queue_ms", 2), cell(m, "stream.total_ms", 2),
+               cell(m, "stream.total_ms.p50", 2), cell(m, "stream.total_ms.p99", 2),
+               cell(m, "stream.md1_total_ms", 2), cell(m, "stream.rtfx", 1),
+               run->stable ? "" : "  OVERLOADED",
                different == 0 ? "" : fmt::format("  {} DIFFERENT", different),
                silent ? "  NO TOKENS" : "", run->confirms ? trial_text(*run) : "");
   }
   fmt::print(
       "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",
       speech ? "all from samples to tokens" : "the search alone");
-  for (const record::StreamRun* run : stream_runs(records)) print_lost_words(*run);
-  for (const record::StreamRun* run : stream_runs(records)) print_endpoints(*run);
-  for (const auto& [decoder, streams] : within) {
-    fmt::print("{}: at most {} streams within {} ms (p99)\n", printable(decoder), streams, slo);
+  for (const record::StreamRun* run : stream_runs(records)) print_lost_words(*run, label(*run));
+  for (const record::StreamRun* run : stream_runs(records)) print_endpoints(*run, label(*run));
+  for (const auto& [name, streams] : within) {
+    fmt::print("{}: at most {} streams within {} ms (p99)\n", name, streams, slo);
   }
-  for (const auto& [decoder, streams] : confirmed) {
-    fmt::print("{}: {} streams keep the rule in every trial, the long one included\n",
-               printable(decoder), streams);
+  for (const auto& [name, streams] : confirmed) {
+    fmt::print("{}: {} streams keep the rule in every trial, the long one included\n", name,
+               streams);
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/run/isolated_run.h"
@@ -47,6 +49,19 @@ bool was_kept(const record::Records& records, const std::string& case_name) {
   return kept;
 }
 
+/// A number of streams is confirmed by their words, so each dataset needs texts.
+void require_texts(const Workspace& workspace) {
+  for (const LoadedDataset& loaded : workspace.datasets()) {
+    const auto has_words = [&](const Utterance& utterance) {
+      return utterance.text && !workspace.normalizer().words(*utterance.text).empty();
+    };
+    if (std::ranges::any_of(loaded.dataset.utterances, has_words)) continue;
+    throw UserError("dataset '" + loaded.dataset.id + "'",
+                    "has no texts, which `stream.rule` compares the words of streams with",
+                    "give a manifest with texts, or search by `stream.slo_ms`");
+  }
+}
+
 }  // namespace
 
 std::string case_name_of_streams(const Config& config, const CaseGroup& group,
@@ -58,8 +73,13 @@ std::string case_name_of_streams(const Config& config, const CaseGroup& group,
 
 int stream_by_rule(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
+  std::vector<CaseGroup> plan;
+  {
+    const Workspace workspace(config);  // whose memory the children need
+    require_texts(workspace);
+    plan = make_plan(config, workspace.kinds());
+  }
   const Journal journal(config.output, mode);  // locked for the children too
-  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   const StreamRule& rule = *config.stream->rule;
   const size_t before = read_journal(journal.path()).size();
   const auto keeps = [&](StreamTrial trial) {

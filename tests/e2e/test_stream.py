@@ -195,7 +195,8 @@ def load_by_rule(**changes):
 
 def test_a_rule_is_searched_by_trials(stream, tmp_path):
     load = load_by_rule(final_ms=0.001) | {"streams": [2]}
-    result = stream(decoders=["ctc_greedy"], stream=load)
+    data = dataset_of(tmp_path, {f"1737-146161-000{i}.flac": "one two" for i in (7, 9)})
+    result = stream(decoders=["ctc_greedy"], datasets=[data], stream=load)
     assert result.returncode == 0, result.stderr
     assert "ctc_greedy: 0 streams keep the rule" in result.stdout and "BROKEN" in result.stdout
     trials = streams_of(tmp_path / "run")
@@ -205,6 +206,30 @@ def test_a_rule_is_searched_by_trials(stream, tmp_path):
     used = trial["stream"]
     assert used["arrivals"] == "staggered" and used["start"] == "random"
     assert used["discard"] == 0 and used["seconds"] == 2 and used["rule"]["of_finals"] == "p95"
+
+
+def test_words_cannot_be_compared_without_texts(stream, tmp_path):
+    result = stream(decoders=["ctc_greedy"], stream=load_by_rule())
+    assert result.returncode == 2 and not (tmp_path / "run").exists()
+    assert "dataset 'two': has no texts" in result.stderr and "stream.rule" in result.stderr
+    load = {"streams": [1], "seconds": 1.6, "period_ms": 200, "quality": True}
+    result = stream(decoders=["ctc_greedy"], stream=load)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("notice: dataset 'two' has no texts") == 1
+    assert "quality" not in streams_of(tmp_path / "run")[0]
+
+
+def test_results_of_two_datasets_and_types_are_told_apart(stream, tmp_path):
+    files = [str(AUDIO / "1737-146161-0007.flac")]
+    datasets = [*settings(tmp_path)["datasets"], {"id": "one", "files": files}]
+    load = {"streams": [1], "seconds": 1.6, "period_ms": 200, "slo_ms": 0.001}
+    result = stream(decoders=["ctc_greedy"], datasets=datasets, dtypes=["fp32", "fp64"], stream=load)
+    assert result.returncode == 0, result.stderr
+    for dataset in ("two", "one"):
+        for dtype in ("fp32", "fp64"):
+            label = f"quickstart-rnnt/{dataset}/ctc_greedy/{dtype}"
+            assert f"{label}: at most 0 streams within 0.001 ms" in result.stdout
+            assert sum(line.startswith(label + " ") for line in result.stdout.splitlines()) == 1
 
 
 def test_a_trial_that_confirms_compares_the_words(stream, tmp_path):
