@@ -22,26 +22,55 @@ YamlView::YamlView(const std::string& text, std::string where) : where_(std::mov
   }
 }
 
-YAML::Node YamlView::find(const std::string& path) const {
-  constexpr int kDepth = 8;  // of interpolations that lead to interpolations
-  std::string current = path;
-  for (int depth = 0; depth < kDepth; ++depth) {
-    YAML::Node node = root_;
-    std::istringstream keys(current);
-    for (std::string key; std::getline(keys, key, '.');) {
-      if (!node.IsMap()) return YAML::Node(YAML::NodeType::Null);
-      // The node is constant, since a look-up in another one would create a missing key.
-      const YAML::Node child = std::as_const(node)[key];
-      if (!child.IsDefined()) return YAML::Node(YAML::NodeType::Null);
-      node.reset(child);
-    }
-    if (!node.IsScalar()) return node;
-    const std::string value = node.Scalar();
-    if (!value.starts_with("${") || !value.ends_with("}")) return node;
-    current = value.substr(2, value.size() - 3);
+namespace {
+
+/// Returns the path that the interpolation `value` of the key at `path` names. "${a.b}" counts from
+/// the root, "${.b}" from the map that holds the key, and "${..b}" from the map around that. The
+/// path is empty if nothing is named.
+std::string target_of(const std::string& path, const std::string& value) {
+  const std::string name = value.substr(2, value.size() - 3);
+  const size_t dots = std::min(name.find_first_not_of('.'), name.size());
+  if (dots == 0 || dots == name.size()) return name.substr(dots);
+  std::string base = path;
+  for (size_t i = 0; i < dots; ++i) {
+    const size_t end = base.rfind('.');
+    base.resize(end == std::string::npos ? 0 : end);
   }
-  throw UserError(where_, fmt::format("{}: interpolations run in a circle", path),
-                  "the YAML is damaged");
+  return base.empty() ? name.substr(dots) : base + "." + name.substr(dots);
+}
+
+}  // namespace
+
+YAML::Node YamlView::find(const std::string& path) const {
+  int left = kMostInterpolations;
+  const std::optional<YAML::Node> found = follow(path, left);
+  return found ? *found : YAML::Node(YAML::NodeType::Null);
+}
+
+std::optional<YAML::Node> YamlView::follow(const std::string& path, int& left) const {
+  YAML::Node node = root_;
+  std::string here;
+  std::istringstream keys(path);
+  for (std::string key; std::getline(keys, key, '.');) {
+    if (!node.IsMap()) return std::nullopt;
+    // The node is constant, since a look-up in another one would create a missing key.
+    const YAML::Node child = std::as_const(node)[key];
+    if (!child.IsDefined()) return std::nullopt;
+    node.reset(child);
+    here += here.empty() ? key : "." + key;
+    const std::string value = node.IsScalar() ? node.Scalar() : "";
+    if (!value.starts_with("${") || !value.ends_with("}")) continue;
+    if (left-- == 0)
+      throw UserError(where_, fmt::format("{}: interpolations run in a circle", here),
+                      "the YAML is damaged");
+    const std::string to = target_of(here, value);
+    const auto target = to.empty() ? std::nullopt : follow(to, left);
+    if (!target)
+      throw UserError(where_, fmt::format("{} is {}, which names no key of the YAML", here, value),
+                      "write the value itself, as NeMo's save_to() does");
+    node.reset(*target);
+  }
+  return node;
 }
 
 template <class T>

@@ -12,7 +12,8 @@
 
 namespace rtfx {
 
-/// Looks up dotted keys in a NeMo YAML, with `${...}` interpolations resolved.
+/// Looks up dotted keys in a NeMo YAML, with interpolations `${key}` and `${.key}` resolved. One
+/// that a look-up meets and that names no key throws UserError.
 class YamlView {
  public:
   /// Throws UserError when `text` is not YAML. `where` names the file in errors.
@@ -41,7 +42,13 @@ class YamlView {
   const std::string& where() const { return where_; }
 
  private:
+  /// The limit for one look-up. Only circles reach it.
+  static constexpr int kMostInterpolations = 32;
+
+  /// Null where there is no such key.
   YAML::Node find(const std::string& path) const;
+  /// Nothing where there is no such key. `left`: interpolations that may still be followed.
+  std::optional<YAML::Node> follow(const std::string& path, int& left) const;
   template <class T>
   std::optional<T> as(const std::string& path, const char* type) const;
 

@@ -4,6 +4,7 @@
 
 #include "models/settings/config_reader.h"
 #include "tests/support/small_model.h"
+#include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
@@ -42,6 +43,33 @@ TEST(FeatureSettings, Normalization) {
   EXPECT_EQ(f.normalization, Normalization::fixed);
   EXPECT_EQ(f.fixed_mean.front(), 1.5);
   EXPECT_EQ(f.fixed_deviation.back(), 2);
+}
+
+TEST(FeatureSettings, InterpolationsLeadToTheirKeys) {
+  const auto normalization = [](const std::string& yaml) {
+    return read(test::small_config().encoder, yaml).features.normalization;
+  };
+  for (const std::string yaml :
+       {"kind: all_features\npreprocessor: {normalize: \"${kind}\"}",
+        "preprocessor: {kind: all_features, normalize: \"${.kind}\"}",
+        "common: {kind: all_features}\npreprocessor: {normalize: \"${..common.kind}\"}",
+        "common: {kind: \"${.other}\", other: all_features}\n"
+        "preprocessor: {normalize: \"${common.kind}\"}",
+        "common: {normalize: all_features}\npreprocessor: \"${common}\""})
+    EXPECT_EQ(normalization(yaml), Normalization::all_features) << yaml;
+  EXPECT_EQ(normalization("kind: null\npreprocessor: {normalize: \"${kind}\"}"),
+            Normalization::none);
+  EXPECT_EQ(normalization("trainer: {root: \"${oc.env:HOME}\"}"), Normalization::per_feature)
+      << "a key that is not read";
+}
+
+TEST(FeatureSettings, InterpolationsThatLeadNowhereAreErrors) {
+  const auto message = [](const std::string& value) {
+    return test::user_error([&] { features("normalize: \"" + value + "\""); });
+  };
+  for (const std::string value : {"${nowhere.x}", "${.kind}", "${oc.env:HOME}", "${}", "${.}"})
+    EXPECT_HAS(message(value), "preprocessor.normalize is " + value + ", which names no key");
+  EXPECT_HAS(message("${preprocessor.normalize}"), "run in a circle");
 }
 
 TEST(FeatureSettings, SizesAndNumbers) {
