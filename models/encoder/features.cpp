@@ -72,16 +72,13 @@ FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict&
       fixed_mean_(column(config.fixed_mean, device)),
       fixed_scale_(column(config.fixed_deviation, device)),
       zero_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {
-  const auto stored = [&](const char* name) {
-    const auto found = weights.find(std::string("preprocessor.featurizer.") + name);
-    return found == weights.end() ? at::Tensor() : found->second.to(at::kFloat);
-  };
-  const at::Tensor bank = stored("fb");
+  const WeightReader stored(weights, "preprocessor.featurizer.", at::kCPU, at::kFloat);
+  const at::Tensor bank = stored.optional("fb");
   filterbank_ =
       (bank.defined() ? bank.reshape({config.mel_bins, config.n_fft / 2 + 1})
                       : slaney_filterbank(config.sample_rate, config.n_fft, config.mel_bins))
           .to(device);
-  const at::Tensor window = stored("window");
+  const at::Tensor window = stored.optional("window");
   const int64_t left = (config.n_fft - config.window) / 2;
   window_ =
       at::constant_pad_nd(window.defined() ? window : window_of(config.window_shape, config.window),

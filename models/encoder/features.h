@@ -16,7 +16,7 @@ class FeatureExtractor {
  public:
   /// Filterbank and window come from the checkpoint, or from their formulas where it has none.
   /// `fused`: by kernels of several steps each (fused/fused_features.h) on a GPU where they know
-  /// the settings; else by LibTorch's operators.
+  /// the settings; else by LibTorch's operators. Throws NotFinite.
   FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device,
                    bool fused = true);
 

@@ -162,6 +162,21 @@ TEST(Features, EverySettingEqualsItsDefinition) {
   }
 }
 
+TEST(Features, NumbersThatAreNotFiniteAreNamed) {
+  const FeatureConfig f = tiny_features();
+  for (const auto& [name, tensor] :
+       StateDict{{"fb", at::rand({f.mel_bins, f.n_fft / 2 + 1})}, {"window", at::ones(f.window)}}) {
+    tensor.view(-1)[1] = std::numeric_limits<float>::quiet_NaN();
+    const std::string whole = "preprocessor.featurizer." + name;
+    try {
+      const FeatureExtractor extract(f, {{whole, tensor}}, at::kCPU);
+      ADD_FAILURE() << name;
+    } catch (const NotFinite& error) {
+      EXPECT_EQ(std::string(error.what()), "tensor '" + whole + "' holds nan at element 1");
+    }
+  }
+}
+
 TEST(Features, EveryNormalizationIsOverTheRowsOwnFrames) {
   using Normalization = FeatureConfig::Normalization;
   FeatureConfig f = tiny_features();
