@@ -197,7 +197,9 @@ const RecordTable<Exactness>& Exactness::table() {
                "the first utterance with the worst grade")
           .add("replay", &Exactness::replay, "", "null for decoders that cannot be replayed")
           .add("replay_left_out", &Exactness::replay_left_out, "",
-               "what prevents replay, for example the option `boost` in a beam");
+               "what prevents replay, for example the option `boost` in a beam, or that a decoder "
+               "is "
+               "declared approximate");
   return table;
 }
 

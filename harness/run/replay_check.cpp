@@ -63,7 +63,12 @@ std::string ReplayCheck::left_out(const Decoder& decoder, const ModelConfig& mod
   if (model.is_multiblank() && decoder.describe().head == Head::transducer)
     return "decisions between several blanks are not recomputed";
   nlohmann::json options = decoder.options();
-  if (ReplayRules::from(decoder.describe(), options) || !options.is_object()) return "";
+  if (ReplayRules::from(decoder.describe(), options)) return "";
+  Description as_exact = decoder.describe();
+  as_exact.exactness = Description::Exactness::exact;
+  if (ReplayRules::from(as_exact, options))
+    return "the decoder is declared approximate, so that its decisions may follow another rule";
+  if (!options.is_object()) return "";
   options.erase("boost");
   options.erase("allowed");
   return ReplayRules::from(decoder.describe(), options)

@@ -31,8 +31,9 @@ class ReplayCheck {
                            const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
 
-  /// Why a decoder's results are not replayed: the model is of a kind that replay does not follow,
-  /// or those of the same search without some option would be. Empty: neither is so.
+  /// Says why a decoder's results are not replayed. Either replay does not follow this kind of
+  /// model, or the decoder is declared approximate, or an option of the search prevents it. Empty
+  /// where none of these holds.
   static std::string left_out(const Decoder& decoder, const ModelConfig& model);
 
   /// Gives the copies of weights back; results are kept.

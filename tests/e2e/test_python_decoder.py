@@ -54,6 +54,16 @@ def test_the_example_is_exact(rtfx, tmp_path, batch):
     assert run["decoder"]["options"]["max_symbols"] == 10
 
 
+def test_a_greedy_decoder_that_is_declared_approximate_is_not_replayed(rtfx, tmp_path):
+    records, result = journal(rtfx, tmp_path, decoders=[
+        "frame_looping", python("Greedy", EXAMPLE / "greedy.py", score_kind="logit")])  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    runs = by_decoder(records)
+    assert runs["Greedy"]["exactness"]["replay"] is None
+    assert runs["Greedy"]["exactness"]["replay_left_out"].startswith("the decoder is declared approximate")
+    assert "replay_left_out" not in runs["frame_looping"]["exactness"]
+
+
 def test_the_triton_example(rtfx, tmp_path):
     """Its kernel, interpreted; without that, a clear failure on a CPU."""
     example = python("TritonGreedy", EXAMPLE / "triton_greedy.py", exactness="exact",
