@@ -239,7 +239,8 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   if ((file.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG) return ogg_problem(path);
   const std::string log = log_of(file.handle.get());
   // The decoder of FLAC has looked behind the last sample, since mended_header() promises one more.
-  const bool more = static_cast<sf_count_t>(samples) > file.info.frames;
+  const bool more = static_cast<sf_count_t>(samples) > file.info.frames ||
+                    goes_on_behind_samples(path, id3v2_bytes(path));
   if ((more || log.find("LOST_SYNC") != std::string::npos) && holds_several_flacs(path))
     return fmt::format("holds several FLAC files, the second behind sample {}", file.info.frames);
   if (more)
@@ -304,6 +305,7 @@ struct AudioReader::File {
   size_t head_bytes = 0;       // of a pipe, before its samples
   size_t odd_bytes = 0;        // at the end of a pipe, which are no whole frame
   uint64_t left = UINT64_MAX;  // frames of a pipe up to the end that its header declares
+  size_t rest_bytes = 0;       // of a pipe, between the last of these frames and the next chunk
   int channel = 0;             // that is read; 0: the average of all
   MixPower power;
 
@@ -364,15 +366,25 @@ struct AudioReader::File {
   }
 
   /// Describes what follows the declared end of a pipe, if it comes within 0.2 s; empty where
-  /// nothing of worth is lost.
+  /// nothing of worth is lost. Of zeros, it reads no more than 1 MiB.
   std::string pipe_problem() {
-    pollfd more = {input.descriptor, POLLIN, 0};
-    std::string next(4, '\0');
-    if (left > 0 || poll(&more, 1, 200) <= 0 || input.read(next.data(), next.size()) < next.size())
-      return "";
-    return next == "RIFF"
-               ? fmt::format("holds several WAV files, the second behind sample {}", samples)
-               : "";
+    if (left > 0) return "";
+    const auto next_bytes = [&](size_t count) {
+      pollfd more = {input.descriptor, POLLIN, 0};
+      std::string bytes(count, '\0');
+      bytes.resize(poll(&more, 1, 200) > 0 ? input.read(bytes.data(), count) : 0);
+      return bytes;
+    };
+    if (rest_bytes > 0) next_bytes(rest_bytes);
+    constexpr size_t kName = 4, kMostZeros = size_t{1} << 20;
+    const std::string zero(kName, '\0');
+    std::string next = next_bytes(kName);
+    for (size_t zeros = 0; next == zero && zeros < kMostZeros; zeros += kName)
+      next = next_bytes(kName);
+    if (next == "RIFF")
+      return fmt::format("holds several WAV files, the second behind sample {}", samples);
+    if (next.size() < kName || next == zero || begins_chunk(next)) return "";
+    return fmt::format("goes on behind sample {}, where its header ends it", samples);
   }
 
   void check_end() {
@@ -427,7 +439,10 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
     }
     file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
     file_->head_bytes = file_->input.bytes;
-    if (wav->bytes < UINT64_MAX) file_->left = wav->bytes / file_->frame_bytes;
+    if (wav->bytes < UINT64_MAX) {
+      file_->left = wav->bytes / file_->frame_bytes;
+      file_->rest_bytes = wav->bytes % file_->frame_bytes + wav->bytes % 2;
+    }
   }
   file_->block = std::max(1, audio.info.samplerate / 20);
   start();

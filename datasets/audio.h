@@ -60,8 +60,9 @@ class AudioReader {
   explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
   /// Reads a pipe as it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of 16
   /// bit mono samples without a header. With 0 the pipe holds a WAV file of PCM, floating point,
-  /// A-law or mu-law, whose header may promise more than comes, or nothing. `name` stands for the
-  /// path in messages. The descriptor stays open. A byte of half a sample at the end is a notice.
+  /// A-law or mu-law, whose header may promise more than comes, or nothing. What follows the end
+  /// that the header declares must be other chunks or zeros. `name` stands for the path in
+  /// messages. The descriptor stays open. A byte of half a sample at the end is a notice.
   AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
   ~AudioReader();
 

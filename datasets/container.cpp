@@ -26,6 +26,77 @@ uint32_t little_endian(const std::string& bytes, size_t at) {
   return value;
 }
 
+uint64_t big_endian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (const char byte : bytes) value = value << 8U | static_cast<unsigned char>(byte);
+  return value;
+}
+
+/// Fewer than `count` bytes only at the end of the file.
+std::string bytes_at(std::ifstream& in, uint64_t at, size_t count) {
+  std::string bytes(count, '\0');
+  in.clear();
+  in.seekg(static_cast<std::streamoff>(at));
+  in.read(bytes.data(), static_cast<std::streamsize>(count));
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return bytes;
+}
+
+/// Whether nothing but zeros stands from byte `at` to the end of the file.
+bool zeros_follow(std::ifstream& in, uint64_t at) {
+  constexpr size_t kBlock = 65536;
+  for (;; at += kBlock) {
+    const std::string block = bytes_at(in, at, kBlock);
+    if (block.find_first_not_of('\0') != std::string::npos) return false;
+    if (block.size() < kBlock) return true;
+  }
+}
+
+struct Chunk {
+  std::string name;
+  uint64_t content = 0, bytes = 0;  // where its content begins in the file, and its size
+
+  uint64_t end() const { return bytes > UINT64_MAX - content ? UINT64_MAX : content + bytes; }
+};
+
+/// The chunk at byte `at`; nothing where no name of a chunk stands. Sizes in CAF are big-endian and
+/// have 64 bits, and those in RIFF are little-endian and have 32.
+std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, bool is_caf) {
+  const size_t size = is_caf ? 12 : 8;
+  const std::string head = bytes_at(in, at, size);
+  if (head.size() < size || !begins_chunk(head)) return std::nullopt;
+  return Chunk{head.substr(0, 4), at + size,
+               is_caf ? big_endian(head.substr(4)) : little_endian(head, 4)};
+}
+
+/// The samples of a WAV, RF64 or CAF file that begins at byte `begin`, as its header declares them.
+/// Nothing where the header declares no size, and for other files.
+std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
+  const std::string head = bytes_at(in, begin, 12);
+  const bool is_caf = head.starts_with("caff");
+  const bool is_64 = head.starts_with("RF64") || head.starts_with("BW64");
+  if (!is_caf && !is_64 && !head.starts_with("RIFF")) return std::nullopt;
+  uint64_t bytes_of_64 = 0;  // RF64 has the size in a chunk of its own.
+  for (uint64_t at = begin + (is_caf ? 8 : 12);;) {
+    std::optional<Chunk> chunk = chunk_at(in, at, is_caf);
+    if (!chunk) return std::nullopt;
+    if (is_64 && chunk->name == "ds64") {
+      const std::string sizes = bytes_at(in, chunk->content, 16);
+      if (sizes.size() < 16) return std::nullopt;
+      bytes_of_64 = little_endian(sizes, 8) | uint64_t{little_endian(sizes, 12)} << 32U;
+    }
+    if (chunk->name == "data") {
+      const bool is_elsewhere = is_64 && chunk->bytes == UINT32_MAX;
+      if (is_elsewhere) chunk->bytes = bytes_of_64;
+      if (!is_caf && !is_elsewhere && chunk->bytes >= kUnknownSize) return std::nullopt;
+      // An empty chunk may precede the real one, or nobody wrote the size (mended_wav()).
+      if (chunk->bytes > 0) return chunk->end() == UINT64_MAX ? std::nullopt : chunk;
+    }
+    if (chunk->end() == UINT64_MAX) return std::nullopt;
+    at = chunk->end() + (is_caf ? 0 : chunk->bytes % 2);
+  }
+}
+
 std::string header_of(const std::filesystem::path& path, size_t begin) {
   std::string header(65536, '\0');
   std::ifstream in(path, std::ios::binary);
@@ -56,10 +127,9 @@ std::string mended_wav(std::string header, size_t size) {
     const size_t next = at + 8 + bytes + bytes % 2;
     if (header.compare(at, 4, "data") == 0) {
       if (bytes > 0 || next >= size) break;
-      const bool chunk_follows =
-          next + 8 <= header.size() && next + 8 + little_endian(header, next + 4) <= size &&
-          header.find_first_not_of(
-              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ", next) >= next + 4;
+      const bool chunk_follows = next + 8 <= header.size() &&
+                                 next + 8 + little_endian(header, next + 4) <= size &&
+                                 begins_chunk(std::string_view(header).substr(next));
       header.replace(at, chunk_follows ? 4 : 0, chunk_follows ? "JUNK" : "");
       if (!chunk_follows) header.replace(at + 4, 4, 4, '\xff');
       mended = true;
@@ -169,11 +239,42 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
   }
 }
 
-bool riff_is_cut(const std::filesystem::path& path) {
-  const std::string header = header_of(path, 0);
-  if (header.size() < 12 || !header.starts_with("RIFF")) return false;
-  const uint32_t bytes = little_endian(header, 4);
-  return bytes < kUnknownSize && bytes + uint64_t{8} > std::filesystem::file_size(path);
+bool begins_chunk(std::string_view head) {
+  return head.size() >= 4 &&
+         std::ranges::all_of(head.substr(0, 4), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+bool is_cut(const std::filesystem::path& path) {
+  const uint64_t size = std::filesystem::file_size(path);
+  std::ifstream in(path, std::ios::binary);
+  const std::string head = bytes_at(in, 0, 12);
+  if (head.starts_with("caff")) {
+    const auto samples = declared_samples(in, 0);
+    return samples && samples->end() > size;
+  }
+  if (head.size() < 12 || !head.starts_with("RIFF")) return false;
+  const uint32_t bytes = little_endian(head, 4);
+  return bytes < kUnknownSize && bytes + uint64_t{8} > size;
+}
+
+bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
+  const uint64_t size = std::filesystem::file_size(path);
+  std::ifstream in(path, std::ios::binary);
+  const std::string head = bytes_at(in, begin, 12);
+  if (head.size() == 12 && head.starts_with(".snd")) {
+    const uint64_t offset = big_endian(head.substr(4, 4)), bytes = big_endian(head.substr(8));
+    return bytes < kUnknownSize && !zeros_follow(in, begin + offset + bytes);
+  }
+  const auto samples = declared_samples(in, begin);
+  if (!samples) return false;
+  const bool is_caf = head.starts_with("caff");
+  const auto is_chunk = [&](uint64_t at) {
+    const auto chunk = chunk_at(in, at, is_caf);
+    return chunk && chunk->name != "RIFF" && chunk->end() <= size;
+  };
+  // RIFF pads an odd size with a byte, which some writers leave out.
+  const uint64_t end = samples->end(), padded = end + (is_caf ? 0 : samples->bytes % 2);
+  return !is_chunk(end) && !is_chunk(padded) && !zeros_follow(in, padded);
 }
 
 bool holds_several_flacs(const std::filesystem::path& path) {
@@ -191,22 +292,27 @@ bool holds_several_flacs(const std::filesystem::path& path) {
   return found > 1;
 }
 
-std::string ogg_problem(const std::filesystem::path& path) {
+std::string ogg_problem(const std::filesystem::path& path, bool may_be_several) {
   constexpr long kBlock = 65536;
   ogg_sync_state state;
   ogg_sync_init(&state);
   const std::unique_ptr<ogg_sync_state, decltype(&ogg_sync_clear)> clear(&state, &ogg_sync_clear);
+  const size_t begin = id3v2_bytes(path);
   std::ifstream in(path, std::ios::binary);
-  int64_t at = 0;        // bytes up to the end of the last page
-  bool content = false;  // behind the first pages, one of each stream
+  in.seekg(static_cast<std::streamoff>(begin));
+  auto at = static_cast<int64_t>(begin);  // bytes up to the end of the last page
+  bool content = false;                   // behind the first pages, one of each stream
   bool ended = false;
   for (;;) {
     ogg_page page;
     const long found = ogg_sync_pageseek(&state, &page);
     if (found > 0) {
       const bool begins = ogg_page_bos(&page) != 0;
-      if (begins && content) return "holds several streams, one after the other";
-      content = content || !begins;
+      if (begins && content) {
+        if (!may_be_several) return "holds several streams, one after the other";
+        if (!ended) break;
+      }
+      content = !begins;
       ended = ogg_page_eos(&page) != 0;
       at += found;
     } else if (found < 0) {

@@ -8,15 +8,17 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "datasets/byte_range.h"
 
 namespace rtfx {
 
 /// Describes the damage of an Ogg file; empty if it is whole. Its last page may be missing or cut,
-/// bytes between its pages may be damaged, or several streams may follow each other, of which
-/// libsndfile reads the first. Reads the file once.
-std::string ogg_problem(const std::filesystem::path& path);
+/// and bytes between its pages may be damaged. Several streams that follow each other count as
+/// damage unless they are allowed, since libsndfile reads the first alone. Passes over ID3v2 tags
+/// before the first page. Reads the file once.
+std::string ogg_problem(const std::filesystem::path& path, bool may_be_several = false);
 
 /// The first bytes of a file as libsndfile must read them to get all of its audio, from byte
 /// `begin` on; empty if they are good as they are.
@@ -49,8 +51,17 @@ struct WavHead {
 /// next bytes, fewer only at the end. Passes over ID3v2 tags. Nothing where no WAV file comes.
 std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& read);
 
-/// Whether a file in RIFF, such as AVI, is shorter than its header says.
-bool riff_is_cut(const std::filesystem::path& path);
+/// Whether `head` begins with the name of a chunk: four printable characters.
+bool begins_chunk(std::string_view head);
+
+/// Whether a file in RIFF, such as AVI, or in CAF is shorter than its header says.
+bool is_cut(const std::filesystem::path& path);
+
+/// Whether a WAV, RF64, CAF or AU file, which begins at byte `begin`, goes on behind the samples
+/// that its header declares. Chunks that follow the samples are no audio, and neither are zeros up
+/// to the end of the file, which some recorders write. False for other files, and where the header
+/// declares no size.
+bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin);
 
 /// Whether a FLAC file has been joined to another one. Reads the file once.
 bool holds_several_flacs(const std::filesystem::path& path);

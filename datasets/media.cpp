@@ -32,11 +32,11 @@ const std::vector<std::string> kForFfmpeg = {
     ".mp3", ".m4a",  ".m4b", ".aac", ".wma", ".amr", ".ac3",  ".mp4", ".m4v", ".mov",  ".mkv",
     ".mka", ".webm", ".avi", ".wmv", ".flv", ".mpg", ".mpeg", ".3gp", ".ts",  ".opus", ".caf"};
 
-bool is_for_ffmpeg(const std::filesystem::path& path) {
+bool has_ending(const std::filesystem::path& path, const std::vector<std::string>& endings) {
   std::string ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(kForFfmpeg, ending) != kForFfmpeg.end();
+  return std::ranges::find(endings, ending) != endings.end();
 }
 
 /// A descriptor that is closed at the end.
@@ -175,7 +175,9 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
   const double samples = ffmpeg_limits().audio_seconds * sample_rate;
   Output output = run_and_read(std::move(arguments), sizeof(float) * static_cast<size_t>(samples));
   if (output.start_error == ENOENT) {
-    throw UserError(path.string(), "needs ffmpeg, which is not installed",
+    throw UserError(path.string(),
+                    fmt::format("{}needs ffmpeg, which is not installed",
+                                has_ending(path, kForSndfile) ? "is truncated, corrupt, or " : ""),
                     "install it (apt install ffmpeg), or convert the file to WAV or FLAC");
   }
   if (output.start_error != 0) {
@@ -195,6 +197,15 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
       path.string(),
       fmt::format("ffmpeg cannot read it: {}", complaint.empty() ? "no reason given" : complaint),
       "check the file, or convert it to WAV or FLAC");
+}
+
+/// The first 64 bytes of a file.
+std::string head_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string head(64, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(in.gcount()));
+  return head;
 }
 
 double power_of(const std::vector<float>& samples) {
@@ -227,7 +238,9 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
   // ffmpeg goes on behind damage, and what it leaves out would be missing without a word.
   const std::string complaint = last_line(output.complaints);
-  if (!complaint.empty() || riff_is_cut(path)) {
+  const std::string damage = head_of(path).starts_with("OggS") ? ogg_problem(path, true) : "";
+  if (!damage.empty()) throw UserError(path.string(), damage, "copy or convert the file again");
+  if (!complaint.empty() || is_cut(path)) {
     throw UserError(path.string(),
                     fmt::format("truncated or corrupt: ffmpeg reads {:.2f} s of it{}{}",
                                 audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
@@ -255,10 +268,7 @@ int channels_of_wav(std::string_view bytes) {
 
 /// Whether a file begins as a container of ffmpeg's does, whatever its name.
 bool begins_as_container(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string head(64, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(in.gcount()));
+  const std::string head = head_of(path);
   const std::string_view start = head;
   constexpr std::array<std::string_view, 6> kStarts = {"\x1A\x45\xDF\xA3",  // Matroska, WebM
                                                        "\x30\x26\xB2\x75",  // ASF: wma, wmv
@@ -278,7 +288,7 @@ bool begins_as_container(const std::filesystem::path& path) {
 bool needs_ffmpeg(const std::filesystem::path& path) {
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed)) return false;
-  if (!is_for_ffmpeg(path) && !begins_as_container(path) && !is_wav_of_other_codec(path))
+  if (!has_ending(path, kForFfmpeg) && !begins_as_container(path) && !is_wav_of_other_codec(path))
     return false;
   try {
     const AudioReader reader(path);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
@@ -257,6 +258,62 @@ TEST_F(ContainersTest, OfAPipeNothingIsLostInSilence) {
   EXPECT_HAS(error_of_pipe(wav.substr(0, 44)), "empty audio");
 }
 
+TEST_F(ContainersTest, AFileThatGoesOnBehindItsSamplesIsRefused) {
+  const auto wave = noise(16000);
+  struct Kind {
+    std::string name;
+    int format;
+    size_t behind;     // bytes from "data" or the like to the size of the samples
+    std::string mark;  // that stands there
+    bool is_big_endian;
+  };
+  const std::vector<Kind> kinds = {{"a.wav", SF_FORMAT_WAV, 4, "data", false},
+                                   {"a.rf64", SF_FORMAT_RF64, 16, "ds64", false},
+                                   {"a.au", SF_FORMAT_AU, 8, ".snd", true},
+                                   {"a.caf", SF_FORMAT_CAF, 8, "data", true}};
+  for (const Kind& kind : kinds) {
+    const auto whole = write_audio(kind.name, wave, kind.format | SF_FORMAT_PCM_16);
+    const std::string bytes = bytes_of(whole);
+    ASSERT_EQ(read_audio(whole).samples.size(), 16000U) << kind.name;
+    std::string half = bytes;
+    std::string size = little_endian(16000 + (kind.format == SF_FORMAT_CAF ? 4 : 0));
+    if (kind.is_big_endian) std::ranges::reverse(size);
+    half.replace(bytes.find(kind.mark) + kind.behind, 4, size);
+    EXPECT_HAS(error_of("half_" + kind.name, half), "goes on behind sample 8000, where its header")
+        << kind.name;
+    if (kind.format != SF_FORMAT_WAV) {
+      EXPECT_HAS(error_of("two_" + kind.name, bytes + bytes), "goes on behind sample 16000")
+          << kind.name;
+    }
+    const auto padded = write("padded_" + kind.name, bytes + std::string(70000, '\0'));
+    EXPECT_EQ(read_audio(padded).samples.size(), 16000U) << kind.name;
+  }
+}
+
+TEST_F(ContainersTest, ChunksBehindTheSamplesAreNoAudio) {
+  const std::string list = "LIST" + little_endian(4) + "INFO", meta = "_PMX" + little_endian(0);
+  // An odd number of bytes, with and without the byte that pads it.
+  const std::string odd =
+      bytes_of(write_audio("a.wav", sine(440, 16000, 1001), SF_FORMAT_WAV | SF_FORMAT_PCM_U8));
+  const std::string unpadded = odd.substr(0, odd.find("data") + 8 + 1001);
+  for (const std::string& more : {std::string(), list, meta, meta + list}) {
+    EXPECT_EQ(samples_in("padded.wav", unpadded + std::string(1, '\0') + more), 1001U) << more;
+    EXPECT_EQ(samples_in("unpadded.wav", unpadded + more), 1001U) << more;
+    EXPECT_EQ(piped(unpadded + std::string(1, '\0') + more).samples.size(), 1001U) << more;
+  }
+  EXPECT_HAS(error_of("long.wav", unpadded + "LIST" + little_endian(400)), "goes on behind");
+}
+
+TEST_F(ContainersTest, APipeThatGoesOnBehindItsSamplesIsRefused) {
+  const std::string wav = bytes_of(write_audio("a.wav", noise(16000)));
+  std::string half = wav;
+  half.replace(wav.find("data") + 4, 4, little_endian(16000));
+  EXPECT_HAS(user_error([&] { piped(half); }), "goes on behind sample 8000, where its header ends");
+  const std::string zeros(1000, '\0');
+  EXPECT_EQ(piped(wav + zeros).samples.size(), 16000U);
+  EXPECT_HAS(user_error([&] { piped(wav + zeros + "\1\2\3\4"); }), "goes on behind sample 16000");
+}
+
 TEST_F(ContainersTest, APipeThatHasNothingYetHasNotEnded) {
   const std::string wav = bytes_of(write_audio("a.wav", sine(440, 16000, 16000)));
   EXPECT_EQ(piped(wav, O_NONBLOCK).samples, piped(wav).samples);
@@ -278,6 +335,14 @@ TEST_F(ContainersTest, ATagBeforeAWavIsPassedOver) {
   EXPECT_EQ(read_audio(write("tagged.wav", tag + bytes_of(whole))).samples,
             read_audio(whole).samples);
   EXPECT_HAS(error_of("short.wav", tag.substr(0, 30)), "not readable as audio");
+}
+
+TEST_F(ContainersTest, ATagBeforeAnOggFileIsPassedOver) {
+  const auto whole =
+      write_audio("a.ogg", sine(440, 16000, 16000), SF_FORMAT_OGG | SF_FORMAT_VORBIS);
+  const std::string tag = "ID3\x03" + std::string(5, '\0') + '\x40' + std::string(64, 't');
+  EXPECT_EQ(read_audio(write("tagged.ogg", tag + bytes_of(whole))).samples,
+            read_audio(whole).samples);
 }
 
 TEST_F(ContainersTest, Bw64IsReadAsWhatItIs) {

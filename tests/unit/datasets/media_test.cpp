@@ -13,6 +13,23 @@ namespace {
 
 using test::user_error;
 
+/// A page of an Ogg stream with one packet. `flags`: 2 begins the stream, and 4 ends it.
+std::string ogg_page(char flags, const std::string& packet) {
+  std::string page = std::string("OggS\0", 5) + flags + std::string(20, '\0') + '\1' +
+                     static_cast<char>(packet.size()) + packet;
+  uint32_t sum = 0;
+  for (const char byte : page) {
+    sum ^= uint32_t{static_cast<unsigned char>(byte)} << 24U;
+    for (int bit = 0; bit < 8; ++bit) sum = sum << 1U ^ (sum >> 31U) * 0x04c11db7U;
+  }
+  for (size_t i = 22; i < 26; ++i, sum >>= 8U) page[i] = static_cast<char>(sum);
+  return page;
+}
+
+/// libsndfile does not read FLAC in Ogg as ffmpeg writes it.
+const std::string kOggFlac =
+    ogg_page(2, "\x7F" + std::string("FLAC")) + ogg_page(0, "frame") + ogg_page(4, "frame");
+
 class MediaTest : public test::TempFolder {
  protected:
   MediaTest() : search_(std::getenv("PATH")) {}
@@ -43,6 +60,8 @@ TEST_F(MediaTest, WithoutFfmpegAVideoIsAClearError) {
                 ": needs ffmpeg, which is not installed; install it (apt install "
                 "ffmpeg), or convert the file to WAV or FLAC");
   EXPECT_EQ(media_seconds(file), 0);
+  EXPECT_HAS(user_error([&] { read_media(write("cut.caf", "caff")); }),
+             "cut.caf: is truncated, corrupt, or needs ffmpeg, which is not installed");
 }
 
 TEST_F(MediaTest, SamplesAreThoseThatFfmpegWrites) {
@@ -94,6 +113,22 @@ TEST_F(MediaTest, DamageThatFfmpegReadsOverIsRefused) {
              "truncated or corrupt");
 }
 
+TEST_F(MediaTest, FilesThatFfmpegReadsToAnEarlyEndAreRefused) {
+  install(R"(printf '\000\000\200\077')");
+  const auto error_of = [&](const std::string& name, const std::string& bytes) {
+    return user_error([&] { read_media(write(name, bytes)); });
+  };
+  EXPECT_EQ(read_media(write("whole.ogg", kOggFlac)).samples.size(), 1U);
+  EXPECT_EQ(read_media(write("two.ogg", kOggFlac + kOggFlac)).samples.size(), 1U);
+  const std::string cut = kOggFlac.substr(0, kOggFlac.rfind("OggS"));
+  EXPECT_HAS(error_of("cut.ogg", cut), "cut.ogg: truncated after byte");
+  EXPECT_HAS(error_of("first_cut.ogg", cut + kOggFlac), "truncated after byte");
+  // CAF of a codec that libsndfile does not read.
+  const std::string caf = std::string("caff\0\1\0\0desc\0\0\0\0\0\0\0\2..data\0\0\0\0\0\0\0\4", 34);
+  EXPECT_EQ(read_media(write("whole.caf", caf + "\1\2\3\4")).samples.size(), 1U);
+  EXPECT_HAS(error_of("cut.caf", caf + "\1\2\3"), "truncated or corrupt: ffmpeg reads");
+}
+
 TEST_F(MediaTest, ATrackAndAChannelAreAskedOfFfmpeg) {
   const std::string sound = R"(printf '\000\000\200\077')";
   const std::string three = R"(printf 'RIFF\0\0\0\0WAVEfmt \020\0\0\0\001\0\003\0')";
@@ -138,8 +173,7 @@ TEST_F(MediaTest, AContainerNeedsNoEnding) {
        {std::string("\0\0\0\x20"
                     "ftypisom",
                     12),
-        std::string("\x1A\x45\xDF\xA3"), std::string("RIFF\0\0\0\0AVI ", 12),
-        "OggS" + std::string(24, '\0') + "\x7F" + "FLAC"})
+        std::string("\x1A\x45\xDF\xA3"), std::string("RIFF\0\0\0\0AVI ", 12), kOggFlac})
     EXPECT_EQ(read_media(write("standard_input", head)).samples.size(), 1U);
 }
 
