@@ -217,23 +217,30 @@ double power_of(const std::vector<float>& samples) {
 Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                           const AudioChoice& choice) {
   // ffmpeg gives silence for a channel that the track lacks.
-  if (choice.channel > 1) {
-    const int channels = media_channels(path, choice.track);
-    if (choice.channel > channels) {
-      throw UserError(
-          path.string(),
-          fmt::format("has {}, and not channel {}", counted(channels, "channel"), choice.channel),
-          "give another --channel");
-    }
+  const int channels = media_channels(path, choice.track);
+  if (choice.channel > channels) {
+    throw UserError(
+        path.string(),
+        fmt::format("has {}, and not channel {}", counted(channels, "channel"), choice.channel),
+        "give another --channel");
   }
   // The filter puts silence where a track begins late or has a gap, so that times are the file's.
   std::string filter = "aresample=async=1:first_pts=0";
-  if (choice.channel > 0) filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
+  std::vector<std::string> notices;
+  if (choice.channel > 0) {
+    filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
+  } else if (channels > 1) {
+    // "-ac 1" weighs channels by their places and leaves the LFE channel out. "<" makes the sum of
+    // all weights 1, and they are equal.
+    filter += ",pan=mono|c0<c0";
+    for (int c = 1; c < channels; ++c) filter += fmt::format("+c{}", c);
+    notices.push_back(fmt::format("mixed {} channels to mono", channels));
+  }
   const Output output = run_ffmpeg(
       path, ffmpeg_track(path, choice.track),
       {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate), "-f", "f32le", "pipe:1"},
       sample_rate);
-  Audio audio{.samples = samples_of(output.bytes), .sample_rate = sample_rate, .notices = {}};
+  Audio audio{samples_of(output.bytes), sample_rate, std::move(notices)};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
   // ffmpeg goes on behind damage, and what it leaves out would be missing without a word.

@@ -30,8 +30,9 @@ FfmpegLimits& ffmpeg_limits();
 
 /// Reads what libsndfile can open with read_audio(). Other files with an ending that ffmpeg is for,
 /// or that begin as a container of video or sound does, are decoded by ffmpeg. It gives the chosen
-/// track, its channel or the mix of all, resampled. ffmpeg runs as a child process without a shell
-/// and without access to a network, and this call waits for it.
+/// track, its channel or the average of all, resampled. ffmpeg runs as a child process without a
+/// shell and without access to a network, once to count the channels and once to decode. This call
+/// waits for it.
 ///
 /// Throws UserError naming the file where read_audio() does, where ffmpeg is not installed or goes
 /// beyond ffmpeg_limits(), and with ffmpeg's own words where it fails or finds no sound.

@@ -129,6 +129,15 @@ TEST_F(MediaTest, FilesThatFfmpegReadsToAnEarlyEndAreRefused) {
   EXPECT_HAS(error_of("cut.caf", caf + "\1\2\3"), "truncated or corrupt: ffmpeg reads");
 }
 
+TEST_F(MediaTest, ChannelsAreAveragedByFfmpegWithEqualWeights) {
+  const std::string three = R"(printf 'RIFF\0\0\0\0WAVEfmt \020\0\0\0\001\0\003\0')";
+  install("case \"$*\" in *'-f wav '*) " + three + R"(;; *',pan=mono|c0<c0+c1+c2 '*)
+    printf '\000\000\200\077';; esac)");
+  const Audio audio = read_media(write("a.mkv", "a film"));
+  EXPECT_EQ(audio.samples.size(), 1U);
+  EXPECT_EQ(audio.notices, std::vector<std::string>{"mixed 3 channels to mono"});
+}
+
 TEST_F(MediaTest, ATrackAndAChannelAreAskedOfFfmpeg) {
   const std::string sound = R"(printf '\000\000\200\077')";
   const std::string three = R"(printf 'RIFF\0\0\0\0WAVEfmt \020\0\0\0\001\0\003\0')";
