@@ -5,6 +5,7 @@
 #include <unicode/locid.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/uniset.h>
 #include <unicode/unistr.h>
 #include <unicode/uscript.h>
 #include <unicode/utext.h>
@@ -82,9 +83,9 @@ bool is_nmt_removed(UChar32 c) {
 
 /// Characters that it takes for a space.
 bool is_nmt_space(UChar32 c) {
-  return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
-         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
-         c == 0xFFFD;
+  return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x061C || c == 0x1680 ||
+         c == 0x200B || c == 0x200C || c == 0x200E || c == 0x200F || c == 0x2028 || c == 0x2029 ||
+         c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
 }  // namespace
@@ -97,12 +98,16 @@ std::string text_in_form(std::string_view text, TextForm form) {
   const icu::Normalizer2* nfkc = icu::Normalizer2::getNFKCInstance(status);
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   const auto given = icu::UnicodeString::fromUTF8({text.data(), static_cast<int32_t>(text.size())});
-  icu::UnicodeString normal = nfkc->normalize(given, status);
+  // The nmt rules keep the fullwidth tilde, which has another meaning in Japanese than "~".
+  icu::UnicodeSet all(0, 0x10FFFF);
+  const icu::FilteredNormalizer2 but_tilde(*nfkc, all.remove(0xFF5E));
+  const icu::Normalizer2& rules = is_nmt ? static_cast<const icu::Normalizer2&>(but_tilde) : *nfkc;
+  const icu::UnicodeString normal = rules.normalize(given, status);
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
-  if (folds) normal = nfkc->normalize(normal.foldCase(), status);
   icu::UnicodeString kept;
   for (int32_t i = 0; i < normal.length(); i = normal.moveIndex32(i, 1)) {
-    const UChar32 c = normal.char32At(i);
+    UChar32 c = normal.char32At(i);
+    if (folds) c = u_foldCase(c, U_FOLD_CASE_DEFAULT);
     if (is_nmt && is_nmt_removed(c)) continue;
     if (is_space(c) || (is_nmt && is_nmt_space(c))) {
       if (!kept.isEmpty() && !kept.endsWith(u" ", 1)) kept.append(UChar32{' '});

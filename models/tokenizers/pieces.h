@@ -67,7 +67,7 @@ enum class TextForm {
   as_is,
   nfkc,      // Unicode's compatibility composition: ﬁ -> fi, a fullwidth letter -> its plain one
   nmt_nfkc,  // SentencePiece's default: NFKC, no control characters, all kinds of space -> space
-  nfkc_cf,   // NFKC and folded case
+  nfkc_cf,   // NFKC and each character in folded case: ẞ -> ß, which stays one character
   nmt_nfkc_cf,
 };
 

@@ -51,9 +51,14 @@ LetterSet letters_of(const std::string& entry, std::string_view where) {
                   "character");
 }
 
-bool is_letter_or_mark(int32_t c) {
-  constexpr uint32_t kLettersAndMarks = U_GC_L_MASK | U_GC_M_MASK;
-  return (U_MASK(u_charType(c)) & kLettersAndMarks) != 0;
+/// Whether a character belongs to a script. Digits and punctuation do not, and neither do marks and
+/// modifier letters that all scripts share, such as the acute accent U+0301 and U+02BC.
+bool is_of_a_script(int32_t c) {
+  const uint32_t type = U_MASK(u_charType(c));
+  if ((type & (U_GC_L_MASK | U_GC_M_MASK)) == 0) return false;
+  const bool is_shared =
+      uscript_hasScript(c, USCRIPT_INHERITED) != 0 || uscript_hasScript(c, USCRIPT_COMMON) != 0;
+  return !is_shared || (type & (U_GC_LM_MASK | U_GC_M_MASK)) == 0;
 }
 
 std::string bytes_of(const std::vector<int32_t>& text) {
@@ -89,7 +94,7 @@ std::vector<bool> allowed_tokens(const Tokenizer& tokenizer, int64_t vocabulary,
     bool may = true, letter = false;
     for (size_t at = 0; at < piece.size();) {
       const int32_t c = next_code_point(piece, at);
-      if (c < 0 || !is_letter_or_mark(c)) continue;
+      if (c < 0 || !is_of_a_script(c)) continue;
       letter = true;
       may =
           may && std::ranges::any_of(all, [&](const LetterSet& some) { return some.contains(c); });

@@ -2,12 +2,15 @@
 #include "models/tokenizers/spelling.h"
 
 #include <gtest/gtest.h>
+#include <unicode/uchar.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/pieces.h"
 #include "models/tokenizers/sentencepiece.h"
@@ -57,8 +60,33 @@ TEST(Spelling, OtherUnicodeFormsAreNormalised) {
   const auto letters = character_tokenizer({"f", "i", "é", " "});
   EXPECT_EQ(spelled(*letters, "ﬁ"), (Pieces{"f", "i"}));
   EXPECT_EQ(spelled(*letters, "e\u0301"), (Pieces{"é"}));
-  EXPECT_EQ(text_in_form("Straße \t ﬁ", TextForm::nmt_nfkc_cf), "strasse fi");
+  EXPECT_EQ(text_in_form("Straße \t ﬁ", TextForm::nmt_nfkc_cf), "straße fi");
   EXPECT_EQ(text_in_form("a  b", TextForm::as_is), "a  b");
+}
+
+TEST(Spelling, FormsAreSentencePieces) {
+  // The text of tests/golden/make_sentencepiece_forms.py, which made the checksums.
+  std::string text;
+  for (UChar32 c = 1; c <= 0x10FFFF; ++c) {
+    UVersionInfo age;
+    u_charAge(c, age);
+    const bool is_old = age[0] < 3 || (age[0] == 3 && age[1] <= 2);
+    if (!is_old || (U_GET_GC_MASK(c) & (U_GC_CN_MASK | U_GC_CS_MASK | U_GC_CO_MASK)) != 0) continue;
+    char buffer[U8_MAX_LENGTH];
+    int32_t length = 0;
+    U8_APPEND_UNSAFE(buffer, length, c);
+    text += "." + std::string(buffer, static_cast<size_t>(length)) + ".";
+  }
+  std::ifstream in("tests/golden/data/sentencepiece_forms.json");
+  const auto expected = nlohmann::json::parse(in);
+  EXPECT_EQ(sha256(text_in_form(text, TextForm::nfkc)), expected.at("nfkc"));
+  EXPECT_EQ(sha256(text_in_form(text, TextForm::nmt_nfkc)), expected.at("nmt_nfkc"));
+  EXPECT_EQ(sha256(text_in_form(text, TextForm::nfkc_cf)), expected.at("nfkc_cf"));
+  EXPECT_EQ(sha256(text_in_form(text, TextForm::nmt_nfkc_cf)), expected.at("nmt_nfkc_cf"));
+  EXPECT_EQ(text_in_form("ẞİ", TextForm::nfkc_cf), "ßİ");
+  EXPECT_EQ(text_in_form("a\u200Db～", TextForm::nmt_nfkc), "a\u200Db～");
+  EXPECT_EQ(text_in_form("か～か\u3099", TextForm::nmt_nfkc), "か～が");
+  EXPECT_EQ(text_in_form("か～か\u3099", TextForm::nfkc), "か~が");
 }
 
 TEST(Spelling, TheFewestPiecesAndTheLongerFirst) {
@@ -139,6 +167,17 @@ TEST(Letters, AllowedTokens) {
   EXPECT_EQ(allowed({"U+0061-U+007A"}), "100111101001");
   EXPECT_EQ(allowed({"U+0061-u+007a", "U+00E9", "ß"}), "110111101101");
   EXPECT_EQ(allowed({"hangul"}), "000111101010");
+}
+
+TEST(Letters, MarksOfNoScriptAreAllowed) {
+  // Accents of any script, a modifier letter, a mark of Arabic, a vowel sign of Hindi and a mark of
+  // kana.
+  const auto t = character_tokenizer({"e\u0301", "\u0323", "\u02BC", "\u064B", "\u093F", "\u3099"});
+  const auto allowed = [&](const std::string& script) {
+    return allowed_tokens(*t, t->size(), {script}, "allowed");
+  };
+  EXPECT_EQ(allowed("latin"), (std::vector<bool>{true, true, true, false, false, false}));
+  EXPECT_EQ(allowed("arabic"), (std::vector<bool>{false, true, true, true, false, false}));
 }
 
 TEST(Letters, WhatNamesNoCharacters) {
