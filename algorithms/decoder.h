@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,12 +42,13 @@ struct EncodedBatch {
 
 /// Contextual biasing that one utterance asks for, beside the decoder's options.
 struct BiasRequest {
-  std::vector<Phrase> phrases;       // boosted beside those of the decoder's options
-  std::vector<std::string> allowed;  // scripts, ranges, characters (models/tokenizers/allowed.h),
-                                     // in place of the decoder's; empty: the decoder's
-  std::string where;                 // of `allowed`, for errors
+  std::vector<Phrase> phrases;  // boosted beside those of the decoder's options
+  /// Scripts, ranges and characters (models/tokenizers/spelling.h) in place of the decoder's. An
+  /// empty list allows all, and nothing leaves the decoder's.
+  std::optional<std::vector<std::string>> allowed;
+  std::string where;  // of `allowed`, for errors
 
-  bool empty() const { return phrases.empty() && allowed.empty(); }
+  bool empty() const { return phrases.empty() && !allowed; }
 };
 
 /// The part of a model that a decoder reads.

@@ -132,10 +132,12 @@ class Line {
     return value ? parse_phrases(*value) : std::vector<Phrase>{};
   }
 
-  std::vector<std::string> allowed() const {
+  std::optional<std::vector<std::string>> allowed() const {
+    const auto value = view().find("allowed");
+    if (!value) return std::nullopt;
     std::vector<std::string> characters;
-    if (const auto value = view().find("allowed"))
-      for (const JsonView& one : value->elements()) characters.push_back(one.text());
+    if (value->value() == json::array()) return characters;
+    for (const JsonView& one : value->elements()) characters.push_back(one.text());
     return characters;
   }
 
@@ -415,6 +417,7 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
       utterance.audio = audio_beside(transcript, utterance.id, where);
       utterance.text.emplace();
       std::getline(words >> std::ws, *utterance.text);
+      if (utterance.text->ends_with('\r')) utterance.text->pop_back();
       list.add(std::move(utterance), where);
     }
   }
@@ -523,14 +526,18 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
     list.add({.id = path.string(), .audio = path, .seconds = 0, .text = {}}, path.string());
   };
   for (const std::filesystem::path path : paths) {
-    std::error_code failed;  // such as links that lead to each other: reading the file says so
+    std::error_code failed;
     const auto type = std::filesystem::status(path, failed).type();
     if (type == std::filesystem::file_type::directory) {
       for (const auto& file : files_below(path, media_endings())) add(file);
+    } else if (type == std::filesystem::file_type::regular) {
+      add(path);
     } else if (type == std::filesystem::file_type::not_found) {
       throw UserError(path.string(), "no such file or folder", "check the path");
+    } else if (type == std::filesystem::file_type::none) {  // such as links that lead to each other
+      throw UserError(path.string(), failed.message(), "check the path");
     } else {
-      add(path);
+      throw UserError(path.string(), "is a pipe or device, not a file", "name a file");
     }
   }
   return list.take();

@@ -21,8 +21,9 @@ struct Utterance {
   std::filesystem::path audio;  // as it can be opened
   double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
   std::optional<std::string> text;
-  std::vector<Phrase> boost = {};            // phrases that are likely in it
-  std::vector<std::string> allowed = {};     // characters that its text may have; empty: all
+  std::vector<Phrase> boost = {};  // phrases that are likely in it
+  /// Characters that its text may have; an empty list: all; nothing: those of the decoder.
+  std::optional<std::vector<std::string>> allowed = {};
   std::optional<std::string> language = {};  // that a manifest states
   std::string where = {};                    // of these three, for errors
   AudioSegment segment = {};                 // of the recording, by a manifest
@@ -75,7 +76,8 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///   id              or utterance_id: text or an integer; may be left out or null
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
-///   allowed         a list of the characters that its text may have; may be left out
+///   allowed         a list of the characters that its text may have; an empty one allows all;
+///                   may be left out
 ///   target_lang, lang  the language of its text, for models with prompts; the first that is there
 ///                   counts; may be left out or null
 ///
@@ -105,8 +107,8 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
                                                std::vector<UserError>* skipped = nullptr);
 
 /// One utterance per file, its path being its id; a directory stands for the files with sound below
-/// it (media_endings()). Throws UserError for a missing path, an empty folder or a file named
-/// twice.
+/// it (media_endings()). Throws UserError for a missing path, a pipe or device, an empty folder or
+/// a file named twice.
 std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths);
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.

@@ -40,8 +40,10 @@ BiasRequest parse_request(const json& request) {
   view.check_keys({"allowed", "boost"});
   BiasRequest asked{{}, {}, "allowed"};
   if (const auto boost = view.find("boost")) asked.phrases = parse_phrases(*boost);
-  if (const auto allowed = view.find("allowed"))
-    for (const JsonView& one : allowed->elements()) asked.allowed.push_back(one.text());
+  if (const auto allowed = view.find("allowed")) {
+    asked.allowed.emplace();
+    for (const JsonView& one : allowed->elements()) asked.allowed->push_back(one.text());
+  }
   return asked;
 }
 

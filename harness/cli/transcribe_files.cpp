@@ -72,7 +72,7 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
                       .reference = utterance.text,
                       .segment = segment,
                       .language = utterance.language,
-                      .own_request = !utterance.boost.empty() || !utterance.allowed.empty()});
+                      .own_request = !utterance.boost.empty() || utterance.allowed.has_value()});
   }
   return inputs;
 }

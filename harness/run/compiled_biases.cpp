@@ -34,18 +34,23 @@ CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utteranc
   };
   const auto asks = [&](const Utterance& u) { return !request_of(u).empty(); };
   if (!is_asked(decoder) || std::ranges::none_of(utterances, asks)) return {};
+  struct Shared {
+    std::shared_ptr<const CompiledBias> bias;
+    std::shared_ptr<const BoostedWords> boosted;
+  };
   CompiledBiases all;
-  std::map<std::string, std::shared_ptr<const CompiledBias>> made;
+  std::map<std::string, Shared> made;  // by what is asked for
   for (const Utterance& utterance : utterances) {
-    std::vector<std::string> words = decoder.boosted_words();
-    for (const Phrase& phrase : utterance.boost) words.push_back(phrase.text);
-    all.boosted.push_back(boosted_words(words, normalizer));
-    std::shared_ptr<const CompiledBias>& bias = all.biases.emplace_back();
-    if (!asks(utterance)) continue;
-    const std::string key = json{to_json(utterance.boost), utterance.allowed}.dump();
-    std::shared_ptr<const CompiledBias>& known = made[key];
-    if (!known) known = decoder.compile_bias(request_of(utterance));
-    bias = known;
+    const json allowed = utterance.allowed ? json(*utterance.allowed) : json();
+    Shared& shared = made[json{to_json(utterance.boost), allowed}.dump()];
+    if (!shared.boosted) {
+      std::vector<std::string> words = decoder.boosted_words();
+      for (const Phrase& phrase : utterance.boost) words.push_back(phrase.text);
+      shared.boosted = std::make_shared<const BoostedWords>(boosted_words(words, normalizer));
+      if (asks(utterance)) shared.bias = decoder.compile_bias(request_of(utterance));
+    }
+    all.biases.push_back(shared.bias);
+    all.boosted.push_back(shared.boosted);
   }
   return all;
 }

@@ -14,7 +14,8 @@ namespace rtfx {
 /// asked.
 struct CompiledBiases {
   std::vector<std::shared_ptr<const CompiledBias>> biases;
-  std::vector<BoostedWords> boosted;  // with the words of the decoder's options
+  /// With the words of the decoder's options.
+  std::vector<std::shared_ptr<const BoostedWords>> boosted;
 
   bool empty() const { return biases.empty(); }
   /// The batch with what its rows have; `utterances`: of each row.
@@ -22,7 +23,7 @@ struct CompiledBiases {
 };
 
 /// A decoder is asked where its option "boost" is given and says "utterances": true. Utterances
-/// that ask for the same share it. Throws what Decoder::compile_bias() does.
+/// that ask for the same, or for nothing, share both. Throws what Decoder::compile_bias() does.
 CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utterance>& utterances,
                               const Normalizer& normalizer);
 

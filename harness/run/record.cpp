@@ -339,7 +339,7 @@ Optional<Nullable<record::Boosted>> boosted_field(const Workspace& workspace,
   BoostedCounts total, phrases;
   size_t most = 0;
   for (size_t i = 0; i < references.size(); ++i) {
-    const BoostedWords& boosted = arm.biases.empty() ? arm.boosted : arm.biases.boosted[i];
+    const BoostedWords& boosted = arm.biases.empty() ? arm.boosted : *arm.biases.boosted[i];
     most = std::max(most, boosted.phrases.size());
     if (!references[i]) continue;
     total += count_boosted(*references[i], result.words[i], boosted);

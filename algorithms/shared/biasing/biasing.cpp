@@ -26,8 +26,8 @@ std::shared_ptr<const CompiledBias> Biasing::compile(const BiasRequest& request)
   RTFX_CHECK(tokenizer_ != nullptr, "a model without a tokenizer");
   std::vector<Phrase> phrases = phrases_;
   phrases.insert(phrases.end(), request.phrases.begin(), request.phrases.end());
-  return compile_bias(boost_, phrases, request.allowed.empty() ? allowed_ : request.allowed,
-                      request.where, *tokenizer_, vocabulary_);
+  return compile_bias(boost_, phrases, request.allowed.value_or(allowed_), request.where,
+                      *tokenizer_, vocabulary_);
 }
 
 bool Biasing::select(const EncodedBatch& batch) {

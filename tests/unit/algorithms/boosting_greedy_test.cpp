@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "algorithms/shared/biasing/compiled_bias.h"
 #include "base/error.h"
 #include "tests/support/boost_cases.h"
 #include "tests/support/greedy_lm_cases.h"
@@ -79,6 +80,16 @@ TEST_F(Boosted, CtcGreedyEqualsThePlainSearch) {
     }
   }
   EXPECT_GT(different, 20);
+}
+
+TEST_F(Boosted, AnEmptyListOfCharactersAllowsAll) {
+  std::mt19937 random(87);
+  const Case c = random_case(random, false, true);
+  const BoostedSearch search("label_looping", {{"allowed", {"U+0061-U+007A"}}}, build(c.model),
+                             batch_of(c.rows, c.model.columns()));
+  EXPECT_TRUE(search.decoder->compile_bias({})->forbidden.defined());
+  const std::vector<std::string> all;
+  EXPECT_FALSE(search.decoder->compile_bias({{}, all, "test"})->forbidden.defined());
 }
 
 TEST_F(Boosted, AScaleOfZeroChangesNothing) {

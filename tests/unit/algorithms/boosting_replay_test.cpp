@@ -25,7 +25,7 @@ struct ReplayCase {
     at::manual_seed(static_cast<int64_t>(seed));
     batch = random_batch(random, 6, 30, 16);
     const auto own = decoder->compile_bias({});
-    const auto other = decoder->compile_bias({{{"ab", 3, ""}}, {"U+0061-U+0068"}, ""});
+    const auto other = decoder->compile_bias({{{"ab", 3, ""}}, {{"U+0061-U+0068"}}, ""});
     batch.biases = {own, other, own, other, own, own};
   }
 };

@@ -211,8 +211,9 @@ TEST_F(CtcWfstCpuBiases, AreRefusedWithTheirPlace) {
   EXPECT_NE(refused({{{"one two", 2, "x"}}, {}, ""}).find("boost its words one by one"),
             std::string::npos);
   EXPECT_NE(refused({{{"one", std::nan(""), "x"}}, {}, ""}).find("finite"), std::string::npos);
-  EXPECT_NE(refused({{}, {"latin"}, "set.jsonl:4"}).find("set.jsonl:4"), std::string::npos);
+  EXPECT_NE(refused({{}, {{"latin"}}, "set.jsonl:4"}).find("set.jsonl:4"), std::string::npos);
   EXPECT_EQ(refused({}), "");
+  EXPECT_EQ(refused({{}, std::vector<std::string>(), "set.jsonl:4"}), "");
 }
 
 TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {

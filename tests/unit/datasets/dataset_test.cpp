@@ -206,6 +206,8 @@ TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {
   EXPECT_EQ(asks.boost[0].text, "ab");
   EXPECT_EQ(asks.boost[1], (Phrase{"c d", 2, asks.where + "/boost/1"}));
   EXPECT_EQ(asks.allowed, std::vector<std::string>{"latin"});
+  EXPECT_EQ(one(R"("allowed": [])").allowed, std::vector<std::string>{});
+  EXPECT_EQ(one(R"("allowed": null)").allowed, std::nullopt);
   EXPECT_EQ(asks.where, path("m.jsonl").string() + ":1");
   EXPECT_TRUE(one(R"("boost": null, "allowed": null)").boost.empty());
   EXPECT_TRUE(one(R"("boost": [])").boost.empty());
@@ -438,6 +440,12 @@ TEST_F(DatasetTest, LibrispeechIsSearchedRecursively) {
   EXPECT_EQ(set.sha256, sha256("1-9-0000 SHE ASKED WHY2-7-0000 HE SAID\n\n2-7-0001 YES\n"));
 }
 
+TEST_F(DatasetTest, TranscriptsMayHaveTheLineEndsOfWindows) {
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", "\r\none SHE SAID\r\n");
+  EXPECT_EQ(librispeech("set").utterances.at(0).text, "SHE SAID");
+}
+
 TEST_F(DatasetTest, TranscriptsAreUtf8) {
   write_audio("set/one.wav", sine(440, 16000, 1600));
   write("set/s.trans.txt", "\none caf\xe9\n");
@@ -508,6 +516,10 @@ TEST_F(DatasetTest, FilesOfOtherSizesHaveAnotherChecksum) {
 
 TEST_F(DatasetTest, FileErrors) {
   EXPECT_HAS(user_error([&] { files({path("none.wav")}); }), "no such file or folder");
+  EXPECT_HAS(user_error([&] { files({"/dev/null"}); }),
+             "/dev/null: is a pipe or device, not a file; name a file");
+  std::filesystem::create_symlink("loop.wav", path("loop.wav"));
+  EXPECT_HAS(user_error([&] { files({path("loop.wav")}); }), "symbolic links");
   EXPECT_HAS(user_error([&] { files({path("audio"), path("audio/one.wav")}); }), "a second time");
   std::filesystem::create_directory(path("empty"));
   EXPECT_HAS(user_error([&] { files({path("empty")}); }), "holds no file ending in .3gp, .aac");
