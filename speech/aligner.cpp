@@ -12,6 +12,7 @@
 #include "algorithms/shared/alignment/transducer_alignment.h"
 #include "base/error.h"
 #include "base/nvtx.h"
+#include "base/printable.h"
 #include "models/tokenizers/pieces.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/overlapped_pipeline.h"
@@ -92,13 +93,14 @@ std::vector<int32_t> spell_text(const Speller& speller, const std::string& text,
     if (!speller(word).empty()) continue;
     for (const std::string& character : parts_of(word, 1)) {
       if (!speller(character).empty()) continue;
-      throw UserError(
-          where,
-          fmt::format("the model's vocabulary cannot spell '{}' in the word '{}'", character, word),
-          kRemedy);
+      throw UserError(where,
+                      fmt::format("the model's vocabulary cannot spell '{}' in the word '{}'",
+                                  printable(character), printable(word)),
+                      kRemedy);
     }
-    throw UserError(where, fmt::format("the model's vocabulary cannot spell the word '{}'", word),
-                    kRemedy);
+    throw UserError(
+        where, fmt::format("the model's vocabulary cannot spell the word '{}'", printable(word)),
+        kRemedy);
   }
   throw UserError(where, "the model's vocabulary cannot spell the text", kRemedy);
 }

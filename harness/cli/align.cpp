@@ -20,22 +20,25 @@ namespace {
 
 using GivenTexts = std::vector<std::optional<std::string>>;
 
-/// The text of each of `count` inputs: of one, the whole file; of several, a line for each. Throws
-/// UserError where there are more lines or fewer.
-GivenTexts texts_of(const std::filesystem::path& file, size_t count) {
+/// The text of each input: of one, the whole file; of several, a line for each. Throws UserError
+/// where there are more lines or fewer, and for text that is not UTF-8.
+GivenTexts texts_of(const std::filesystem::path& file, const std::vector<TranscribeInput>& inputs) {
   const std::string text = read_text(file);
-  if (count == 1) return {text};
+  require_utf8(text, file.string());
+  if (inputs.size() == 1) return {text};
   GivenTexts lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     lines.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (lines.size() != count) {
+  if (lines.size() != inputs.size()) {
+    const char* const one =
+        std::ranges::any_of(inputs, &TranscribeInput::separate) ? "channel" : "recording";
     throw UserError(file.string(),
-                    fmt::format("{} line{} of text for {} recordings", lines.size(),
-                                lines.size() == 1 ? "" : "s", count),
-                    "write one line for each recording, in their order");
+                    fmt::format("{} line{} of text for {} {}s", lines.size(),
+                                lines.size() == 1 ? "" : "s", inputs.size(), one),
+                    fmt::format("write one line for each {}, in their order", one));
   }
   return lines;
 }
@@ -49,7 +52,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
       throw UserError("--text", "its lines belong to recordings of which some were not found",
                       "correct the names of the recordings");
     }
-    texts = texts_of(options.text, inputs.size());
+    texts = texts_of(options.text, inputs);
   } else {
     for (const TranscribeInput& input : inputs) texts.push_back(input.reference);
   }

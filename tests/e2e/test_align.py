@@ -5,6 +5,7 @@ import json
 import re
 import struct
 import subprocess
+import wave
 
 import pytest
 from conftest import AUDIO, MODELS, ROOT
@@ -261,6 +262,12 @@ def test_bad_input_costs_a_line_each(align, tmp_path):
     assert "rtfx: 2 of 7 files" in result.stderr
 
 
+def test_a_character_that_ends_messages_is_written_as_an_escape(align, tmp_path):
+    result = align(manifest_of(tmp_path / "m.jsonl", [(CLIP, "the \0 word")]))
+    assert result.returncode == 1
+    assert "the model's vocabulary cannot spell '\\x00' in the word '\\x00'; write the text" in result.stderr
+
+
 def test_a_line_of_text_for_each_recording(align, tmp_path):
     files = [AUDIO / "qs01.flac", AUDIO / "qs06.flac"]
     lines = tmp_path / "lines.txt"
@@ -275,6 +282,17 @@ def test_a_line_of_text_for_each_recording(align, tmp_path):
     result = align("--text", lines, *files)
     assert result.returncode == 2 and result.stdout == ""
     assert f"{lines}: 1 line of text for 2 recordings; write one line for each" in result.stderr
+    stereo = tmp_path / "stereo.wav"
+    with wave.open(str(stereo), "wb") as out:
+        out.setparams((2, 2, 16000, 0, "NONE", ""))
+        out.writeframes(bytes(64000))
+    result = align("--channel", "separate", "--text", lines, stereo)
+    assert result.returncode == 2
+    assert f"{lines}: 1 line of text for 2 channels; write one line for each channel" in result.stderr
+    lines.write_bytes(b"caf\xe9 bar\n")
+    result = align("--text", lines, files[0])
+    assert result.returncode == 2 and result.stdout == ""
+    assert f"rtfx: error: {lines}: is not UTF-8" in result.stderr
     # The lines would belong to other recordings if one of them is not found.
     lines.write_text(f"{TEXTS['qs01']}\n{TEXTS['qs06']}\n")
     result = align("--text", lines, tmp_path / "gone*.flac", files[1])
