@@ -65,12 +65,12 @@ std::optional<double> of_a_lap(const Optional<Nullable<int64_t>>& count, double 
 }
 
 /// Puts the profile's figures of decoding into each case's first round. An equal result key says
-/// that both are of one build, model and options.
+/// that both are of one build, model and options. An INVALID profile lacks records of kernels.
 void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(plain_or_gzip(file))) return;
   for (const record::Any& record : read_journal(file)) {
     const auto* profile = std::get_if<record::Profile>(&record);
-    if (profile == nullptr || !profile->regions) continue;
+    if (profile == nullptr || !profile->regions || !profile->valid.value_or(true)) continue;
     const auto decode = profile->regions->find("decode");
     if (decode == profile->regions->end()) continue;
     const double laps = static_cast<double>(profile->laps.value_or(1));

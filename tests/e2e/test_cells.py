@@ -130,6 +130,8 @@ def test_the_share_without_a_kernel_comes_from_the_profile_beside_the_journal(tm
     (tmp_path / "profile.jsonl").write_text(json.dumps(profile) + "\n")
     cases = read_journal(tmp_path).cases
     assert cells.our_value(cases, cell("idle.share")) == pytest.approx(80)
+    (tmp_path / "profile.jsonl").write_text(json.dumps(profile | {"valid": False}) + "\n")
+    assert cells.our_value(read_journal(tmp_path).cases, cell("idle.share")) is None
 
 
 def test_published_speed_ups_follow_from_the_published_rates():
