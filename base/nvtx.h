@@ -32,7 +32,7 @@ enum class RangeName : uint8_t {
   prepare,  // of a model and its decoders
   record,   // of a CUDA graph
   align,    // the texts of a batch with its frames: rows
-  warm_up,  // the rounds of a profile before it begins
+  warm_up,  // rounds before those that are measured
   // A pass over a dataset, and a batch.
   round,  // its number, from 0
   batch,  // rows, and encoder frames of the longest

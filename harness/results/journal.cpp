@@ -33,11 +33,6 @@ void require_known_schema(const record::Any& record, const std::string& where) {
       record);
 }
 
-[[noreturn]] void fail(const std::filesystem::path& path, int error) {
-  cannot_write(path, error,
-               "free some space, then continue with --resume; earlier records are intact");
-}
-
 }  // namespace
 
 void set_aside(const std::filesystem::path& path) {
@@ -48,8 +43,9 @@ void set_aside(const std::filesystem::path& path) {
   }
 }
 
-Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::string& name)
-    : path_(folder / name) {
+Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::string& name,
+                 bool resumable)
+    : path_(folder / name), resumable_(resumable) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -63,7 +59,7 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
   }
   open_file(mode != Mode::child);
   struct stat there {};
-  if (fstat(file_.number, &there) != 0) fail(path_, errno);
+  if (fstat(file_.number, &there) != 0) fail(errno);
   if (there.st_size > 0 && mode == Mode::fresh) {
     throw UserError(path_.string(), "holds an earlier run",
                     "--resume continues it, --force starts anew and keeps it as journal.jsonl.N");
@@ -74,14 +70,20 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
   }
   const std::string text = read_text(path_);
   const size_t whole = text.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
-  if (whole != text.size() && ftruncate(file_.number, static_cast<off_t>(whole)) != 0)
-    fail(path_, errno);
+  if (whole != text.size() && ftruncate(file_.number, static_cast<off_t>(whole)) != 0) fail(errno);
+}
+
+void Journal::fail(int error) const {
+  cannot_write(path_, error,
+               resumable_
+                   ? "free some space, then continue with --resume; earlier records are intact"
+                   : "free some space and start again; earlier records are intact");
 }
 
 void Journal::open_file(bool alone) {
   if (file_.number >= 0) close(file_.number);
   file_.number = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file_.number < 0) fail(path_, errno);
+  if (file_.number < 0) fail(errno);
   // The lock ends with the process, however that ends. Some file systems have none.
   if (alone && flock(file_.number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw UserError(path_.string(), "is being written by another process of rtfx",
@@ -97,17 +99,17 @@ void Journal::append(const nlohmann::json& record) { append_line(to_line(record)
 
 void Journal::append_line(const std::string& line) {
   struct stat before {};
-  if (fstat(file_.number, &before) != 0) fail(path_, errno);
+  if (fstat(file_.number, &before) != 0) fail(errno);
   const int error = write_all(file_.number, line);
   if (error == 0) return;
   // Half a record is of no use. Cutting it off needs no space on the disk; should even that fail,
   // readers ignore a torn last line.
   [[maybe_unused]] const int cut = ftruncate(file_.number, before.st_size);
-  fail(path_, error);
+  fail(error);
 }
 
 void Journal::sync() {
-  if (fsync(file_.number) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
+  if (fsync(file_.number) != 0 && errno != EINVAL) fail(errno);  // EINVAL: not a disk file
 }
 
 record::Records read_journal(const std::filesystem::path& path) {

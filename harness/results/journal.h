@@ -24,9 +24,9 @@ class Journal {
 
   /// Opens folder/name, making the folder, and keeps it for this process alone (advisory lock, held
   /// until the end). A torn last line is cut off. Throws UserError, also where another process has
-  /// it.
-  Journal(const std::filesystem::path& folder, Mode mode,
-          const std::string& name = "journal.jsonl");
+  /// it. `resumable`: the command has --resume, which the error for a full disk then names.
+  Journal(const std::filesystem::path& folder, Mode mode, const std::string& name = "journal.jsonl",
+          bool resumable = true);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -48,8 +48,10 @@ class Journal {
   };
   void open_file(bool alone);
   void append_line(const std::string& line);
+  [[noreturn]] void fail(int error) const;
 
   std::filesystem::path path_;
+  bool resumable_;
   Descriptor file_;
 };
 

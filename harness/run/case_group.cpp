@@ -74,16 +74,12 @@ void CaseGroupRunner::enter(Arm* arm, const char* stage) {
   stage_arm_ = arm;
   stage_begin_ = Clock::now();
   const std::string& first = group_.decoders.front().case_name;
-  set_under_way(
-      fmt::format("{}, {}",
-                  arm != nullptr                ? arm->plan.case_name
-                  : group_.decoders.size() == 1 ? first
-                                                : first + " and those beside it",
-                  stage),
-      on_overdue_
-          ? ""
-          : "what was recorded is kept; with `--resume --set isolate=true` such an end costs "
-            "this case alone");
+  set_under_way(fmt::format("{}, {}",
+                            arm != nullptr                ? arm->plan.case_name
+                            : group_.decoders.size() == 1 ? first
+                                                          : first + " and those beside it",
+                            stage),
+                on_overdue_ ? std::string_view() : remedy_);
   on_stage_(arm, stage);
   if (!watchdog_) return;
   double taken = 0;

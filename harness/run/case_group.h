@@ -133,6 +133,10 @@ class CaseGroupRunner {
   /// Without it, an overdue stage ends the program (end_suddenly).
   void watch_stages(OnStage on_stage, OnOverdue on_overdue);
 
+  /// Sets the advice of errors for a stage that ends the program, which else is that of `rtfx
+  /// run`.
+  void suggest(std::string remedy) { remedy_ = std::move(remedy); }
+
   /// Begins `stage` of `arm`, or of all arms if it is null. Its time counts towards the limit of
   /// these cases. Stages of this class enter themselves.
   void enter(Arm* arm, const char* stage);
@@ -230,6 +234,9 @@ class CaseGroupRunner {
   OnBatch on_batch_;
   OnStage on_stage_ = [](const Arm*, const char*) {};
   OnOverdue on_overdue_;
+  std::string remedy_ =
+      "what was recorded is kept; with `--resume --set isolate=true` such an end costs this case "
+      "alone";
   const char* stage_ = nullptr;  // under way
   Arm* stage_arm_ = nullptr;
   std::chrono::steady_clock::time_point stage_begin_;

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/nvtx.h"
 #include "base/printable.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/statistics.h"
@@ -211,6 +213,8 @@ class Runner {
   /// `round`: below 0 for a warm-up round, which is not recorded.
   void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round) {
     sampler_.begin();
+    std::optional<ScopedRange> warm_up;
+    if (round < 0) warm_up.emplace(RangeName::warm_up);
     const std::vector<RoundResult> results = runner.round(
         std::max<int64_t>(0, round), round < 0 ? RoundKind::warm_up : RoundKind::measured);
     const Conditions conditions = sampler_.end();

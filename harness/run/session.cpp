@@ -321,7 +321,7 @@ Session::Session(const Config& config, const SessionOptions& options)
       workspace_(config),
       plan_(make_plan(config, workspace_.kinds())),
       options_(options),
-      journal_(config.output, options.mode, options.journal),
+      journal_(config.output, options.mode, options.journal, /*resumable=*/!options.profiled),
       records_(read_journal(journal_.path())) {}
 
 bool Session::run(const std::function<void()>& work, const char* remark) {

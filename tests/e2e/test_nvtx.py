@@ -240,8 +240,11 @@ def test_threads_have_names(profiled):
 
 
 def test_decoders_that_share_a_round_have_their_case_in_each_batch(rtfx, tmp_path):
-    result, events = record(rtfx, tmp_path, ["run"])
+    protocol = {"warmup_rounds": 1, "measured_rounds": 1}
+    result, events = record(rtfx, tmp_path, ["run"], protocol=protocol)
     assert result.returncode == 0, result.stderr
+    (warm_up,) = [r for roots in trees(events).values() for r in roots if r.name == "warm_up"]
+    assert [child.name for child in warm_up.children] == ["round"]
     (rounds,) = [[r for r in roots if r.name == "round"] for roots in trees(events).values() if roots]
     (batch,) = rounds[0].children
     assert [c.name for c in batch.children if c.category == "region"] == REGIONS[:4]

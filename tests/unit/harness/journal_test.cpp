@@ -130,9 +130,8 @@ TEST_F(JournalTest, IsNoDevice) {
   EXPECT_HAS(user_error([&] { Journal(path("run"), Journal::Mode::resume); }), "is a device");
 }
 
-TEST_F(JournalTest, PartialWriteLeavesEarlierRecordsWhole) {
-  Journal journal(path("run"), Journal::Mode::fresh);
-  journal.append({{"a", 1}});
+/// The error of a record that does not fit on the disk.
+std::string error_of_a_full_disk(Journal& journal) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -143,8 +142,22 @@ TEST_F(JournalTest, PartialWriteLeavesEarlierRecordsWhole) {
   });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
+  return message;
+}
+
+TEST_F(JournalTest, PartialWriteLeavesEarlierRecordsWhole) {
+  Journal journal(path("run"), Journal::Mode::fresh);
+  journal.append({{"a", 1}});
+  const std::string message = error_of_a_full_disk(journal);
   for (const char* part : {"File too large", "--resume"}) EXPECT_HAS(message, part);
   EXPECT_EQ(text(), "{\"a\":1}\n");
+}
+
+TEST_F(JournalTest, NamesResumeOnlyWhereTheCommandHasIt) {
+  Journal journal(path("run"), Journal::Mode::force, "profile.jsonl", /*resumable=*/false);
+  const std::string message = error_of_a_full_disk(journal);
+  EXPECT_HAS(message, "free some space and start again");
+  EXPECT_EQ(message.find("--resume"), std::string::npos);
 }
 
 record::Run run_record(const char* name, int round, double total, const char* grade,
