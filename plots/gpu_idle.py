@@ -23,6 +23,7 @@ from style import (
 )
 
 REGION = "decode"
+MANY_KERNELS = 1000  # a lap, from which on a region tells what the profiler adds to each
 IDLE = "#DDDDDD"
 BUSY, NONE = "kernels", "no kernel"
 UNKNOWN = "not known: a CUDA graph counts as one kernel"
@@ -82,6 +83,8 @@ def kernel_excess(cases):
             kernels, alone = (region.get(key) for key in ("lap_kernel_seconds", "undisturbed_seconds"))
             if kernels and alone and region.get("kernels"):
                 count = region["kernels"] / len(kernels)
+                if count < MANY_KERNELS:
+                    continue
                 most = max(most, (mean(kernels) - mean(alone)) / count)
     return most
 

@@ -351,7 +351,8 @@ def range_filled(*decoders):
 # plots/gpu_idle.py and `rtfx profile` find the excess like this
 excess = max((fmean(r["lap_kernel_seconds"]) - fmean(r["undisturbed_seconds"])) / kernels_of_lap(r)
              for record in busy.records(kind="profile") for r in record["regions"].values()
-             if r["lap_kernel_seconds"] and r["undisturbed_seconds"] and r["kernels"])  # fmt: skip
+             if r["lap_kernel_seconds"] and r["undisturbed_seconds"] and r["kernels"]
+             and kernels_of_lap(r) >= 1000)  # fmt: skip
 reports.figure("in one case by at least {} µs", 1e6 * excess)
 eager = range_filled("frame_looping", "label_looping")
 reports.figure("no kernel runs for {} to {} % of the time", 100 - eager[1], 100 - eager[0])

@@ -301,6 +301,17 @@ void add_lattice(CLI::App& app, int& code) {
   command->callback([args, &code] { code = write_lattices(args->config.load(), args->options); });
 }
 
+/// Throws UserError that names what was given to `rtfx profile` itself, before `import`.
+void require_nothing_before_import(const CLI::App& profile) {
+  std::vector<std::string> given;
+  for (const CLI::Option* option : profile.get_options())
+    if (option->count() > 0) given.push_back(option->get_name());
+  if (given.empty()) return;
+  throw UserError("rtfx profile import",
+                  fmt::format("does not take {} before its name", fmt::join(given, ", ")),
+                  "write its own options behind `import` (rtfx profile import --help)");
+}
+
 void add_import(CLI::App& profile, int& code) {
   struct Arguments {
     std::vector<std::filesystem::path> files;
@@ -308,7 +319,7 @@ void add_import(CLI::App& profile, int& code) {
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = profile.add_subcommand(
-      "import", "figures of sessions of Nsight Systems that were recorded elsewhere");
+      "import", "figures of sessions of `rtfx profile` that Nsight Systems recorded elsewhere");
   command
       ->add_option("files", args->files,
                    "SQLite exports of sessions: nsys export --type sqlite REPORT.nsys-rep")
@@ -325,12 +336,15 @@ void add_import(CLI::App& profile, int& code) {
       ->add_option("--trace-limit", args->options.trace_limit,
                    "events in trace.json; 0: no such file")
       ->check(at_least(0));
-  command->callback([args, &code] {
+  command->callback([args, &profile, &code] {
+    require_nothing_before_import(profile);
     NsightImport& options = args->options;
     if (options.output.empty()) options.output = "runs" / args->files.front().stem();
     code = import_nsight_sessions(args->files, options);
   });
 }
+
+constexpr double kMostLaps = 1e6;  // whose times a record holds, one by one
 
 void add_profile(CLI::App& app, int& code) {
   struct Arguments {
@@ -348,10 +362,11 @@ void add_profile(CLI::App& app, int& code) {
   // Hidden: the program gives them to its own child processes.
   command->add_flag("--undisturbed", options.undisturbed)->group("");
   command->add_flag("--recorded", options.recorded)->group("");
+  command->add_flag("--whole-name", options.whole_name)->group("");
   command
       ->add_option("--laps", options.laps,
                    "passes after the warm-up round, and as many before without a collector")
-      ->check(at_least(1));
+      ->check(between(1, kMostLaps));
   command->add_option("--top", options.top, "kernels listed of each region")->check(at_least(0));
   command->add_option("--trace-limit", options.trace_limit, "events in trace.json; 0: no such file")
       ->check(at_least(0));

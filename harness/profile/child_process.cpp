@@ -77,6 +77,10 @@ Nullable<record::BusyShare> busy_share(const Seconds& kernels, const Seconds& un
   return busy;
 }
 
+/// Kernels of a lap from which on a region tells what the collector adds to each. With fewer, the
+/// spread of the laps' times is larger than that.
+constexpr double kManyKernels = 1000;
+
 }  // namespace
 
 double kernel_excess(const std::vector<record::Profile>& profiles) {
@@ -91,6 +95,7 @@ double kernel_excess(const std::vector<record::Profile>& profiles) {
           count == nullptr || *count == 0)
         continue;
       const double of_lap = static_cast<double>(*count) / static_cast<double>(kernels->size());
+      if (of_lap < kManyKernels) continue;
       most = std::max(most, (mean(*kernels) - mean(*undisturbed)) / of_lap);
     }
   }
@@ -132,20 +137,22 @@ std::vector<record::Profile> undisturbed_laps(const Config& config, int64_t laps
   return profiles;
 }
 
-void add_busy(record::Profile& profile, const std::vector<record::Profile>& undisturbed) {
+bool add_busy(record::Profile& profile, const std::vector<record::Profile>& undisturbed) {
   const auto found = std::ranges::find(undisturbed, profile.case_name, &record::Profile::case_name);
-  if (!profile.regions) return;
+  const bool timed = found != undisturbed.end();
+  if (!profile.regions) return timed;
   for (auto& [name, region] : *profile.regions) {
     region.undisturbed_seconds = Nullable<Seconds>();
     region.busy = Nullable<record::BusyShare>();
     // A phase ends with a wait here, and with none there.
-    if (found == undisturbed.end() || name.find('.') != name.npos || !found->regions) continue;
+    if (!timed || name.find('.') != name.npos || !found->regions) continue;
     const auto its = found->regions->find(name);
     if (its == found->regions->end() || !its->second.lap_seconds) continue;
     region.undisturbed_seconds = Nullable<Seconds>(*its->second.lap_seconds);
     if (const Seconds* kernels = known(region.lap_kernel_seconds))
       region.busy = busy_share(*kernels, *its->second.lap_seconds);
   }
+  return timed;
 }
 
 }  // namespace rtfx

@@ -38,13 +38,13 @@ std::vector<record::Profile> undisturbed_laps(const Config& config, int64_t laps
 /// Adds to each region of `profile` its times in the case's record of `undisturbed`
 /// ("undisturbed_seconds", by lap), and "busy": {"share", "low", "high"}. That is the share of the
 /// time in which a kernel runs ("lap_kernel_seconds"), with the 95 % interval over laps. Null where
-/// either is unknown.
-void add_busy(record::Profile& profile, const std::vector<record::Profile>& undisturbed);
+/// either is unknown. Returns whether `undisturbed` has a record of the case.
+bool add_busy(record::Profile& profile, const std::vector<record::Profile>& undisturbed);
 
 /// The least number of seconds by which the collector lengthens a kernel. Where kernels would fill
-/// more than all of a region's time, each must be too long by its share of the excess; the largest
-/// share of all regions is returned. It is about 0.3 us on an H200 when every kernel of a CUDA
-/// graph is recorded.
+/// more than all of a region's time, each must be too long by its share of the excess. The largest
+/// share of the regions with 1,000 kernels a lap or more is returned. It is about 0.3 us on an H200
+/// when every kernel of a CUDA graph is recorded.
 double kernel_excess(const std::vector<record::Profile>& profiles);
 
 /// A region's "busy", its lower end moved by what its kernels may be too long, and none above 1;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -203,7 +204,7 @@ class SessionReader {
                       finder.take(row.text(2), {row.integer(0), row.integer(1)}, row.integer(3));
                     });
     if (session_.cases.empty())
-      throw UserError(name_, "holds no round of a case (docs/profile.md)", kNsightRemedy);
+      throw NoRounds(name_, "holds no round of a case as `rtfx profile` records it", kNsightRemedy);
   }
 
   void read_facts() {
@@ -224,11 +225,29 @@ class SessionReader {
     }
     session_.started = first_text("TARGET_INFO_SESSION_START_TIME",
                                   "SELECT utcTime FROM TARGET_INFO_SESSION_START_TIME");
-    if (database_.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {
-      session_.gpu = first_text("TARGET_INFO_GPU",
-                                "SELECT name FROM TARGET_INFO_GPU WHERE id = "
-                                "(SELECT deviceId FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1)");
+    const std::optional<int64_t> device = device_used();
+    if (!device) return;
+    // CUDA numbers the devices that the process may use, and Nsight Systems all of the machine.
+    std::string id = std::to_string(*device);
+    if (database_.has_table("TARGET_INFO_CUDA_DEVICE")) {
+      id = fmt::format(
+          "COALESCE((SELECT gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE cudaId = {0}), {0})", id);
     }
+    session_.gpu =
+        first_text("TARGET_INFO_GPU", "SELECT name FROM TARGET_INFO_GPU WHERE id = " + id);
+    if (session_.gpu.empty()) session_.gpu = "unknown GPU";
+  }
+
+  /// The CUDA device of the first kernel, graph or copy on record; none where there is none.
+  std::optional<int64_t> device_used() const {
+    std::optional<int64_t> device;
+    for (const char* kind : {"KERNEL", "GRAPH_TRACE", "MEMCPY", "MEMSET"}) {
+      const std::string table = fmt::format("CUPTI_ACTIVITY_KIND_{}", kind);
+      if (device || !database_.has_table(table)) continue;
+      database_.query(fmt::format("SELECT deviceId FROM {} LIMIT 1", table),
+                      [&](const SqliteRow& row) { device = row.integer(0); });
+    }
+    return device;
   }
 
   /// "t.column", or NULL where this version of the schema has none.
@@ -461,7 +480,7 @@ void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>
   all.insert(all.end(), events.begin(), events.end());
   std::erase_if(all, [&](const Event& event) { return event.time.begin >= until; });
   const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(budget_));
-  left_out_ += static_cast<int64_t>(all.size() - kept);
+  left_out_.push_back(static_cast<int64_t>(all.size() - kept));
   written_ += static_cast<int64_t>(kept);
   for (size_t i = 0; i < kept; ++i) {
     const Event& e = all[i];
@@ -472,11 +491,22 @@ void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>
   }
 }
 
+int64_t TraceFile::left_out() const {
+  return std::accumulate(left_out_.begin(), left_out_.end(), int64_t{0});
+}
+
+std::string TraceFile::summary() const {
+  const std::string late =
+      left_out() == 0 ? "" : fmt::format(", {} late ones left out: --trace-limit", left_out());
+  return fmt::format("{} events{}; open it in ui.perfetto.dev", written_, late);
+}
+
 void TraceFile::write(const std::filesystem::path& path) const {
+  const nlohmann::json left_out_of = left_out_;  // by the number of the process, from 1
   write_file(path,
-             fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"left_out_events\":{}}},\n"
-                         "\"traceEvents\":[\n{}\n]}}\n",
-                         left_out_, text_));
+             fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"left_out_events\":{},"
+                         "\"left_out_by_process\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",
+                         left_out(), left_out_of.dump(), text_));
 }
 
 }  // namespace rtfx

@@ -7,14 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "harness/profile/profile_figures.h"
 #include "harness/profile/range_log.h"
 
 namespace rtfx {
 
 // Reads a session of Nsight Systems, as `nsys export --type sqlite` writes it: the ranges of
-// base/nvtx.h and what CUDA did meanwhile. Versions 2022.4 to 2025.3 of its schema: tables are made
-// only where there is something in them, and columns have come with time.
+// base/nvtx.h and what CUDA did meanwhile. Only `rtfx profile` marks each case so that its rounds
+// are found: in a round of `rtfx run`, decoders share the encoder's regions. Versions 2022.4 to
+// 2025.3 of its schema: tables are made only where there is something in them, and columns have
+// come with time.
 
 struct NsightCase {
   std::string name;                 // model/dataset/decoder/b16/fp32
@@ -26,12 +29,18 @@ struct NsightCase {
 struct NsightSession {
   std::string product;        // "NVIDIA Nsight Systems 2023.4.4.54"
   std::string started;        // of the capture, UTC; empty where it is not known
-  std::string gpu;            // its name; empty where nothing ran on one
+  std::string gpu;            // its name or "unknown GPU"; empty where nothing ran on one
   bool whole_graphs = false;  // runs of CUDA graphs are on record as a whole
   std::vector<NsightCase> cases;
 };
 
-/// Throws UserError for what is no such file, or has no round of a case in it.
+/// The error for a session without a round of a case, such as one whose case failed early.
+class NoRounds : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// Throws UserError for what is no such file, and NoRounds.
 NsightSession read_nsight_session(const std::filesystem::path& file);
 
 // A timeline for chrome://tracing and ui.perfetto.dev: JSON trace events.
@@ -51,7 +60,9 @@ class TraceFile {
   void write(const std::filesystem::path& path) const;
 
   int64_t events() const { return written_; }
-  int64_t left_out() const { return left_out_; }
+  int64_t left_out() const;
+  /// "20 events, 3 late ones left out: --trace-limit; open it in ui.perfetto.dev".
+  std::string summary() const;
 
  private:
   struct Event {
@@ -64,8 +75,9 @@ class TraceFile {
   void add(const std::string& line);
 
   int64_t budget_;
-  int64_t process_ = 0, written_ = 0, left_out_ = 0;
-  int64_t origin_ = 0;  // begin of the first case
+  int64_t process_ = 0, written_ = 0;
+  std::vector<int64_t> left_out_;  // by case
+  int64_t origin_ = 0;             // begin of the first case
   std::string text_;
 };
 

@@ -2,10 +2,12 @@
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -19,14 +21,16 @@ namespace rtfx {
 
 namespace {
 
-/// The record of a case with the fields in its name of the form model/dataset/decoder/b16/fp32. Any
-/// other name is the decoder's.
+/// The record of a case with the fields in its name of the form model/dataset/decoder/b16/fp32,
+/// where an option of the decoder may be a path. Any other name is the decoder's.
 record::Profile profile_named(const std::string& name) {
   std::vector<std::string> parts;
   std::stringstream rest(name);
   for (std::string part; std::getline(rest, part, '/');) parts.push_back(part);
-  if (parts.size() != 5) parts = {"-", "-", name, "b0", "-"};
-  const std::string& batch = parts[3];
+  if (parts.size() < 5 || parts[parts.size() - 2].empty()) parts = {"-", "-", name, "b0", "-"};
+  const auto behind = parts.end() - 2;
+  const std::string decoder = fmt::format("{}", fmt::join(parts.begin() + 2, behind, "/"));
+  const std::string& batch = *behind;
   record::Profile profile;
   profile.schema = 1;
   profile.case_name = name;
@@ -34,10 +38,11 @@ record::Profile profile_named(const std::string& name) {
   profile.model.id = parts[0];
   profile.dataset.id = parts[1];
   profile.dataset.stand_in = Nullable<std::string>();
-  profile.decoder.id = profile.decoder.name = parts[2];
+  profile.decoder.id = profile.decoder.name = decoder;
   profile.batch.by = batch.starts_with("s") ? "seconds" : "count";
   profile.batch.size = std::strtod(batch.c_str() + 1, nullptr);
-  profile.dtype = parts[4];
+  profile.dtype = parts.back();
+  profile.valid = true;
   return profile;
 }
 
@@ -45,7 +50,8 @@ class Importer {
  public:
   explicit Importer(const NsightImport& options) : options_(options) {}
 
-  record::Provenance provenance(const NsightSession& session, const std::string& file) const {
+  /// `gpu`: its name, which is empty where nothing ran on one.
+  record::Provenance provenance(const std::string& gpu, const std::string& file) const {
     for (const record::Any& record : options_.recorded) {
       if (const auto* known = std::get_if<record::Provenance>(&record)) return *known;
     }
@@ -55,8 +61,8 @@ class Importer {
     record.provenance_id = "imported";
     record.imported_from = file;
     record.device.emplace();
-    record.device->type = session.gpu.empty() ? "cpu" : "cuda";
-    record.device->name = session.gpu;
+    record.device->type = gpu.empty() ? "cpu" : "cuda";
+    record.device->name = gpu;
     return record;
   }
 
@@ -78,8 +84,8 @@ class Importer {
     profile.graph_trace = with_gpu ? Text(session.whole_graphs ? "graph" : "node") : std::nullopt;
     profile.collector = Text(fmt::format("{} ({})", session.product, file));
     profile.dropped_records = profile.records_without_time = Nullable<int64_t>();
-    profile.valid = true;
     std::vector<std::string> remarks;
+    if (profile.remarks) remarks = *profile.remarks;
     const FigureOptions figures{with_gpu, session.whole_graphs, static_cast<size_t>(options_.top)};
     profile.regions = profiled_regions(one.ranges, one.laps, one.activity, figures, remarks);
     profile.remarks = std::move(remarks);
@@ -91,32 +97,63 @@ class Importer {
   const NsightImport& options_;
 };
 
+bool is_failure(const record::Any& record) {
+  return std::holds_alternative<record::Failure>(record);
+}
+
+/// The sessions of the files that have a round of a case, and the names of these files.
+struct Sessions {
+  std::vector<NsightSession> all;
+  std::vector<std::string> files;
+};
+
+/// Throws NoRounds where no session has a round, unless the recorded process says why.
+Sessions read_sessions(const std::vector<std::filesystem::path>& files,
+                       const record::Records& recorded) {
+  Sessions sessions;
+  std::vector<NoRounds> left_out;
+  for (const auto& file : files) {
+    try {
+      sessions.all.push_back(read_nsight_session(file));
+      sessions.files.push_back(file.filename().string());
+    } catch (const NoRounds& e) {
+      left_out.push_back(e);
+    }
+  }
+  const bool reason = std::ranges::any_of(recorded, is_failure);
+  if (sessions.all.empty() && !left_out.empty() && !reason) throw left_out.front();
+  for (const NoRounds& one : left_out) {
+    fmt::print(stderr, "rtfx: notice: {} is left out: it holds no round of a case\n",
+               printable(one.where()));
+  }
+  return sessions;
+}
+
 }  // namespace
 
 int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
                            const NsightImport& options) {
-  std::vector<NsightSession> sessions;
+  const Sessions sessions = read_sessions(files, options.recorded);
   size_t cases = 0;
-  for (const auto& file : files) {
-    sessions.push_back(read_nsight_session(file));
-    cases += sessions.back().cases.size();
-  }
+  for (const NsightSession& session : sessions.all) cases += session.cases.size();
   const Importer importer(options);
   TraceFile trace(options.trace_limit, cases);
-  Journal journal(options.output, Journal::Mode::force, "profile.jsonl");
+  Journal journal(options.output, Journal::Mode::force, "profile.jsonl", /*resumable=*/false);
   record::Records records;
   const auto append = [&](record::Any record) {
     record::head(record).profiled = true;
     journal.append(record);
     records.push_back(std::move(record));
   };
-  append(importer.provenance(sessions.front(), files.front().filename().string()));
+  append(sessions.all.empty()
+             ? importer.provenance("", "")
+             : importer.provenance(sessions.all.front().gpu, sessions.files.front()));
   for (const record::Any& record : options.recorded) {
-    if (std::holds_alternative<record::Failure>(record)) append(record);
+    if (is_failure(record)) append(record);
   }
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    for (const NsightCase& one : sessions[i].cases) {
-      append(importer.profile(sessions[i], one, files[i].filename().string()));
+  for (size_t i = 0; i < sessions.all.size(); ++i) {
+    for (const NsightCase& one : sessions.all[i].cases) {
+      append(importer.profile(sessions.all[i], one, sessions.files[i]));
       trace.add_case(one.name, one.ranges, one.activity, one.laps.front().end);
     }
   }
@@ -125,8 +162,7 @@ int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
   if (options.trace_limit > 0) {
     const auto path = options.output / "trace.json";
     trace.write(path);
-    fmt::print("timeline: {} ({} events; open it in ui.perfetto.dev)\n", printable(path.string()),
-               trace.events());
+    fmt::print("timeline: {} ({})\n", printable(path.string()), trace.summary());
   }
   std::fflush(stdout);
   return kOk;
@@ -145,21 +181,29 @@ constexpr const char* kPlaces[] = {"/opt/nvidia/nsight-systems*/*/bin/nsys",
                                    "/opt/nvidia/nsight-compute/*/host/target-linux-x64/nsys",
                                    "/usr/local/cuda*/nsight-compute-*/host/target-linux-x64/nsys"};
 
+/// <report>.<ending> or <report>.1.<ending>, <report>.2.<ending>, ...: a session may have several.
+/// Files of every ending where it is empty. The folder's name may be one that a pattern would read
+/// in another way, so its files are listed.
+std::vector<path> made(const path& report, const std::string& ending) {
+  const std::string begin = report.filename().string() + ".";
+  std::vector<path> files;
+  std::error_code error;  // where the folder is not there yet
+  for (const auto& entry : std::filesystem::directory_iterator(report.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ends = ending.empty() || name.ends_with("." + ending);
+    if (name.starts_with(begin) && ends) files.push_back(entry.path());
+  }
+  std::ranges::sort(
+      files, {}, [](const path& file) { return std::pair(file.string().size(), file.string()); });
+  return files;
+}
+
 /// <output>/nsys, or nsys-2, ... where there are reports of that name.
 path new_report(const path& output) {
   for (int number = 1;; ++number) {
     path report = output / (number == 1 ? "nsys" : fmt::format("nsys-{}", number));
-    if (files_like(report.string() + ".*").empty()) return report;
+    if (made(report, "").empty()) return report;
   }
-}
-
-/// <report>.<ending> or <report>.1.<ending>, <report>.2.<ending>, ...: a session may have several.
-std::vector<path> made(const path& report, const std::string& ending) {
-  std::vector<path> files = files_like(report.string() + "." + ending);
-  const std::vector<path> numbered = files_like(report.string() + ".*." + ending);
-  files.insert(files.end(), numbered.begin(), numbered.end());
-  std::ranges::stable_sort(files, {}, [](const path& file) { return file.string().size(); });
-  return files;
 }
 
 std::string shell_line(const std::string& program, const std::vector<std::string>& arguments) {
@@ -193,6 +237,7 @@ std::vector<std::string> nsys_arguments(const Config& config, const ProfileOptio
 }
 
 int record_nsys_session(const Config& config, const ProfileOptions& options) {
+  require_case(config, options.only);
   const path output = config.output, report = new_report(output);
   const bool with_gpu = config.device != "cpu" && c10::cuda::device_count() > 0;
   const std::vector<std::string> arguments = nsys_arguments(config, options, with_gpu, report);
@@ -215,8 +260,8 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
   std::filesystem::remove(journal);
 
   const std::vector<path> databases = made(report, "sqlite"), reports = made(report, "nsys-rep");
-  if (databases.empty()) {
-    const std::vector<path> raw = made(report, "qdstrm");
+  if (const std::vector<path> raw = made(report, "qdstrm");
+      databases.empty() && (!raw.empty() || std::ranges::none_of(recorded, is_failure))) {
     if (raw.empty()) {
       throw UserError(nsys.string(), fmt::format("has recorded nothing (exit code {})", code),
                       "what it says is above");

@@ -27,7 +27,9 @@ struct NsightImport {
 /// Reads what `nsys export --type sqlite` makes of a session; writes <output>/profile.jsonl (an
 /// earlier one is kept as profile.jsonl.N) and <output>/trace.json, prints a table. The figures are
 /// those of `rtfx profile` by the same definitions: of the laps with the collector, which here is
-/// Nsight Systems. Returns an ExitCode. Throws UserError before anything is written.
+/// Nsight Systems. A session without a round of a case is left out with a notice, if another one
+/// has some or `recorded` has failures. Returns an ExitCode. Throws UserError before anything is
+/// written.
 int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
                            const NsightImport& options);
 

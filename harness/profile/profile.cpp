@@ -69,7 +69,7 @@ class Profiler {
       : session_(session),
         options_(options),
         collection_(std::move(collection)),
-        plan_(single_cases(session.plan(), options.only)),
+        plan_(single_cases(session.plan(), options.only, options.whole_name)),
         device_(session.device()),
         trace_(options.trace_limit, plan_.size()) {
     if (!device_.is_cuda()) {
@@ -96,11 +96,7 @@ class Profiler {
     if (options_.trace_limit > 0) {
       const auto path = session_.config().output / "trace.json";
       trace_.write(path);
-      fmt::print("timeline: {} ({} events{}; open it in ui.perfetto.dev)\n",
-                 printable(path.string()), trace_.events(),
-                 trace_.left_out() == 0
-                     ? ""
-                     : fmt::format(", {} late ones left out: --trace-limit", trace_.left_out()));
+      fmt::print("timeline: {} ({})\n", printable(path.string()), trace_.summary());
     }
     fmt::print("As a session of Nsight Systems: the same command with --nsys\n");
     std::fflush(stdout);
@@ -128,6 +124,7 @@ class Profiler {
       if (cupti != nullptr) measuring ? cupti->flush() : cupti->begin();
     };
     CaseGroupRunner runner(session_.workspace(), group, device_, on_failure, on_batch);
+    runner.suggest(kLeaveOut);
     Arm& arm = runner.arms().front();
     arm.result_key =
         result_key(session_.workspace(), group, arm.plan, arm.decoder->options(), device_);
@@ -138,6 +135,8 @@ class Profiler {
       runner.round(0);
     }
     progress.advance(1);
+    // A profiler that captured no lap would make a session without a case.
+    if (arm.failed) return progress.advance(options_.laps);
 
     if (cupti != nullptr) cupti->begin();
     measuring = true;
@@ -180,7 +179,7 @@ class Profiler {
     const bool valid = collected && log.complete();
     record.valid = valid;
     std::vector<std::string> remarks;
-    if (cupti == nullptr) remarks.push_back(collection_.remark);
+    if (!collection_.remark.empty()) remarks.push_back(collection_.remark);
     failed_ = failed_ || !valid;
     if (!log.complete()) remarks.emplace_back("INVALID: ranges could not be written down");
     if (!collected) {
@@ -194,8 +193,8 @@ class Profiler {
     record.regions = profiled_regions(log.ranges(), laps, activity, figures, remarks);
     if (cupti != nullptr) {
       record.segments = profiled_segments(log.segments(), activity);
-      add_busy(record, collection_.undisturbed);
-      if (!collection_.undisturbed_problem.empty())
+      const bool timed = add_busy(record, collection_.undisturbed);
+      if (!timed && !collection_.undisturbed_problem.empty())
         remarks.push_back("no busy shares: " + collection_.undisturbed_problem);
     }
     const auto stand_ins =
@@ -220,11 +219,14 @@ class Profiler {
 
 }  // namespace
 
-std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const std::string& only) {
+std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const std::string& only,
+                                    bool whole_name) {
   std::vector<CaseGroup> cases;
   for (const CaseGroup& group : plan) {
     for (const PlannedDecoder& decoder : group.decoders) {
-      if (decoder.case_name.find(only) == std::string::npos) continue;
+      const bool wanted = whole_name ? decoder.case_name == only
+                                     : decoder.case_name.find(only) != std::string::npos;
+      if (!wanted) continue;
       cases.push_back(group);
       cases.back().decoders = {decoder};
     }
@@ -235,9 +237,14 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const st
   return cases;
 }
 
-int profile(const Config& given, const ProfileOptions& options) {
+void require_case(const Config& config, const std::string& only, bool whole_name) {
+  if (only.empty()) return;
+  single_cases(make_plan(config, Workspace(config).kinds()), only, whole_name);
+}
+
+Config profiled_config(const Config& given, const std::string& command) {
   Config config = given;
-  require_sizes(config, "rtfx profile");
+  require_sizes(config, command);
   if (config.sync_debug) {
     fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;
@@ -246,6 +253,12 @@ int profile(const Config& given, const ProfileOptions& options) {
     fmt::print(stderr, "rtfx: notice: a profile is region by region: protocol.mode isolated\n");
     config.protocol.mode = "isolated";
   }
+  return config;
+}
+
+int profile(const Config& given, const ProfileOptions& options) {
+  const Config config = profiled_config(given, "rtfx profile");
+  require_case(config, options.only, options.whole_name);
   keep_executable_graphs = !options.undisturbed;
   Collection collection = start_collection(config, options);
   SessionOptions records;

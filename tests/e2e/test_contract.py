@@ -141,6 +141,14 @@ def test_exit_ends_the_program_with_an_error(run_config, tmp_path, fault):
     assert len(runs_of(records)) == 2  # the round before
 
 
+def test_an_end_within_a_profile_has_the_advice_of_a_profile(rtfx, config, tmp_path):
+    path = config(plugins=[str(PLUGIN)], decoders=[faulty("exit", decodes=1)])
+    result = rtfx("profile", path, "--output", tmp_path / "run")
+    line = result.stderr.splitlines()[-1]
+    assert result.returncode == 1 and ENDS["exit"] in line
+    assert "--only chooses others" in line and "--resume" not in line
+
+
 def test_a_crash_names_its_case(run_config):
     result = run_config(plugins=[str(PLUGIN)], decoders=[faulty("abort"), "frame_looping"])
     assert result.returncode == -6

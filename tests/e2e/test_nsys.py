@@ -20,7 +20,7 @@ NSYS = shutil.which("nsys")
 def session(rtfx, config, tmp_path):
     """session(...) runs `rtfx profile --nsys` with the program in the place of nsys."""
 
-    def run(*arguments, makes="sqlite", nsys=FAKE, **changes):
+    def run(*arguments, makes="sqlite", nsys=FAKE, output="run", **changes):
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
         if nsys and not (folder / "nsys").exists():
@@ -29,8 +29,8 @@ def session(rtfx, config, tmp_path):
             **os.environ, "CUDA_VISIBLE_DEVICES": "", "PATH": f"{folder}:{os.environ['PATH']}",
             "FAKE_NSYS_LOG": str(tmp_path / "log"), "FAKE_NSYS_MAKES": makes,
             "RTFX_NVTX_RECORDER": str(RECORDER)}  # fmt: skip
-        output = ["--output", tmp_path / "run"]
-        return rtfx("profile", config(**changes), "--nsys", *output, *arguments, env=settings)
+        folder = ["--output", tmp_path / output]
+        return rtfx("profile", config(**changes), "--nsys", *folder, *arguments, env=settings)
 
     return run
 
@@ -50,6 +50,7 @@ def check_profile(folder, laps):
         assert case["laps"] == laps and case["valid"] and case["gpu_figures"] is None
         assert case["model"]["kind"] == "rnnt" and "options" in case["decoder"]
         assert case["collector"].startswith("Nsight Systems ")
+        assert any("they need a GPU" in remark for remark in case["remarks"])  # of the recorded process
         regions = case["regions"]
         assert len(regions["encoder"]["lap_seconds"]) == laps
         assert 0 < regions["decode.loop"]["wall_seconds"] <= regions["decode"]["wall_seconds"]
@@ -85,6 +86,29 @@ def test_a_case_that_fails_is_a_record_of_the_session(session, tmp_path):
     assert result.returncode == 1 and "needs a GPU" in result.stdout
     kinds = {record["kind"] for record in strict_records(tmp_path / "run/profile.jsonl")}
     assert kinds == {"provenance", "failure", "profile"}
+
+
+def test_failures_are_recorded_where_no_case_has_a_round(session, tmp_path):
+    result = session("--laps", 1, decoders=[{"name": "fused_looping"}])
+    assert result.returncode == 1 and "needs a GPU" in result.stdout
+    assert "nsys.sqlite is left out: it holds no round of a case" in result.stderr
+    kinds = [record["kind"] for record in strict_records(tmp_path / "run/profile.jsonl")]
+    assert kinds == ["provenance", "failure"]
+
+
+def test_a_folder_whose_name_is_like_a_pattern(session, tmp_path):
+    for _ in range(2):
+        result = session("--laps", 1, "--only", "label", output="run[1]*")
+        assert result.returncode == 0, result.stderr
+    folder = tmp_path / "run[1]*"
+    assert len(profiles(folder)) == 1
+    assert (folder / "nsys.sqlite").exists() and (folder / "nsys-2.sqlite").exists()
+
+
+def test_only_is_checked_before_nsys_runs(session, tmp_path):
+    result = session("--only", "nothing")
+    assert result.returncode == 2 and "no case has 'nothing' in its name" in result.stderr
+    assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.parametrize("makes, message", [("qdstrm", "its importer is missing"), ("", "has recorded nothing")])
@@ -137,11 +161,11 @@ def test_several_sessions_make_one_profile(session, rtfx, tmp_path):
     assert [case["laps"] for case in profiles(tmp_path / "both")] == [1, 1, 2, 2]
 
 
-def gpu_session(path):
+def gpu_session(path, name="model/data/eager/b4/bf16"):
     """A lap of a case on a GPU: 1 ms of decoding, four launches of kernels of 100 µs."""
     database = sqlite3.connect(path)
     database.executescript((ROOT / "tests/data/nsight_systems.sql").read_text())
-    texts = ["model/data/eager/b4/bf16", "round", "decode", "decode.loop", "wait",
+    texts = [name, "round", "decode", "decode.loop", "wait",
              "void rtfx::fused::lstm_kernel<__nv_bfloat16>(rtfx::fused::Search const*)",
              "cudaLaunchKernel_v7000"]  # fmt: skip
     database.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(texts))
@@ -182,6 +206,55 @@ def test_a_session_of_a_gpu(rtfx, tmp_path):
         assert script(f"plots/{name}.py", tmp_path / "run", "-o", figure).returncode == 0
     assert ">40<" in (tmp_path / "gpu_idle.svg").read_text()
     assert "lstm_kernel 100 µs" in (tmp_path / "top_kernels.svg").read_text()
+
+
+def test_an_option_of_an_imported_decoder_may_be_a_path(rtfx, tmp_path):
+    decoder = "eager[boost.path=lists/a.txt]"
+    gpu_session(tmp_path / "gpu.sqlite", name=f"model/data/{decoder}/b4/bf16")
+    result = rtfx("profile", "import", tmp_path / "gpu.sqlite", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    (case,) = profiles(tmp_path / "run")
+    assert (case["model"]["id"], case["dataset"]["id"], case["decoder"]["id"]) == ("model", "data", decoder)
+    assert case["batch"] == {"by": "count", "size": 4} and case["dtype"] == "bf16"
+
+
+def test_a_gpu_without_a_name_is_a_gpu(rtfx, tmp_path):
+    gpu_session(tmp_path / "gpu.sqlite")
+    with sqlite3.connect(tmp_path / "gpu.sqlite") as database:
+        database.execute("DROP TABLE TARGET_INFO_GPU")
+    result = rtfx("profile", "import", tmp_path / "gpu.sqlite", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    (case,) = profiles(tmp_path / "run")
+    assert case["device"] == "cuda" and case["regions"]["decode"]["kernels"] == 4
+    provenance = strict_records(tmp_path / "run/profile.jsonl")[0]
+    assert provenance["device"]["type"] == "cuda" and provenance["device"]["name"] == "unknown GPU"
+
+
+def test_an_import_leaves_out_a_session_without_a_round(rtfx, tmp_path):
+    gpu_session(tmp_path / "gpu.sqlite")
+    empty = tmp_path / "empty.sqlite"
+    sqlite3.connect(empty).executescript((ROOT / "tests/data/nsight_systems.sql").read_text())
+    result = rtfx("profile", "import", empty, tmp_path / "gpu.sqlite", "--output", tmp_path / "run")
+    assert result.returncode == 0 and f"{empty} is left out" in result.stderr
+    assert len(profiles(tmp_path / "run")) == 1
+    result = rtfx("profile", "import", empty, "--output", tmp_path / "other")
+    assert result.returncode == 2 and "holds no round of a case as `rtfx profile` records it" in result.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_import_that_is_cut_says_so(rtfx, tmp_path):
+    gpu_session(tmp_path / "gpu.sqlite")
+    result = rtfx("profile", "import", tmp_path / "gpu.sqlite", "--output", tmp_path / "run", "--trace-limit", 4)
+    assert result.returncode == 0 and "late ones left out: --trace-limit" in result.stdout
+
+
+@pytest.mark.parametrize("outer", [["--laps", 2], ["c.json"], ["--output", "elsewhere"]])
+def test_an_import_takes_no_options_before_its_name(rtfx, tmp_path, outer):
+    gpu_session(tmp_path / "gpu.sqlite")
+    result = rtfx("profile", *outer, "import", tmp_path / "gpu.sqlite", cwd=tmp_path)
+    name = outer[0] if outer[0].startswith("--") else "config"
+    assert result.returncode == 2 and f"does not take {name} before its name" in result.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_what_is_no_export_is_one_error_and_changes_nothing(session, rtfx, tmp_path):

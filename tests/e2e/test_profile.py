@@ -112,6 +112,25 @@ def test_an_earlier_profile_is_kept_and_the_journal_untouched(profile, run_confi
     assert (tmp_path / "run/journal.jsonl").read_bytes() == journal
 
 
+@pytest.mark.parametrize("kind", ["profile", "roofline"])
+def test_a_wrong_name_leaves_the_earlier_records_in_place(profile, tmp_path, kind):
+    options = ["--roofline"] if kind == "roofline" else []
+    assert profile("--laps", 1, *options).returncode == 0
+    before = (tmp_path / f"run/{kind}.jsonl").read_bytes()
+    result = profile("--only", "nothing", *options)
+    assert result.returncode == 2 and "no case has 'nothing' in its name" in result.stderr
+    assert (tmp_path / f"run/{kind}.jsonl").read_bytes() == before
+    assert not (tmp_path / f"run/{kind}.jsonl.1").exists()
+
+
+def test_a_whole_name_is_one_case(profile, tmp_path):
+    """A child process under ncu gets the whole name, which may be a part of another one."""
+    name = "quickstart-rnnt/two/label_looping/b2/fp32"
+    assert profile("--laps", 1, "--only", name, "--whole-name").returncode == 0
+    assert [case["case"] for case in cases_of(tmp_path / "run")] == [name]
+    assert profile("--only", "label_looping", "--whole-name").returncode == 2
+
+
 def test_a_profile_is_refused_where_a_journal_is_wanted(profile, rtfx, tmp_path):
     assert profile().returncode == 0
     (tmp_path / "run/profile.jsonl").rename(tmp_path / "run/journal.jsonl")
@@ -129,7 +148,8 @@ def test_a_case_that_fails_is_a_record(profile, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--laps", 0], ["--laps", "x"], ["--trace-limit", -1], ["--graph-trace", "all"]]
+    "arguments",
+    [["--laps", 0], ["--laps", "x"], ["--laps", 10**20], ["--trace-limit", -1], ["--graph-trace", "all"]],
 )
 def test_bad_options(profile, arguments):
     assert profile(*arguments).returncode == 2
@@ -157,6 +177,15 @@ def test_one_lap_has_no_interval(tmp_path):
         result = draw(tmp_path, tmp_path / "idle.svg", record)
         assert result.returncode == 0, result.stderr
         assert text in (tmp_path / "idle.svg").read_text()
+
+
+def test_a_few_kernels_say_nothing_of_what_the_profiler_adds():
+    def case(kernels):
+        region = {"kernels": kernels, "lap_kernel_seconds": [0.1003], "undisturbed_seconds": [0.1]}
+        return gpu_idle.Case("c", {"regions": {"decode": region}})
+
+    assert gpu_idle.kernel_excess([case(3)]) == 0
+    assert gpu_idle.kernel_excess([case(3), case(1000)]) == pytest.approx(3e-7)
 
 
 def test_figure_of_kernels():

@@ -209,7 +209,31 @@ TEST(NsightExport, WarmUpAndOtherThreadsAreNoLaps) {
   ASSERT_EQ(session.cases.size(), 1U);
   EXPECT_EQ(session.cases.front().laps.size(), 2U);
   EXPECT_EQ(spans_named(session.cases.front().ranges, "decode").size(), 2U);
-  EXPECT_EQ(session.gpu, "");
+  EXPECT_EQ(session.gpu, "unknown GPU");  // on which the kernels ran
+}
+
+TEST(NsightExport, AGpuIsWhereSomethingRan) {
+  const auto gpu_of = [](const Activity& activity, const std::string& sql = "") {
+    Export database;
+    Laps alone;
+    alone.activity = {};
+    alone.write(database);
+    database.activity(activity);
+    database.run("INSERT INTO TARGET_INFO_GPU (vmId, id, name) VALUES (0, 3, 'Some GPU');" + sql);
+    return read_nsight_session(database.file()).gpu;
+  };
+  const Laps laps;
+  EXPECT_EQ(gpu_of({}), "");
+  EXPECT_EQ(gpu_of(laps.activity), "unknown GPU");
+  // CUDA's device 0 is the machine's GPU 3.
+  const std::string table = "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER);";
+  const std::string row = "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (2, 1), (3, 0);";
+  EXPECT_EQ(gpu_of(laps.activity, table + row), "Some GPU");
+  EXPECT_EQ(gpu_of(laps.activity, table), "unknown GPU");
+  Activity copies;
+  copies.names = laps.activity.names;
+  copies.copies = laps.activity.copies;
+  EXPECT_EQ(gpu_of(copies, table + row), "Some GPU");
 }
 
 TEST(NsightExport, CasesOfOneSessionAreKeptApart) {
@@ -276,6 +300,7 @@ TEST(NsightExport, OneErrorForWhatIsNoSession) {
 
   Export database;
   EXPECT_TRUE(holds(message_of(database.file()), "holds no round of a case"));
+  EXPECT_THROW(read_nsight_session(database.file()), NoRounds);
   database.range("decode", {1, 2});
   EXPECT_TRUE(holds(message_of(database.file()), "holds no round of a case"));
   Laps().write(database);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "harness/profile/child_process.h"
+#include "harness/profile/profile.h"
 
 namespace rtfx {
 namespace {
@@ -232,6 +234,27 @@ TEST(ProfileFigures, OverlappingKernelsCountOnceInALap) {
             (std::vector<int64_t>{15}));
 }
 
+/// The names of the cases that `--only` leaves.
+std::vector<std::string> chosen(const std::string& only, bool whole_name) {
+  CaseGroup group;
+  for (const char* name : {"rnnt/q/greedy/b2/fp32", "my-rnnt/q/greedy/b2/fp32"}) {
+    group.decoders.emplace_back();
+    group.decoders.back().case_name = name;
+  }
+  std::vector<std::string> names;
+  for (const CaseGroup& one : single_cases({group}, only, whole_name))
+    names.push_back(one.decoders.front().case_name);
+  return names;
+}
+
+TEST(SingleCases, OnlyIsAPartOfTheNameOrTheWhole) {
+  EXPECT_EQ(chosen("", false).size(), 2U);
+  EXPECT_EQ(chosen("rnnt/q/greedy/b2/fp32", false).size(), 2U);
+  EXPECT_EQ(chosen("rnnt/q/greedy/b2/fp32", true),
+            std::vector<std::string>{"rnnt/q/greedy/b2/fp32"});
+  EXPECT_THROW(chosen("rnnt", true), UserError);
+}
+
 /// A profile of the case "c" with these regions.
 record::Profile profile_of(const json& regions) {
   record::Profile profile;
@@ -252,7 +275,7 @@ TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
                     {"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
                   {"decode.loop", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
                   {"encoder", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}}});
-  add_busy(profile, {alone});
+  EXPECT_TRUE(add_busy(profile, {alone}));
   record::ProfiledRegion& decode = profile.regions->at("decode");
   const record::BusyShare* busy = known(decode.busy);
   ASSERT_NE(busy, nullptr);
@@ -271,12 +294,13 @@ TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
   decode.lap_kernel_seconds = Nullable<std::vector<Number>>();
   add_busy(profile, {alone});
   EXPECT_EQ(known(decode.busy), nullptr);
+  EXPECT_FALSE(add_busy(profile, {}));  // the case failed there
 }
 
 /// 1000 kernels a lap that would fill 100.3 of 100 ms are 0.3 us too long, each.
 TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
-  const auto region = [](double kernel_seconds, double low) {
-    return json{{"kernels", 2000},
+  const auto region = [](double kernel_seconds, double low, int kernels = 2000) {
+    return json{{"kernels", kernels},
                 {"lap_kernel_seconds", {kernel_seconds, kernel_seconds}},
                 {"undisturbed_seconds", {0.1, 0.1}},
                 {"busy", {{"share", 10 * kernel_seconds}, {"low", low}, {"high", 1.2}}}};
@@ -286,6 +310,10 @@ TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
   const double excess = kernel_excess({half, full});
   EXPECT_NEAR(excess, 3e-7, 1e-10);
   EXPECT_EQ(kernel_excess({half}), 0);
+  // Three kernels a lap say nothing: the time of a lap differs by more than they add.
+  const record::Profile few = profile_of({{"d2h", region(0.1003, 1.001, 6)}});
+  EXPECT_EQ(kernel_excess({few}), 0);
+  EXPECT_EQ(kernel_excess({few, full}), excess);
   EXPECT_NEAR(*busy_within(half.regions->at("decode"), 2, excess)->low, 0.487, 1e-9);
   const auto busy = busy_within(full.regions->at("decode"), 2, excess);
   ASSERT_TRUE(busy);

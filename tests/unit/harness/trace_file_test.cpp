@@ -67,6 +67,19 @@ TEST(TraceFile, OverTheLimitTheLateEventsAreLeftOut) {
   EXPECT_EQ(events[1]["name"], "cudaLaunchKernel");
   EXPECT_EQ(trace.left_out(), 3);
   EXPECT_EQ(document["otherData"]["left_out_events"], 3);
+  EXPECT_EQ(document["otherData"]["left_out_by_process"], json::array({3}));
+  EXPECT_EQ(trace.summary(),
+            "2 events, 3 late ones left out: --trace-limit; open it in ui.perfetto.dev");
+}
+
+TEST(TraceFile, SaysWhichCaseWasCut) {
+  TraceFile trace(4, 2);
+  trace.add_case("a", {{"decode", {1000, 9000}}}, {});
+  trace.add_case("b", {{"decode", {11000, 19000}}}, some_activity());
+  EXPECT_EQ(written(trace)["otherData"]["left_out_by_process"], json::array({0, 3}));
+  TraceFile whole(100, 1);
+  whole.add_case("a", {{"decode", {1000, 9000}}}, some_activity());
+  EXPECT_EQ(whole.summary(), "5 events; open it in ui.perfetto.dev");
 }
 
 TEST(TraceFile, WhatBeginsLaterThanWantedIsNotLeftOutButAnother) {
