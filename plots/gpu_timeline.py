@@ -23,7 +23,9 @@ class Row:
 
 def name_of(case):
     """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title. An option of the
-    decoder may be a path."""
+    decoder may be a path. Any other name of an imported case labels its row, in a panel without a title."""
+    if case.count("/") < 4:
+        return Row("", case)
     model, dataset, searched = case.split("/", 2)
     decoder, *rest = searched.rsplit("/", 2)
     return Row(", ".join([model, dataset, *rest]), decoder)
@@ -50,7 +52,7 @@ def draw(laps, width):
     handles = {name: Patch(**part_style(name)) for name in REGIONS if name in shown}
     if any(lap.has_device for lap in laps):
         handles["a kernel runs"] = Patch(color=INK)
-    if any(lap.known_until < lap.end for lap in laps):
+    if any(lap.has_device and lap.known_until < lap.end for lap in laps):
         handles["not recorded"] = Patch(facecolor="none", edgecolor=FAINT, hatch="////")
     legend(figure, list(handles.values()), list(handles), width)
     return figure

@@ -127,11 +127,12 @@ def plain_or_gzip(path):
 
 
 def read_text(path):
-    """Returns the text of plain_or_gzip(path)."""
+    """Returns the text of plain_or_gzip(path). A gzip file may have any name."""
     path = plain_or_gzip(path)
     data = path.read_bytes()
     try:
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+        is_packed = path.suffix == ".gz" or data.startswith(b"\x1f\x8b")
+        return (gzip.decompress(data) if is_packed else data).decode("utf-8")
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise SystemExit(f"{printable(path)}: a damaged gzip file") from None
 

@@ -1,11 +1,10 @@
 """Reads trace.json, the timeline that `rtfx profile` writes beside profile.jsonl."""
 
-import gzip
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import plain_or_gzip
+from journal import plain_or_gzip, read_text
 from script import OneLineParser, figure_file, inches, printable, printable_json, run_script
 from style import WIDE, save
 
@@ -42,10 +41,10 @@ def read_trace(path):
         path = plain_or_gzip(path / "trace.json")
     if not path.is_file():
         raise SystemExit(f"{printable(path)}: no timeline there; `rtfx profile CONFIG` writes one")
-    data = path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
-    trace = printable_json(json.loads(data))
+    try:
+        trace = printable_json(json.loads(read_text(path)))
+    except ValueError as error:
+        raise SystemExit(f"{printable(path)}: not a timeline of `rtfx profile` ({printable(error)})") from None
     if not isinstance(trace, dict) or not {"traceEvents", "otherData"} <= trace.keys():
         raise SystemExit(f"{printable(path)}: not a timeline of `rtfx profile`")
     laps = {}
@@ -55,13 +54,20 @@ def read_trace(path):
         elif event["ph"] == "X":
             span = (event["ts"], event["ts"] + event["dur"], event["name"])
             track_of(laps[event["pid"]], event["tid"]).append(span)
-    laps = [lap for lap in laps.values() if lap.regions]
-    for lap in laps:
+    for process, lap in laps.items():
+        if not lap.regions:
+            continue
         begin_at_zero(lap)
-        if trace["otherData"]["left_out_events"]:
+        if left_out_of(trace["otherData"], process):
             others = [*lap.calls, *lap.kernels, *lap.copies]
             lap.known_until = max((begin for begin, _, _ in others), default=0.0)
-    return laps
+    return [lap for lap in laps.values() if lap.regions]
+
+
+def left_out_of(counts, process):
+    """Returns how many events the trace lacks of a case. Traces of earlier releases have one count for all cases."""
+    by_process = counts.get("left_out_by_process")
+    return counts["left_out_events"] if by_process is None else by_process[process - 1]
 
 
 def track_of(lap, track):

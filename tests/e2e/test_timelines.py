@@ -59,6 +59,16 @@ def test_what_was_left_out_is_not_idle(folder):
     assert result.returncode == 0 and "not recorded" in (folder / "f.svg").read_text()
 
 
+def test_a_complete_case_beside_one_that_was_cut(folder):
+    (folder / "trace.json").write_text(json.dumps(synthetic.trace(CASES, by_process=[0, 3])))
+    complete, cut = read_trace(folder)
+    assert complete.known_until == float("inf") and cut.known_until == 420
+    output = folder / "f.svg"
+    for case, hatched in (("frame_looping", False), ("window", True)):
+        assert script("plots/gpu_timeline.py", folder, "-o", output, "--case", case).returncode == 0
+        assert ("not recorded" in output.read_text()) == hatched
+
+
 def test_a_loop_that_was_cut_is_drawn_as_far_as_it_was_recorded(folder):
     """The loop lasts from 100 to 500 µs, and the trace knows it until 420: its middle is at 260."""
     trace = synthetic.trace(CASES[:1], left_out=3)
@@ -94,6 +104,29 @@ def test_a_trace_without_a_gpu(folder):
     assert "a kernel runs" not in (folder / "f.svg").read_text()
     result = script("plots/loop_timeline.py", folder, "-o", folder / "g.svg")
     assert result.returncode == 1 and "no case" in result.stderr
+    trace["otherData"]["left_out_events"] = 3
+    (folder / "trace.json").write_text(json.dumps(trace))
+    assert script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg").returncode == 0
+    assert "not recorded" not in (folder / "f.svg").read_text()  # there is nothing to hatch
+
+
+def test_an_imported_case_may_have_any_name(folder):
+    (folder / "trace.json").write_text(json.dumps(synthetic.trace(["my case"])))
+    result = script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg")
+    assert result.returncode == 0, result.stderr
+    assert "my case" in (folder / "f.svg").read_text()
+
+
+@pytest.mark.parametrize("name, data, problem", [
+    ("trace.json.gz", gzip.compress(b"{}" * 100)[:-12], "a damaged gzip file"),
+    ("trace.json", b'{"traceEvents": [', "not a timeline"),
+    ("trace.json", b"\xff\xfe", "not a timeline"),
+])  # fmt: skip
+def test_a_damaged_trace_is_one_line_with_its_name(tmp_path, name, data, problem):
+    (tmp_path / name).write_bytes(data)
+    result = script("plots/gpu_timeline.py", tmp_path, "-o", tmp_path / "f.svg")
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert f"{tmp_path / name}: {problem}" in result.stderr
 
 
 def test_no_trace(tmp_path):
