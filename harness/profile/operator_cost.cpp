@@ -22,13 +22,33 @@ bool is_alias(const at::Tensor& one, const at::Tensor& other) {
          one.storage().unsafeGetStorageImpl() == other.storage().unsafeGetStorageImpl();
 }
 
+bool is_among(std::string_view name, std::span<const std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// "aten::addmm" and "aten::addmm_" are products of their last two inputs.
 bool is_product(std::string_view name) {
   constexpr std::string_view kProducts[] = {"aten::mm",     "aten::bmm",     "aten::addmm",
                                             "aten::addbmm", "aten::baddbmm", "aten::mv",
                                             "aten::addmv"};
   while (name.ends_with('_')) name.remove_suffix(1);
-  return std::ranges::find(kProducts, name) != std::end(kProducts);
+  return is_among(name, kProducts);
+}
+
+/// Whether it changes a tensor's shape or place in memory and none of its elements.
+bool changes_shape_alone(std::string_view name) {
+  constexpr std::string_view kNames[] = {"aten::as_strided_", "aten::detach_",   "aten::resize_",
+                                         "aten::resize_as_",  "aten::set_",      "aten::squeeze_",
+                                         "aten::swapaxes_",   "aten::swapdims_", "aten::t_",
+                                         "aten::transpose_",  "aten::unsqueeze_"};
+  return is_among(name, kNames);
+}
+
+/// Whether it reads the elements of its first input that the other ones choose.
+bool is_look_up(std::string_view name) {
+  constexpr std::string_view kNames[] = {"aten::embedding", "aten::gather", "aten::index",
+                                         "aten::index_select", "aten::take"};
+  return is_among(name, kNames);
 }
 
 double product_flop(std::span<const at::Tensor> inputs, const at::Tensor& output) {
@@ -64,15 +84,27 @@ OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> in
   if (outputs.empty()) return cost;
   const at::Tensor& output = outputs.front();
   const bool in_place = name.ends_with('_');
-  // at::mm_out() is called "aten::mm", and has the place for its result behind its inputs.
-  const bool given = !in_place && inputs.size() > 1 && inputs.back().is_same(output);
-  if (given) inputs = inputs.first(inputs.size() - 1);
+  // at::mm_out() is called "aten::mm", and has the places for its results behind its inputs.
+  const auto is_output = [&](const at::Tensor& tensor) {
+    return std::ranges::any_of(outputs, [&](const at::Tensor& out) { return out.is_same(tensor); });
+  };
+  bool given = false;
+  while (!in_place && inputs.size() > 1 && is_output(inputs.back())) {
+    given = true;
+    inputs = inputs.first(inputs.size() - 1);
+  }
   const bool view = !in_place && !given && std::ranges::any_of(inputs, [&](const at::Tensor& t) {
     return is_alias(t, output);
   });
-  if (view || output.numel() == 0 || name.starts_with("aten::empty")) return cost;
+  if (view || output.numel() == 0 || name.starts_with("aten::empty") || changes_shape_alone(name))
+    return cost;
   for (const at::Tensor& tensor : inputs) cost.bytes += tensor_bytes(tensor);
   for (const at::Tensor& tensor : outputs) cost.bytes += tensor_bytes(tensor);
+  const bool look_up = is_look_up(name) && !inputs.empty();
+  if (look_up) {
+    const double table = tensor_bytes(inputs.front());
+    cost.bytes -= table - std::min(table, tensor_bytes(output));
+  }
   if (is_product(name) && inputs.size() >= 2) {
     cost.matrix = true;
     cost.flop = product_flop(inputs, output);
@@ -83,7 +115,7 @@ OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> in
     double most = 0;  // a sum has one for each of its terms
     for (const at::Tensor& tensor : inputs)
       most = std::max(most, static_cast<double>(tensor.numel()));
-    const bool computes = output.is_floating_point();
+    const bool computes = (output.is_floating_point() || output.is_complex()) && !look_up;
     cost.flop = computes ? std::max(most, static_cast<double>(output.numel())) : 0;
   }
   return cost;
@@ -91,10 +123,17 @@ OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> in
 
 namespace {
 
+/// Returns the part of an operator's cost that the operators which it calls lack.
+OperatorCost without(OperatorCost cost, const OperatorCost& called) {
+  cost.flop = std::max(0.0, cost.flop - called.flop);
+  cost.bytes = std::max(0.0, cost.bytes - called.bytes);
+  return cost;
+}
+
 /// The state of an operator that is running.
 struct UnderWay : at::ObserverContext {
   std::vector<at::Tensor> inputs;  // which are gone at its end
-  bool calls_others = false;
+  OperatorCost called;             // of all operators that it has called
   bool is_matrix = false;
   bool is_part = false;  // of a product or convolution, which is counted as a whole
 };
@@ -123,8 +162,7 @@ struct OperatorLog::State {
     auto context = std::make_unique<UnderWay>();
     if (current == nullptr) return context;
     if (!current->stack.empty()) {
-      auto* outer = static_cast<UnderWay*>(current->stack.back());
-      outer->calls_others = true;
+      const auto* outer = static_cast<UnderWay*>(current->stack.back());
       context->is_part = outer->is_part || outer->is_matrix;
     }
     context->is_matrix = is_matrix_operator(function.name());
@@ -139,12 +177,19 @@ struct OperatorLog::State {
     current->stack.pop_back();
     const auto* under_way = static_cast<UnderWay*>(context);
     if (!current->inside || under_way->is_part) return;
-    if (under_way->calls_others && !under_way->is_matrix) return;
     std::vector<at::Tensor> outputs;
     for (const c10::IValue& value : function.outputs()) add_tensors(value, outputs);
+    const OperatorCost own =
+        without(operator_cost(function.name(), under_way->inputs, outputs), under_way->called);
+    if (!current->stack.empty()) {
+      OperatorCost& of_caller = static_cast<UnderWay*>(current->stack.back())->called;
+      of_caller += under_way->called;
+      of_caller += own;
+    }
+    if (own.bytes == 0 && own.flop == 0) return;
     OperatorCount& count = current->operators[function.name()];
     ++count.calls;
-    count.cost += operator_cost(function.name(), under_way->inputs, outputs);
+    count.cost += own;
   }
 };
 

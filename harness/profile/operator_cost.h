@@ -27,7 +27,9 @@ struct OperatorCost {
 /// Whether it is a product of matrices or a convolution, by its name.
 bool is_matrix_operator(std::string_view name);
 
-/// `name`: "aten::addmm". Zero for a view, which shares its input's memory and computes nothing.
+/// `name`: "aten::addmm". Zero for an allocation and for a view, which shares its input's memory
+/// and computes nothing. A look-up in a table, such as "aten::embedding", reads the bytes that it
+/// gives.
 OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> inputs,
                            std::span<const at::Tensor> outputs);
 
@@ -37,9 +39,11 @@ struct OperatorCount {
   OperatorCost cost;
 };
 
-/// Listens from construction to destruction, on the constructing thread alone, to operators that
-/// call no others, and to products and convolutions as a whole, within `region`. Parts of a graph
-/// are seen where they are recorded, not where it runs; kernels of rtfx itself are no operators.
+/// Listens to the operators within `region`, from construction to destruction, on the constructing
+/// thread alone. An operator's own cost is that of its tensors without the cost of the operators
+/// that it calls. Products and convolutions count as a whole, and what costs nothing does not
+/// count. Parts of a graph are seen where they are recorded, not where it runs; kernels of rtfx
+/// itself are no operators.
 class OperatorLog final : public RangeListener {
  public:
   explicit OperatorLog(RangeName region);

@@ -192,6 +192,7 @@ class Roofline {
       failed_ = true;
     };
     CaseGroupRunner runner(session_.workspace(), group, session_.device(), on_failure, [] {});
+    runner.suggest(kLeaveOut);
     Arm& arm = runner.arms().front();
     arm.result_key = result_key(session_.workspace(), group, arm.plan, arm.decoder->options(),
                                 session_.device());
@@ -230,8 +231,11 @@ class Roofline {
     record.operators = reckoned_fields(log, limits_);
     if (record.operators->empty()) {
       record.remarks.emplace_back(
-          "no operator ran in this region: a graph or kernels of rtfx, which only the GPU's "
-          "counters tell of (ncu)");
+          record.seconds == 0 ? "the case has no such region"
+          : session_.device().is_cuda()
+              ? "no operator ran in this region: a graph or kernels of rtfx, which only the GPU's "
+                "counters tell of (ncu)"
+              : "no operator of LibTorch moves or computes anything in this region");
       return;
     }
     if (!limits_.known()) {
@@ -255,6 +259,7 @@ class Roofline {
     arguments.push_back(own_program());
     const std::vector<std::string> own = profile_arguments(config, 1, record.case_name);
     arguments.insert(arguments.end(), own.begin(), own.end());
+    arguments.emplace_back("--whole-name");
     arguments.emplace_back("--recorded");
     record.source = "ncu";
     record.kernels.emplace();
@@ -286,10 +291,8 @@ int roofline(const Config& given, const RooflineOptions& options) {
     const std::vector<std::string> names(kRegionNames.begin(), kRegionNames.end());
     throw unknown_name("--region", "region", options.region, names);
   }
-  Config config = given;
-  require_sizes(config, "rtfx profile --roofline");
-  config.sync_debug = false;
-  config.protocol.mode = "isolated";
+  const Config config = profiled_config(given, "rtfx profile --roofline");
+  require_case(config, options.only);
   const bool with_gpu = config.device != "cpu" && c10::cuda::device_count() > 0;
   const std::filesystem::path ncu = with_gpu ? find_ncu() : std::filesystem::path();
   fmt::print(stderr, "rtfx: notice: {}\n",
@@ -325,15 +328,17 @@ struct Instruction {
   const char* counter;
   double flop;
 };
+// Instructions on fp16 and bf16 work on pairs, as ncu's own derived metrics reckon
+// (..._hfma_..._x4).
 constexpr Instruction kInstructions[] = {
     {"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1},
     {"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1},
     {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2},
-    {"smsp__sass_thread_inst_executed_op_hadd_pred_on.sum", 1},
-    {"smsp__sass_thread_inst_executed_op_hmul_pred_on.sum", 1},
-    {"smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", 2}};
+    {"smsp__sass_thread_inst_executed_op_hadd_pred_on.sum", 2},
+    {"smsp__sass_thread_inst_executed_op_hmul_pred_on.sum", 2},
+    {"smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", 4}};
 
-// Those of fp16 have other names before Hopper.
+// Those of fp16 have other names before Hopper. No name of fp8's path has been tried.
 constexpr const char* kTensorPaths[] = {
     "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
     "sm__ops_path_tensor_src_fp16.sum", "sm__ops_path_tensor_src_fp16_dst_fp32.sum"};

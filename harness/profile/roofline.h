@@ -60,7 +60,7 @@ struct CountedKernel {
   int64_t count = 0;
   double seconds = 0;
   double bytes = 0, l2_bytes = 0;  // from and to memory; between L2 and the multiprocessors
-  double flop = 0;                 // on all units, in all precisions that the decoders use
+  double flop = 0;  // on all units, in fp32, tf32, bf16 and fp16; products in fp8 are not counted
   double memory_share = 0, l2_share = 0, vector_share = 0, matrix_share = 0;
 
   double total_seconds() const { return seconds * static_cast<double>(count); }

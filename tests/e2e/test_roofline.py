@@ -52,6 +52,28 @@ def test_another_region_and_one_case(roofline, tmp_path):
     assert case["region"] == "encoder" and case["decoder"]["id"] == "label_looping"
     names = {one["name"] for one in case["operators"] if one["flop"] > 1e6}
     assert any("convolution" in name for name in names)
+    # It allocates its results through other operators, which cost nothing.
+    assert "aten::native_layer_norm" in {one["name"] for one in case["operators"]}
+
+
+@pytest.mark.parametrize("region, remark", [
+    ("detokenize", "no operator of LibTorch moves or computes anything in this region"),
+    ("confidence", "the case has no such region"),
+])  # fmt: skip
+def test_a_region_without_an_operator_says_why(roofline, tmp_path, region, remark):
+    assert roofline("--region", region, "--only", "label").returncode == 0
+    (case,) = rooflines(tmp_path / "run")
+    assert case["operators"] == [] and case["remarks"] == [remark]
+
+
+@pytest.mark.parametrize("setting, notice", [
+    ("sync_debug=true", "a profile does without"),
+    ("protocol.mode=throughput", "protocol.mode isolated"),
+])  # fmt: skip
+def test_settings_that_it_does_without_are_named(roofline, setting, notice):
+    result = roofline("--only", "label", "--set", setting)
+    assert result.returncode == 0, result.stderr
+    assert notice in result.stderr
 
 
 def test_the_number_of_operators_is_asked_for(roofline):

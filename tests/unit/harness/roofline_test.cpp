@@ -57,7 +57,58 @@ TEST(OperatorCost, ViewsComputeNothingAndInPlaceDoes) {
   EXPECT_EQ(cost("aten::mul", {x, row.expand({4, 6})}, x * row).bytes, 4 * (24 + 6 + 24));
 }
 
-TEST(OperatorLog, CountsOperatorsThatCallNoOthersWithinTheRegion) {
+TEST(OperatorCost, AllocationsAndChangesOfShapeCostNothing) {
+  const at::Tensor x = at::ones({4, 6});
+  for (const char* name : {"aten::as_strided_", "aten::resize_", "aten::set_", "aten::squeeze_",
+                           "aten::unsqueeze_", "aten::transpose_"})
+    EXPECT_EQ(cost(name, {x}, x).bytes, 0) << name;
+  EXPECT_EQ(cost("aten::fill_", {x}, x).bytes, 2 * 4 * 24);
+}
+
+TEST(OperatorCost, PlacesForSeveralResultsAreNoInputs) {
+  const at::Tensor x = at::ones({4, 6});
+  const auto [values, indices] = at::max(x, 1);
+  const std::vector<at::Tensor> inputs = {x, values, indices}, outputs = {values, indices};
+  EXPECT_EQ(operator_cost("aten::max", inputs, outputs).bytes, 4 * 24 + 4 * 4 + 8 * 4);
+}
+
+TEST(OperatorCost, LookUpsReadWhatTheyGive) {
+  const at::Tensor table = at::ones({1000, 8}), rows = at::zeros({3}, at::kLong);
+  const OperatorCost found = cost("aten::index_select", {table, rows}, table.index_select(0, rows));
+  EXPECT_EQ(found.bytes, 2 * 4 * 3 * 8 + 8 * 3);
+  EXPECT_EQ(found.flop, 0);
+}
+
+TEST(OperatorLog, AnOperatorThatCallsOthersHasTheCostThatTheyLack) {
+  const at::Tensor x = at::rand({6, 8}), table = at::rand({50, 8});
+  const at::Tensor rows = at::zeros({3}, at::kLong);
+  OperatorLog log(RangeName::encoder);
+  {
+    const ScopedRange region(RangeName::encoder);
+    x.argmax(1);
+    x.sum(1);
+    at::embedding(table, rows);
+    at::layer_norm(x, {8});
+    x.to(at::kDouble);
+    at::zeros({7});
+  }
+  double bytes = 0;
+  for (const auto& [name, one] : log.operators()) {
+    bytes += one.cost.bytes;
+    EXPECT_GT(one.cost.bytes, 0) << name;
+  }
+  for (const char* name : {"aten::argmax", "aten::sum", "aten::native_layer_norm"})
+    EXPECT_TRUE(log.operators().contains(name)) << name;
+  for (const char* name : {"aten::empty", "aten::as_strided", "aten::layer_norm", "aten::to"})
+    EXPECT_FALSE(log.operators().contains(name)) << name;
+  const double read = 4.0 * 48;
+  // Each tensor counts once; the mean and deviation of each row and the filling are further ones.
+  const double least = (read + 8 * 6) + (read + 4 * 6) + (4 * 2 * 24 + 8 * 3) + 2 * read + 3 * read;
+  EXPECT_GE(bytes, least);
+  EXPECT_LE(bytes, 1.6 * least);
+}
+
+TEST(OperatorLog, CountsOperatorsWithACostOfTheirOwnWithinTheRegion) {
   const at::Tensor x = at::ones({2, 3}), w = at::ones({5, 3});
   OperatorLog log(RangeName::decode);
   at::linear(x, w);  // before the region
@@ -155,6 +206,19 @@ TEST(NcuCounters, MeansOfAKernelsLaunches) {
   EXPECT_DOUBLE_EQ(gemm.share(), 0.4);
   EXPECT_STREQ(gemm.bound(), "L2");
   EXPECT_DOUBLE_EQ(gemm.matrix_share, 0.3);
+}
+
+TEST(NcuCounters, InstructionsOnFp16WorkOnPairs) {
+  const NcuFile file(R"csv("Kernel Name","gpu__time_duration.sum",)csv"
+                     R"csv("smsp__sass_thread_inst_executed_op_hadd_pred_on.sum",)csv"
+                     R"csv("smsp__sass_thread_inst_executed_op_hmul_pred_on.sum",)csv"
+                     R"csv("smsp__sass_thread_inst_executed_op_hfma_pred_on.sum")csv"
+                     "\n"
+                     R"csv("","ns","inst","inst","inst")csv"
+                     "\n"
+                     R"csv("step(int)","1,000","100","10","1")csv"
+                     "\n");
+  EXPECT_DOUBLE_EQ(read_ncu_csv(file.path()).at(0).flop, 2 * 100 + 2 * 10 + 4 * 1);
 }
 
 // The column of ranges as ncu writes it: the thread, then the open ranges from the outermost on.
