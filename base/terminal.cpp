@@ -74,11 +74,14 @@ void print_wrapped(const std::string& text, size_t indent) {
   fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size()), indent));
 }
 
+void write_message(std::string_view text) {
+  [[maybe_unused]] const size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 void print_error(const UserError& error) {
   ErrorList all;
   all.add(error);
-  for (const UserError& one : all.all())
-    fmt::print(stderr, "rtfx: error: {}\n", printable(one.what()));
+  for (const UserError& one : all.all()) print_message("rtfx: error: {}\n", printable(one.what()));
 }
 
 }  // namespace rtfx

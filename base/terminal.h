@@ -1,10 +1,14 @@
-// The width of a terminal, text that fits in it, and errors.
+// The width of a terminal, text that fits in it, messages and errors.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
 
@@ -34,6 +38,28 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
 /// Prints a line to standard output, wrapped where a terminal is narrower.
 void print_wrapped(const std::string& text, size_t indent = 0);
+
+/// Writes to standard error. Where that cannot be written, as on a full disk or a terminal that has
+/// gone, the message is lost and nothing is thrown: a run is worth more than its messages.
+void write_message(std::string_view text);
+
+/// write_message() of a format and its values.
+template <class... Values>
+void print_message(fmt::format_string<Values...> format, Values&&... values) {
+  write_message(fmt::format(format, std::forward<Values>(values)...));
+}
+
+/// Does `print`, which prints to standard output, for a caller whose exit code is a verdict. Where
+/// the reader of the output leaves, as `head` does, it ends early and the caller goes on. Other
+/// errors, such as that of a full disk, are thrown.
+template <class Print>
+void print_while_read(const Print& print) {
+  try {
+    print();
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::broken_pipe) throw;
+  }
+}
 
 /// Prints the error to standard error, or each of UserErrors on a line of its own.
 void print_error(const UserError& error);

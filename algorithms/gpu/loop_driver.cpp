@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/gpu/rounding.h"
 #include "base/nvtx.h"
+#include "base/terminal.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -105,7 +106,7 @@ std::string LoopForm::available(const std::string& loop, at::Device device,
   const c10::cuda::CUDAGuard guard(device);
   const std::string missing = loop == "graph" ? conditional_nodes_missing() : "";
   if (missing.empty()) return loop;
-  fmt::print(stderr, "rtfx: {}: {}; the host drives its loops\n", decoder, missing);
+  print_message("rtfx: {}: {}; the host drives its loops\n", decoder, missing);
   return "host";
 }
 

@@ -174,15 +174,16 @@ int run_program(int argc, char** argv, int& unwritten) {
     print_error(e);
   } catch (const std::system_error& e) {
     const int error = e.code().value();
-    if (e.code() == std::errc::broken_pipe && reader_has_left(error)) return kOk;
+    // The command has set its exit code, if it had a verdict.
+    if (e.code() == std::errc::broken_pipe && reader_has_left(error)) return program.code;
     if (std::ferror(stdout) != 0) {
       unwritten = error;
       return kFailed;
     }
-    fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
+    print_message("rtfx: error: {}\n", printable(describe_failure()));
     return kFailed;
   } catch (...) {
-    fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
+    print_message("rtfx: error: {}\n", printable(describe_failure()));
     return kFailed;
   }
   return kUsage;
@@ -198,8 +199,8 @@ bool output_arrived(int unwritten) {
   if (reader_has_left(error)) return true;
   // The error of a print long ago is not known any more.
   const std::string why = error == 0 ? "" : fmt::format(": {}", std::strerror(error));
-  fmt::print(stderr, "rtfx: error: standard output: cannot be written{}{}\n", why,
-             error == ENOSPC ? "; free some space" : "");
+  print_message("rtfx: error: standard output: cannot be written{}{}\n", why,
+                error == ENOSPC ? "; free some space" : "");
   return false;
 }
 

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/run/compiled_biases.h"
@@ -136,8 +137,8 @@ class LatticeWriter {
 
   void put(const Utterance& utterance, const WordLattice& lattice) {
     if (lattice.states() == 0) {
-      fmt::print(stderr, "rtfx: error: {}: no path through the graph, or NaN in the emissions\n",
-                 printable(utterance.id));
+      print_message("rtfx: error: {}: no path through the graph, or NaN in the emissions\n",
+                    printable(utterance.id));
       ++failed_;
       return;
     }
@@ -168,8 +169,8 @@ class LatticeWriter {
     write_file(folder_ / "lattices.txt", archive_);
     write_file(folder_ / "words.txt", symbol_table(graph_));
     write_file(folder_ / "utterances.jsonl", lines_);
-    fmt::print(stderr, "rtfx: {}: lattices of {}\n", printable(folder_.string()),
-               counted(static_cast<int64_t>(number_), "utterance"));
+    print_message("rtfx: {}: lattices of {}\n", printable(folder_.string()),
+                  counted(static_cast<int64_t>(number_), "utterance"));
     return failed_ == 0 ? kOk : kFailed;
   }
 

@@ -80,7 +80,7 @@ class Listener {
     const Dtypes dtypes =
         usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope_.device(), checkpoint.notices);
     for (const std::string& notice : checkpoint.notices)
-      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+      print_message("rtfx: notice: {}\n", printable(notice));
     UtteranceEnds ends = ends_of(checkpoint);
     utterances_end_ = ends.any();
     const std::string without_caches = why_not_cache_aware(checkpoint.config);
@@ -91,11 +91,11 @@ class Listener {
       const std::string why = without_caches.empty()
                                   ? "as --buffer asks"
                                   : "since the model cannot keep caches: " + without_caches;
-      fmt::print(stderr,
-                 "rtfx: notice: text comes about {:g} s late: chunks of {:g} s wait for {:g} s "
-                 "behind them, with {:g} s before, {}\n",
-                 streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
-                 streams.buffer->right, streams.buffer->left, why);
+      print_message(
+          "rtfx: notice: text comes about {:g} s late: chunks of {:g} s wait for {:g} s "
+          "behind them, with {:g} s before, {}\n",
+          streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
+          streams.buffer->right, streams.buffer->left, why);
     }
     const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
     if (!options.decoder.empty())
@@ -115,7 +115,7 @@ class Listener {
   void run(AudioReader& reader) {
     auto print_notices = [&, printed = size_t{0}]() mutable {
       for (; printed < reader.notices().size(); ++printed)
-        fmt::print(stderr, "rtfx: notice: {}\n", printable(reader.notices()[printed]));
+        print_message("rtfx: notice: {}\n", printable(reader.notices()[printed]));
     };
     print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
@@ -142,8 +142,8 @@ class Listener {
     const double seconds = heard_;
     const double work =
         speech_->encoder_seconds() + speech_->search_seconds() + speech_->detector_seconds();
-    fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
-               work, seconds / work);
+    print_message("rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds, work,
+                  seconds / work);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -222,7 +222,7 @@ class Listener {
                                part.decodes};
       if (terminal_) fmt::print("\r\033[K");
       std::fflush(stdout);
-      fmt::print(stderr, "rtfx: notice: {}\n", notice_of(again));
+      print_message("rtfx: notice: {}\n", notice_of(again));
       if (options_.json) print_line(true, again.start, again.end, "", {}, {again});
     }
   }

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "datasets/dataset.h"
 #include "harness/cli/graph_commands.h"
 #include "harness/config/config.h"
@@ -53,7 +54,7 @@ class Preparer {
     if (fs::exists(to)) return;
     if (to.has_parent_path()) fs::create_directories(to.parent_path());
     make_file(to);
-    fmt::print(stderr, "rtfx: notice: made {}\n", printable(to.string()));
+    print_message("rtfx: notice: made {}\n", printable(to.string()));
   }
 
   /// The file that `key` names, which `to` is made from.

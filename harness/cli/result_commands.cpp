@@ -77,15 +77,18 @@ ResultSet read_for_gate(const std::string& run) {
   return results;
 }
 
-/// The exit code of the gravest verdict, which is printed but beside JSON.
-int verdict_code(const std::vector<GateRow>& rows, bool json, bool allow_inconclusive) {
+/// The exit code of the gravest verdict.
+int verdict_code(const std::vector<GateRow>& rows, bool allow_inconclusive) {
   const Verdict verdict = worst(rows);
   const bool allowed = verdict == Verdict::inconclusive && allow_inconclusive;
-  if (!json) {
-    fmt::print("\n{}\n", to_string(verdict));
-    if (allowed) fmt::print("--allow-inconclusive: the exit code is 0\n");
-  }
-  return allowed ? 0 : static_cast<int>(verdict);
+  return allowed ? kOk : static_cast<int>(verdict);
+}
+
+void print_verdict(const std::vector<GateRow>& rows, int code) {
+  const Verdict verdict = worst(rows);
+  fmt::print("\n{}\n", to_string(verdict));
+  if (code != static_cast<int>(verdict))
+    fmt::print("--allow-inconclusive: the exit code is {}\n", code);
 }
 
 int run_gate(const GateArguments& args) {
@@ -102,13 +105,17 @@ int run_gate(const GateArguments& args) {
                           .drift = args.drift});
   if (!args.junit.empty()) write_file(args.junit, gate_junit(rows, args.allow_inconclusive));
   if (!args.markdown.empty()) write_file(args.markdown, gate_markdown(rows));
-  if (args.json) {
-    fmt::print("{}", to_line(gate_json(rows)));
-  } else {
+  const int code = verdict_code(rows, args.allow_inconclusive);
+  print_while_read([&] {
+    if (args.json) {
+      fmt::print("{}", to_line(gate_json(rows)));
+      return;
+    }
     print_gate(rows);
     print_conclusion({}, conclude(rows));
-  }
-  return verdict_code(rows, args.json, args.allow_inconclusive);
+    print_verdict(rows, code);
+  });
+  return code;
 }
 
 void add_compare(CLI::App& app) {
@@ -235,8 +242,10 @@ void add_verify(CLI::App& app, int& code) {
     }
     try {
       const Verification verification = verify(args->journal, args->options);
-      args->json ? fmt::print("{}", to_line(verification_json(verification)))
-                 : print_verification(verification);
+      print_while_read([&] {
+        args->json ? fmt::print("{}", to_line(verification_json(verification)))
+                   : print_verification(verification);
+      });
       if (verification.not_repeated) {
         if (verification.rows.empty()) std::rethrow_exception(verification.not_repeated);
         try {
@@ -245,7 +254,8 @@ void add_verify(CLI::App& app, int& code) {
           print_error(error);
         }
       }
-      code = verdict_code(verification.rows, args->json, args->allow_inconclusive);
+      code = verdict_code(verification.rows, args->allow_inconclusive);
+      if (!args->json) print_verdict(verification.rows, code);
     } catch (const Interrupted&) {
       code = kInterrupted;
     }

@@ -12,6 +12,7 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "harness/cli/transcript_printer.h"
 #include "models/load_checkpoint.h"
 #include "speech/pipeline/default_decoder.h"
@@ -183,7 +184,7 @@ int with_inputs(const SpeechOptions& options,
     done = work(inputs, listed);
     check_interrupt();
   } catch (const Interrupted&) {
-    fmt::print(stderr, "rtfx: interrupted\n");
+    print_message("rtfx: interrupted\n");
     return kInterrupted;
   }
   return done && listed ? kOk : kFailed;

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "datasets/dataset.h"
 #include "datasets/media.h"
 #include "speech/runtime/stages.h"
@@ -247,8 +248,8 @@ void keep_earlier(const std::filesystem::path& file) {
   std::error_code error;
   std::filesystem::rename(file, kept, error);
   if (error) cannot_write(kept, error.value(), "free some space");
-  fmt::print(stderr, "rtfx: {}: the earlier one is kept as {}\n", printable(file.string()),
-             printable(kept.filename().string()));
+  print_message("rtfx: {}: the earlier one is kept as {}\n", printable(file.string()),
+                printable(kept.filename().string()));
 }
 
 }  // namespace

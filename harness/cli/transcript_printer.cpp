@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/machine/sudden_end.h"
 #include "speech/runtime/stages.h"
 #include "speech/transcript/formats.h"
@@ -17,11 +18,11 @@
 namespace rtfx {
 
 void print_notice(const std::string& notice) {
-  fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+  print_message("rtfx: notice: {}\n", printable(notice));
 }
 
 void print_failure(const std::string& message) {
-  fmt::print(stderr, "rtfx: error: {}\n", printable(message));
+  print_message("rtfx: error: {}\n", printable(message));
 }
 
 TranscriptPrinter::TranscriptPrinter(PrinterOptions options,
@@ -33,7 +34,7 @@ TranscriptPrinter::TranscriptPrinter(PrinterOptions options,
       on_terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void TranscriptPrinter::clear_progress() const {
-  if (on_terminal_) fmt::print(stderr, "\r\033[K");
+  if (on_terminal_) print_message("\r\033[K");
 }
 
 void TranscriptPrinter::print_end(double audio_seconds, const std::string& remark) const {
@@ -41,8 +42,7 @@ void TranscriptPrinter::print_end(double audio_seconds, const std::string& remar
   const double seconds = passed.count();
   clear_progress();
   for (const std::string& line : notices_.lines()) print_notice(line);
-  fmt::print(
-      stderr,
+  print_message(
       "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",
       done_, inputs_.size(), audio_seconds, seconds, audio_seconds / seconds, remark);
 }
@@ -54,11 +54,11 @@ void TranscriptPrinter::started(const std::vector<size_t>& batch) {
 
 void TranscriptPrinter::reading(size_t index) {
   if (on_terminal_ && inputs_.size() > 1)
-    fmt::print(stderr, "\r{} of {} files\033[K", index, inputs_.size());
+    print_message("\r{} of {} files\033[K", index, inputs_.size());
 }
 
 void TranscriptPrinter::progress(size_t, double seconds) {
-  if (on_terminal_) fmt::print(stderr, "\r{:.0f} s\033[K", seconds);
+  if (on_terminal_) print_message("\r{:.0f} s\033[K", seconds);
 }
 
 void TranscriptPrinter::notice(size_t index, const std::string& text) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/profile/child_process.h"
 #include "harness/profile/nsight_export.h"
 #include "harness/profile/profile_report.h"
@@ -249,10 +250,10 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
   std::string problem;
   std::vector<record::Profile> undisturbed;
   if (with_gpu) {
-    fmt::print(stderr, "rtfx: notice: first {} laps without a collector\n", options.laps);
+    print_message("rtfx: notice: first {} laps without a collector\n", options.laps);
     undisturbed = undisturbed_laps(config, options.laps, options.only, problem);
   }
-  fmt::print(stderr, "rtfx: notice: {}\n", printable(shell_line(nsys.string(), arguments)));
+  print_message("rtfx: notice: {}\n", printable(shell_line(nsys.string(), arguments)));
   const int code = run_program(nsys.string(), arguments);
   const path journal = output / kRecorded;
   record::Records recorded;
@@ -274,7 +275,7 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
       databases, {output, options.top, options.trace_limit, recorded, undisturbed});
   for (const path& file : reports)
     fmt::print("session: {} (open it in Nsight Systems: nsys-ui)\n", printable(file.string()));
-  if (!problem.empty()) fmt::print(stderr, "rtfx: notice: {}\n", problem);
+  if (!problem.empty()) print_message("rtfx: notice: {}\n", problem);
   return code != 0 ? kFailed : imported;
 }
 

@@ -10,6 +10,7 @@
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/profile/child_process.h"
 #include "harness/profile/cupti_collector.h"
 #include "harness/profile/nsight_export.h"
@@ -56,7 +57,7 @@ Collection start_collection(const Config& config, const ProfileOptions& options)
     if (!collection.cupti) collection.remark = "no GPU figures: " + problem;
   }
   if (collection.cupti && c10::cuda::device_count() > 0) {
-    fmt::print(stderr, "rtfx: notice: first {} laps without a collector\n", options.laps);
+    print_message("rtfx: notice: first {} laps without a collector\n", options.laps);
     collection.undisturbed =
         undisturbed_laps(config, options.laps, options.only, collection.undisturbed_problem);
   }
@@ -80,9 +81,9 @@ class Profiler {
 
   void run() {
     if (!options_.undisturbed && !options_.recorded)
-      fmt::print(stderr, "rtfx: notice: {}\n",
-                 collection_.cupti ? "GPU figures by " + collection_.cupti->description()
-                                   : collection_.remark);
+      print_message("rtfx: notice: {}\n", collection_.cupti
+                                              ? "GPU figures by " + collection_.cupti->description()
+                                              : collection_.remark);
     Progress progress(static_cast<int64_t>(plan_.size()) * (1 + options_.laps));
     for (const CaseGroup& group : plan_) run_case(group, progress);
   }
@@ -246,11 +247,11 @@ Config profiled_config(const Config& given, const std::string& command) {
   Config config = given;
   require_sizes(config, command);
   if (config.sync_debug) {
-    fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
+    print_message("rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;
   }
   if (config.protocol.overlapped()) {
-    fmt::print(stderr, "rtfx: notice: a profile is region by region: protocol.mode isolated\n");
+    print_message("rtfx: notice: a profile is region by region: protocol.mode isolated\n");
     config.protocol.mode = "isolated";
   }
   return config;

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/profile/child_process.h"
 #include "harness/profile/operator_cost.h"
 #include "harness/profile/profile.h"
@@ -295,10 +296,11 @@ int roofline(const Config& given, const RooflineOptions& options) {
   require_case(config, options.only);
   const bool with_gpu = config.device != "cpu" && c10::cuda::device_count() > 0;
   const std::filesystem::path ncu = with_gpu ? find_ncu() : std::filesystem::path();
-  fmt::print(stderr, "rtfx: notice: {}\n",
-             ncu.empty() ? "bytes and FLOP are reckoned from the shapes of operators: there is no "
-                           "GPU with ncu (Nsight Compute)"
-                         : "counters through " + printable(ncu.string()));
+  print_message("rtfx: notice: {}\n",
+                ncu.empty()
+                    ? "bytes and FLOP are reckoned from the shapes of operators: there is no "
+                      "GPU with ncu (Nsight Compute)"
+                    : "counters through " + printable(ncu.string()));
   SessionOptions records;
   records.mode = Journal::Mode::force;
   records.journal = "roofline.jsonl";

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 
@@ -37,7 +38,7 @@ bool may_be_journal(const std::filesystem::path& path) {
 /// A file or folder that cannot be read must not end the whole history: it is named on standard
 /// error.
 void note_left_out(const UserError& error) {
-  fmt::print(stderr, "rtfx: notice: {}; left out\n", printable(error.what()));
+  print_message("rtfx: notice: {}; left out\n", printable(error.what()));
 }
 
 /// Throws UserError for a folder whose entries cannot be read.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/report/export.h"
 #include "harness/results/stand_in.h"
 #include "harness/scoring/normalize.h"
@@ -118,7 +119,7 @@ std::vector<std::string> write_open_asr_leaderboard(const ResultSet& results,
     const auto texts = read_hypotheses(results, c);
     const std::string reason = reason_to_leave_out(c, texts && !texts->empty());
     if (!reason.empty()) {
-      fmt::print(stderr, "rtfx: notice: {}: left out: {}\n", printable(c.name()), reason);
+      print_message("rtfx: notice: {}: left out: {}\n", printable(c.name()), reason);
       continue;
     }
     const std::string model = leaderboard_model(c);

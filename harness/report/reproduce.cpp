@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"
 #include "harness/run/run.h"
@@ -59,7 +60,7 @@ void require_consent(const Config& config, std::span<const Checkpoint> checkpoin
       static_cast<double>(parameters) / 1e9, fmt::join(config.dtypes, ", "), time_text(time()));
   const char* remedy = "use a machine with a GPU, or --quick N for fewer utterances; --yes goes on";
   if (answers == nullptr) throw UserError("reproduce", what, remedy);
-  fmt::print(stderr, "rtfx: {}. Go on? [y/N] ", what);
+  print_message("rtfx: {}. Go on? [y/N] ", what);
   std::string answer;
   std::getline(*answers, answer);
   if (answer != "y" && answer != "yes") throw UserError("reproduce", "not confirmed", remedy);

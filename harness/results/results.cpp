@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/journal.h"
 
 namespace rtfx {
@@ -92,10 +93,9 @@ void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesys
   int64_t repeated = 0;
   for (const CaseSummary& summary : summaries) repeated += summary.repeated;
   if (repeated == 0) return;
-  fmt::print(stderr, "rtfx: notice: {}: {} {} word for word and {} once\n",
-             printable(file.string()), repeated,
-             repeated == 1 ? "record repeats another" : "records repeat others",
-             repeated == 1 ? "counts" : "count");
+  print_message("rtfx: notice: {}: {} {} word for word and {} once\n", printable(file.string()),
+                repeated, repeated == 1 ? "record repeats another" : "records repeat others",
+                repeated == 1 ? "counts" : "count");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"
@@ -231,7 +232,7 @@ int run_isolated(const Config& config, Journal::Mode mode) {
   const bool whole = measure_isolated(config, mode);
   const std::vector<CaseSummary> cases =
       summarize_cases(read_journal(config.output / "journal.jsonl"));
-  print_table(all_of(cases));
+  print_while_read([&] { print_table(all_of(cases)); });
   return whole ? outcome(cases, config) : kInterrupted;
 }
 

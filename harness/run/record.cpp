@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/journal.h"
 #include "harness/results/statistics.h"
 #include "harness/results/summaries.h"
@@ -46,12 +47,12 @@ int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
     const std::string reason = summary.inexact();
     if (reason.empty()) continue;
     inexact = true;
-    fmt::print(stderr, "rtfx: below the required exactness: {}: {}\n",
-               printable(summary.case_name()), printable(reason));
+    print_message("rtfx: below the required exactness: {}: {}\n", printable(summary.case_name()),
+                  printable(reason));
   }
   for (const std::string& text : above_fp32(cases, config.wer_above_fp32)) {
     inexact = true;
-    fmt::print(stderr, "rtfx: {}\n", printable(text));
+    print_message("rtfx: {}\n", printable(text));
   }
   return inexact ? kCorrectness : failed ? kFailed : kOk;
 }

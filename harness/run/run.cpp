@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/statistics.h"
 #include "harness/results/summaries.h"
@@ -95,8 +96,8 @@ class Runner {
     if (group.rule.size > 0) return;
     const int64_t size = largest_batch(workspace_, group, session_.device());
     group.rule.size = static_cast<double>(size);
-    fmt::print(stderr, "rtfx: notice: {}: the largest batch that fits has {} utterances\n",
-               printable(group.decoders.front().case_name), size);
+    print_message("rtfx: notice: {}: the largest batch that fits has {} utterances\n",
+                  printable(group.decoders.front().case_name), size);
   }
 
   /// The rounds of the arm by earlier invocations. Those before rounds of the same case with other
@@ -175,7 +176,7 @@ class Runner {
 
     const std::string& first = group.decoders.front().case_name;
     if (const std::string notice = batch_notice(workspace_, group); !notice.empty())
-      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+      print_message("rtfx: notice: {}\n", printable(notice));
     progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;
@@ -395,7 +396,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);
   const std::vector<CaseSummary> cases = summarize_cases(std::move(records));
-  if (shard.index == 0) print_table(all_of(cases));
+  if (shard.index == 0) print_while_read([&] { print_table(all_of(cases)); });
   return whole ? outcome(cases, config) : kInterrupted;
 }
 

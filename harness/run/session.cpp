@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -65,7 +64,7 @@ std::string Progress::time_left() const {
 void Progress::print_line() {
   shown_ = Clock::now();
   const std::string left = done_ == 0 ? "" : ", " + time_left() + " left";
-  fmt::print(stderr, "[{}/{}] {}{}\n", done_, steps_, label_, left);
+  print_message("[{}/{}] {}{}\n", done_, steps_, label_, left);
 }
 
 void Progress::draw() {
@@ -73,14 +72,13 @@ void Progress::draw() {
   constexpr int64_t kWidth = 24;
   constexpr size_t kMostOfLabel = 46;  // its end says batch and type
   const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
-  fmt::print(stderr, "\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
-             std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),
-             shortened(label_, kMostOfLabel));
-  std::fflush(stderr);
+  print_message("\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
+                std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),
+                shortened(label_, kMostOfLabel));
 }
 
 void Progress::clear() {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
+  if (terminal_) print_message("\r\033[K");
 }
 
 namespace {
@@ -327,7 +325,7 @@ Session::Session(const Config& config, const SessionOptions& options)
 bool Session::run(const std::function<void()>& work, const char* remark) {
   try {
     if (const std::string warning = build_warning(); !warning.empty())
-      fmt::print(stderr, "rtfx: warning: {}\n", warning);
+      print_message("rtfx: warning: {}\n", warning);
     workspace_.read_audio_files();
     workspace_.keep(options_.shard);
     print_notices();
@@ -337,7 +335,7 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
     work();
     return true;
   } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; {}\n", remark);
+    print_message("\nrtfx: interrupted; {}\n", remark);
     return false;
   }
 }
@@ -345,16 +343,15 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
 void Session::print_notices() const {
   for (size_t i = 0; i < workspace_.checkpoints().size(); ++i) {
     for (const std::string& notice : workspace_.checkpoints()[i].notices)
-      fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(config().models[i].path.string()),
-                 printable(notice));
+      print_message("rtfx: notice: {}: {}\n", printable(config().models[i].path.string()),
+                    printable(notice));
   }
   constexpr size_t kShown = 5;
   for (const LoadedDataset& dataset : workspace_.datasets()) {
     for (size_t i = 0; i < std::min(kShown, dataset.notices.size()); ++i)
-      fmt::print(stderr, "rtfx: notice: {}\n", printable(dataset.notices[i]));
+      print_message("rtfx: notice: {}\n", printable(dataset.notices[i]));
     if (dataset.notices.size() > kShown) {
-      fmt::print(stderr, "rtfx: notice: ... and {} more like these\n",
-                 dataset.notices.size() - kShown);
+      print_message("rtfx: notice: ... and {} more like these\n", dataset.notices.size() - kShown);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/sha256.h"
+#include "base/terminal.h"
 #include "harness/results/journal.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
@@ -451,8 +452,8 @@ record::Provenance merged_provenance(const std::vector<ResultSet>& shards) {
 /// Prints that a shard lacks `what`, so that the merged journal leaves it out.
 void print_missing(size_t shard, size_t count, const std::string& what) {
   const Shard lacking{.index = static_cast<int64_t>(shard), .count = static_cast<int64_t>(count)};
-  fmt::print(stderr, "rtfx: notice: shard {} lacks {}; the merged journal leaves it out\n",
-             lacking.label(), printable(what));
+  print_message("rtfx: notice: shard {} lacks {}; the merged journal leaves it out\n",
+                lacking.label(), printable(what));
 }
 
 /// Each shard's part of the case; empty where a shard has none, which a notice says.

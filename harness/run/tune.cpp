@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/config/decoder_options.h"
 #include "harness/results/results.h"
 #include "harness/results/statistics.h"
@@ -452,10 +453,10 @@ void note_common_utterances(const Config& config, const std::vector<TuneSpec>& s
       std::vector<Recordings::value_type> common;
       std::ranges::set_intersection(dev, test, std::back_inserter(common));
       if (common.empty()) continue;
-      fmt::print(stderr,
-                 "rtfx: notice: {} of the {} utterances of the development set {} are in the set "
-                 "{} too, whose word error rate will be too good\n",
-                 common.size(), dev.size(), printable(spec.dataset.id), printable(id));
+      print_message(
+          "rtfx: notice: {} of the {} utterances of the development set {} are in the set "
+          "{} too, whose word error rate will be too good\n",
+          common.size(), dev.size(), printable(spec.dataset.id), printable(id));
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/config/document.h"
 #include "harness/config/plan.h"
 #include "harness/results/claims.h"
@@ -450,7 +451,7 @@ class Verifier {
   void audit(const CaseResult& claim, const ResultSet& rerun, const CaseResult& now) {
     if (now.summary.failure || now.about().decoder.head == "none") return;
     const Config config = config_of(claim).in_file({&claim}, false, next_file());
-    fmt::print(stderr, "rtfx: audit for caching: {}\n", printable(claim.name()));
+    print_message("rtfx: audit for caching: {}\n", printable(claim.name()));
     const Normalizer& normalizer = find_normalizer(config.scorer, claim.name());
     const auto audited = [&](int64_t seed) {
       const CachingAudit audit = audit_in_child(config, seed);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/sha256.h"
+#include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
 #include "harness/run/provenance.h"
@@ -68,7 +69,7 @@ Config streaming_only(Config config) {
                     "add for example label_looping, or ctc_wfst");
   }
   if (const size_t left_out = before - config.decoders.size(); left_out > 0)
-    fmt::print(stderr, "rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
+    print_message("rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
   return config;
 }
 
@@ -572,7 +573,7 @@ int stream(const Config& config, Journal::Mode mode, const StreamTrial& trial) {
   // A trial's failures are in its records; its exit code says only whether it came to its end.
   if (trial.is_one()) return whole ? kOk : kInterrupted;
   const record::Records records = current_records(session.records(), before);
-  print_stream_table(records);
+  print_while_read([&] { print_stream_table(records); });
   return whole ? stream_outcome(records) : kInterrupted;
 }
 

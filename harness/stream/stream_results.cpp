@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 
 namespace rtfx {
 
@@ -262,8 +263,8 @@ int stream_outcome(const record::Records& records) {
   for (const record::StreamRun* run : stream_runs(records)) {
     if (run->streamed.different == 0) continue;
     const Nullable<std::string>& first = run->streamed.first_difference;
-    fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
-               printable(run->case_name), first ? nlohmann::json(*first).dump() : "null");
+    print_message("rtfx: {}: streamed utterances differ from whole ones, first {}\n",
+                  printable(run->case_name), first ? nlohmann::json(*first).dump() : "null");
     code = kCorrectness;
   }
   return code;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/workspace.h"
@@ -84,9 +85,9 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   const size_t before = read_journal(journal.path()).size();
   const auto keeps = [&](StreamTrial trial) {
     std::vector<std::string> arguments = child_arguments(config, "stream");
-    fmt::print(stderr, "rtfx: {} streams of {} for {} s{}\n", trial.streams,
-               printable(trial.decoder), trial.confirms ? rule.confirm_seconds : rule.seconds,
-               trial.confirms ? ", to confirm the number" : "");
+    print_message("rtfx: {} streams of {} for {} s{}\n", trial.streams, printable(trial.decoder),
+                  trial.confirms ? rule.confirm_seconds : rule.seconds,
+                  trial.confirms ? ", to confirm the number" : "");
     arguments.insert(arguments.end(), {"--child", trial.argument()});
     trial.failure = run_child(config, arguments);
     if (!trial.failure.empty()) {
@@ -119,11 +120,11 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
       }
     }
   } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+    print_message("\nrtfx: interrupted; the journal is whole, --resume continues it\n");
     whole = false;
   }
   const record::Records records = current_records(read_journal(journal.path()), before);
-  print_stream_table(records);
+  print_while_read([&] { print_stream_table(records); });
   return whole ? stream_outcome(records) : kInterrupted;
 }
 

@@ -11,6 +11,7 @@
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/score_dtype.h"
 
@@ -119,10 +120,10 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
     const NgramLm read = load_ngram_lm(
         path, vocabulary, {options.normalize_unk, options.cache, options.memory_limit_mib << 20});
     if (const int64_t unknown = read.unknown_tokens(); 2 * unknown > vocabulary) {
-      fmt::print(stderr,
-                 "rtfx: notice: {}: {} of the model's {} tokens are unknown to it; was it made "
-                 "with another tokenizer?\n",
-                 printable(path.string()), unknown, vocabulary);
+      print_message(
+          "rtfx: notice: {}: {} of the model's {} tokens are unknown to it; was it made "
+          "with another tokenizer?\n",
+          printable(path.string()), unknown, vocabulary);
     }
     lm = std::make_shared<const NgramLm>(to_device(read, model.device, path.string()));
   }

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/terminal.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -564,7 +565,7 @@ NgramLm build_from_arpa(const std::filesystem::path& path, int64_t vocabulary,
   return Builder(path, vocabulary, memory_limit).result();
 }
 
-void notice(const std::string& text) { fmt::print(stderr, "rtfx: notice: {}\n", text); }
+void notice(const std::string& text) { print_message("rtfx: notice: {}\n", text); }
 
 NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary,
                            int64_t memory_limit) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 
 namespace rtfx {
 
@@ -130,8 +131,8 @@ WordBoosting::WordBoosting(const std::optional<BoostOptions>& boost, const WfstG
     int64_t unknown = 0;
     costs_ = word_costs(graph, boosts, &unknown);
     if (unknown > 0) {
-      fmt::print(stderr, "rtfx: notice: {}: {} of {} words are not in the graph\n",
-                 printable(boost->path.string()), unknown, boosts.size());
+      print_message("rtfx: notice: {}: {} of {} words are not in the graph\n",
+                    printable(boost->path.string()), unknown, boosts.size());
     }
   }
   std::map<int32_t, float> costs;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <system_error>
+
 namespace rtfx {
 namespace {
 
@@ -29,6 +31,20 @@ TEST(Wrapped, CountsCharactersAndNoBytes) {
   EXPECT_EQ(characters("35.2 ± 2.5"), 10U);
   EXPECT_EQ(wrapped("± ± ± ±", 7), "± ± ± ±");
   EXPECT_EQ(wrapped("± ± ± ±", 6), "± ± ±\n±");
+}
+
+TEST(PrintMessage, FormatsItsValues) {
+  testing::internal::CaptureStderr();
+  print_message("{} of {}\n", 1, 2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "1 of 2\n");
+}
+
+TEST(PrintWhileRead, EndsWhereTheReaderHasLeft) {
+  const auto failing = [](std::errc error) {
+    return [error] { throw std::system_error(std::make_error_code(error)); };
+  };
+  EXPECT_NO_THROW(print_while_read(failing(std::errc::broken_pipe)));
+  EXPECT_THROW(print_while_read(failing(std::errc::no_space_on_device)), std::system_error);
 }
 
 }  // namespace

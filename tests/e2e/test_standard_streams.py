@@ -1,0 +1,55 @@
+"""Standard output and standard error that are closed, full, or read by nobody: neither costs a run or a verdict."""
+
+import os
+import subprocess
+
+import pytest
+from conftest import AUDIO, ROOT, runs_of, strict_records
+
+FAILED, INCONCLUSIVE, CORRECTNESS = 1, 11, 13
+
+
+def unread(command):
+    """Runs the command with a pipe that nobody reads. SIGPIPE is ignored, as some CI runners leave it: prints fail with EPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as output:
+        return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, restore_signals=False, timeout=300)
+
+
+def test_the_verdict_of_a_gate_stands_without_a_reader(program):
+    journal = ROOT / "reports/tables/beam_table1.jsonl.gz"  # its table is longer than the buffer of the output
+    result = unread([program, "gate", journal, "--baseline", journal])
+    assert result.returncode == INCONCLUSIVE, result.stderr
+    assert unread([program, "gate", journal, "--baseline", journal, "--allow-inconclusive"]).returncode == 0
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_the_verdict_of_a_run_stands_without_a_reader(program, config, tmp_path, isolate):
+    limited = {"id": "x" * 5000, "name": "label_looping", "options": {"max_symbols": 1}}  # more than the buffer holds
+    dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
+    path = config(decoders=["frame_looping", limited], datasets=[dataset], isolate=isolate)
+    result = unread([program, "run", path, "--output", tmp_path / "run"])
+    assert result.returncode == CORRECTNESS, result.stderr
+    assert "below the required exactness" in result.stderr
+
+
+def test_messages_that_cannot_be_written_cost_no_run(program, config, tmp_path):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([program, "run", config(), "--output", tmp_path / "run"], stdout=subprocess.PIPE, stderr=full, timeout=300)
+        assert result.returncode == 0 and len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2
+        assert subprocess.run([program, "validate", tmp_path / "none.json"], stderr=full, timeout=300).returncode == 2
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "0<&- 2>&-", "0<&-"])
+def test_a_journal_never_takes_the_place_of_a_closed_stream(program, config, tmp_path, closed):
+    script = f'exec "$0" "$@" {closed}'
+    command = ["bash", "-c", script, program, "run", config(), "--output", tmp_path / "run"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, timeout=300)
+    assert result.returncode == 0
+    assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2
+
+
+def test_a_closed_standard_output_is_an_error(program):
+    result = subprocess.run(["bash", "-c", 'exec "$0" list >&-', program], stderr=subprocess.PIPE, text=True, timeout=300)
+    assert result.returncode == FAILED and "standard output: cannot be written: Bad file descriptor" in result.stderr
