@@ -72,9 +72,11 @@ json read_json_file(const std::filesystem::path& path) {
   return parse_json(file->bytes(), path.string());
 }
 
-std::string to_line(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string to_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+std::string to_line(const nlohmann::json& value) { return to_text(value) + "\n"; }
 
 JsonView JsonView::child(const std::string& key, const nlohmann::json& value) const {
   return {value, where_ + (nlohmann::json::json_pointer() / key).to_string()};

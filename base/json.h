@@ -22,8 +22,11 @@ nlohmann::json parse_json(std::string_view text, std::string_view where,
 /// Parses a whole file. Also throws UserError where it cannot be read or has more than 256 MiB.
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
-/// One line of JSON with its end. Bytes that are not UTF-8, which file names may hold, become
-/// U+FFFD.
+/// JSON on one line, or with each level indented by `indent` blanks. Bytes that are not UTF-8,
+/// which file names may hold, become U+FFFD.
+std::string to_text(const nlohmann::json& value, int indent = -1);
+
+/// to_text() on one line, with its end.
 std::string to_line(const nlohmann::json& value);
 
 /// A JSON value that knows where it stands, so that every complaint names file and pointer.

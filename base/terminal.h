@@ -39,8 +39,8 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 /// Prints a line to standard output, wrapped where a terminal is narrower.
 void print_wrapped(const std::string& text, size_t indent = 0);
 
-/// Writes to standard error. Where that cannot be written, as on a full disk or a terminal that has
-/// gone, the message is lost and nothing is thrown: a run is worth more than its messages.
+/// Writes to standard error. A message that cannot be written is lost and nothing is thrown, since
+/// a run is worth more than its messages. A disk may be full, and a terminal may have gone.
 void write_message(std::string_view text);
 
 /// write_message() of a format and its values.

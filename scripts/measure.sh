@@ -234,7 +234,10 @@ step() {
         'batch_sizes=[32, 64, 128, 256, 512, 1024, 2048]' 'dtypes=["bf16"]' baseline=fused_looping \
         'decoders=["fused_looping", {"id": "label_looping_graph", "name": "label_looping", "options": {"loop": "graph"}}, "ctc_greedy", "null"]'
       ;;
-    costs) run costs greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' protocol.energy_seconds=3 ;;
+    costs)
+      run costs greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' protocol.energy_seconds=3 \
+        "datasets=[{\"id\": \"spoken_1024\", \"manifest\": \"$speech\", \"limit\": 1024}]"
+      ;;
     busy)
       profile busy greedy_forms --set 'models=["data/standin256-rnnt.nemo"]' 'batch_sizes=[32]' 'dtypes=["bf16"]' \
         "datasets=[{\"id\": \"spoken_96\", \"manifest\": \"$speech\", \"limit\": 96}]"

@@ -18,6 +18,7 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
   app.add_option("--set", overrides,
                  "override: a.b.0.c=value, the value as JSON or plain text; paths are relative to "
                  "the working folder")
+      ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N (default: the configuration's)")
       ->type_name("DEVICE");
@@ -30,10 +31,20 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
                "fail where a decoder waits for the device without declaring it");
 }
 
+namespace {
+
+/// The override "key=text". JSON holds no bytes that are not UTF-8, so such a file name stands as
+/// it is, and all other texts are quoted.
+std::string text_override(const std::string& key, const std::string& text) {
+  return key + "=" + (valid_utf8(text) == text.size() ? json(text).dump() : text);
+}
+
+}  // namespace
+
 std::vector<std::string> ConfigArguments::all_overrides() const {
   std::vector<std::string> all = overrides;
-  if (!device.empty()) all.push_back("device=" + json(device).dump());
-  if (!output.empty()) all.push_back("output=" + json(output).dump());
+  if (!device.empty()) all.push_back(text_override("device", device));
+  if (!output.empty()) all.push_back(text_override("output", output));
   if (threads) all.push_back(fmt::format("threads={}", *threads));
   if (sync_debug) all.emplace_back("sync_debug=true");
   return all;

@@ -47,8 +47,8 @@ that fit together make a case. An option of a decoder may be a list of values to
 each. An unknown key is an error that names the nearest known one. `null` has the effect of leaving a key out.
 
 A key with a dot stands in an object: `protocol.seed` is `{"protocol": {"seed": 1}}`. `models.path` is the path
-of each model. One value may stand for a list of one. Paths in the file are relative to its folder. `--set
-a.b.0.c=value` overrides any value, and its paths are relative to the working folder.
+of each model. One value may stand for a list of one. Paths in the file are relative to its folder, but `output` is
+relative to the working folder. `--set a.b.0.c=value` overrides any value, and its paths are relative to the working folder.
 
 )" + option_table(config_keys().info(), "key");
 }

@@ -5,6 +5,7 @@
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "base/printable.h"
 #include "base/terminal.h"
@@ -116,7 +117,7 @@ void add_bench(CLI::App& app, int& code) {
                     "print the configuration that this stands for, and run nothing");
   command->callback([args, &code] {
     if (args->print_config) {
-      fmt::print("{}\n", bench_document(*args).dump(2));
+      fmt::print("{}\n", to_text(bench_document(*args), 2));
       return;
     }
     const Config config = bench_config(*args);
@@ -256,12 +257,17 @@ void add_stream(CLI::App& app, int& code) {
     if (options.source.empty() != options.microphone)
       throw UserError("rtfx stream", "wants audio from one place",
                       "give - (standard input), a file, or --microphone");
+    if (options.raw_rate > 0 && options.source != "-")
+      throw UserError("--raw", "is for standard input", "give - for the audio");
     if (!args->buffer.empty() && args->buffer.size() != 3)
       throw UserError("--buffer", fmt::format("has {} numbers", args->buffer.size()),
                       "give three: seconds of a chunk, before it and behind it");
     if (!args->buffer.empty()) options.buffer = {args->buffer[0], args->buffer[1], args->buffer[2]};
     if (!args->config.device.empty()) options.device = args->config.device;
     options.threads = args->config.threads.value_or(0);
+    if (options.threads > kMaxThreads)
+      throw UserError("--threads", fmt::format("is {}", options.threads),
+                      fmt::format("give 0 to {}", kMaxThreads));
     code = listen(options);
   });
 }
@@ -485,8 +491,7 @@ void print_plan(const Config& config, bool as_json) {
   const auto plan = make_plan(config, workspace.kinds());
   const Estimate time = estimate(workspace, plan);
   if (as_json) {
-    fmt::print("{}\n",
-               plan_json(config, plan, time).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", to_text(plan_json(config, plan, time), 2));
     return;
   }
   for (size_t i = 0; i < config.models.size(); ++i)

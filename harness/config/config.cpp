@@ -102,10 +102,16 @@ class Reader {
     }
   }
 
-  /// "parakeet-ctc-1.1b" of parakeet-ctc-1.1b.nemo, and of the folder parakeet-ctc-1.1b/.
+  /// "parakeet-ctc-1.1b" of parakeet-ctc-1.1b.nemo, and of the folder parakeet-ctc-1.1b/. It is
+  /// also that of models--nvidia--parakeet-ctc-1.1b/snapshots/REVISION/, as `hf download` names it.
   static std::string name_of(const std::filesystem::path& model) {
     if (model.extension() == ".nemo") return model.stem().string();
-    return (model.has_filename() ? model : model.parent_path()).filename().string();
+    const std::filesystem::path folder = model.has_filename() ? model : model.parent_path();
+    const std::filesystem::path snapshots = folder.parent_path();
+    const std::string cached = snapshots.parent_path().filename().string();
+    if (snapshots.filename() == "snapshots" && cached.starts_with("models--"))
+      return cached.substr(cached.rfind("--") + 2);
+    return folder.filename().string();
   }
 
   void check_datasets() {
@@ -289,6 +295,13 @@ class Reader {
     DecoderSpec control = *original;
     control.control_of = control.id;
     control.id += ".aa";
+    const auto taken = std::ranges::find(config_.decoders, control.id, &DecoderSpec::id);
+    if (taken != config_.decoders.end()) {
+      throw UserError(
+          taken->where,
+          fmt::format("'{}' is the id of the control that protocol.aa_control adds", control.id),
+          "give another \"id\"");
+    }
     config_.decoders.push_back(std::move(control));
   }
 
@@ -313,13 +326,7 @@ json Config::resolved() const {
   std::erase_if(given.decoders, [](const DecoderSpec& spec) {
     return !spec.control_of.empty();  // follows from protocol.aa_control
   });
-  json out = config_keys().resolved(given);
-  for (const char* key : {"batch_sizes", "batch_seconds", "tune", "plugins"}) {
-    if (out[key].empty()) out.erase(key);
-  }
-  std::erase_if(out.get_ref<json::object_t&>(),
-                [](const auto& key) { return key.second.is_null(); });
-  return out;
+  return detail::without_empty(config_keys().resolved(given));  // the reader refuses "" and []
 }
 
 std::string Config::hash() const {
@@ -331,7 +338,7 @@ std::string Config::hash() const {
       });
   for (const char* key : {"name", "question", "output", "protocol", "tune", "isolate"})
     canonical.erase(key);
-  return sha256(canonical.dump());
+  return sha256(to_text(canonical));
 }
 
 Config parse_config(const Document& document) {
@@ -448,7 +455,8 @@ const OptionTable<StreamSettings>& stream_keys() {
               "a batch starts when this number of requests waits", 1, kMost),
        option("max_wait_ms", &StreamSettings::max_wait_ms,
               "a batch also starts when its oldest request has waited this long", 0, kLongest),
-       option("seconds", &StreamSettings::seconds, "how long requests arrive", 0.1, kLongest),
+       option("seconds", &StreamSettings::seconds, "how long requests arrive; a rule has its own",
+              0.1, kLongest),
        option("discard", &StreamSettings::discard,
               "share of these seconds, from the start, that is not measured", 0, 0.9),
        option("partial", &StreamSettings::partial, "return the text so far after every request"),
@@ -491,6 +499,11 @@ StreamSettings read_stream_settings(const JsonView& view) {
     if (!view.find("arrivals")) o.arrivals = "staggered";
     if (!view.find("start")) o.start = "random";
     if (!view.find("discard")) o.discard = 0;
+    // Equal ones stand beside each other in the configurations that journals keep.
+    if (view.find("seconds") && o.seconds != o.rule->seconds) {
+      throw UserError(view.where() + "/seconds", "stands beside a rule, which has its own",
+                      "give stream.rule.seconds");
+    }
     o.seconds = o.rule->seconds;
   }
   std::set<int64_t> seen;

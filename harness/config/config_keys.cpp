@@ -301,6 +301,18 @@ int64_t read_batch_size(const JsonView& v) {
   return v.integer(1, 65536);
 }
 
+constexpr const char* kDevices = "auto | cpu | cuda | cuda:N";
+
+/// The spelling alone is checked: a configuration may be for another machine.
+std::string read_device(const JsonView& v) {
+  const std::string device = v.text();
+  const std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
+  const bool is_gpu = !number.empty() && number.size() <= 3 &&
+                      number.find_first_not_of("0123456789") == std::string::npos;
+  if (device != "auto" && device != "cpu" && device != "cuda" && !is_gpu) v.fail(kDevices);
+  return device;
+}
+
 /// A key that somebody else reads.
 OptionField<Config> foreign(std::string name, std::string help) {
   return {std::move(name), std::move(help), "any", [](Config&, const JsonView&) {},
@@ -334,6 +346,9 @@ const OptionTable<Config>& config_keys() {
   static auto stream =
       option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
   stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_settings(v); };
+  stream.get = [](const Config& c) {
+    return c.stream ? detail::without_empty(stream_keys().resolved(*c.stream)) : nlohmann::json();
+  };
   static auto prepare = foreign("prepare", "files that are made where they are absent");
   prepare.members = prepare_members();
   static auto batch_sizes =
@@ -386,8 +401,8 @@ const OptionTable<Config>& config_keys() {
            R"(fp32 | bf16 | fp16 | fp8 | fp64 | {"encoder": ..., "decoder": ...})", read_dtypes),
        option("sort", &Config::sort, "order before batching",
               {"duration_desc", "duration_asc", "none", "shuffle"}),
-       text_option("device", &Config::device, "`auto` takes a GPU if there is one (also --device)",
-                   "auto | cpu | cuda | cuda:N"),
+       detail::field("device", &Config::device,
+                     "`auto` takes a GPU if there is one (also --device)", kDevices, read_device),
        option("threads", &Config::threads,
               "CPU threads; 0: all that the process may use (also --threads)", 0, kMaxThreads),
        option("protocol", &Config::protocol, "how, and how often, is measured", protocol_keys()),
@@ -411,7 +426,9 @@ const OptionTable<Config>& config_keys() {
        option("isolate", &Config::isolate,
               "each group of cases in a child process: a crash costs the case that was running one "
               "record"),
-       text_option("output", &Config::output, "folder of the journal (also --output)", "a path")
+       text_option("output", &Config::output,
+                   "folder of the journal, relative to the working folder (also --output)",
+                   "a path")
            .by_default("runs/ and the run's name"),
        stream,
        list_option("tune", &Config::tune, "what `rtfx tune` chooses, on which set", tune_keys(),

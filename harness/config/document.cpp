@@ -99,7 +99,8 @@ void find_models(json& document, const Origins& origins) {
     for_each_text(key, origins.root(), document, [&](const std::string& where, json& model) {
       const auto given = model.get<std::string>();
       const fs::path path = origins.opened(where, given);
-      if (fs::exists(path.parent_path()) || !hub_name(given)) return;
+      std::error_code error;
+      if (fs::exists(path.parent_path(), error) || !hub_name(given)) return;
       errors.run([&] {
         try {
           model = find_checkpoint(given).string();
@@ -139,7 +140,15 @@ std::string Origins::relative(const std::string& where, const std::string& path)
 }
 
 std::string Origins::opened(const std::string& where, const std::string& path) const {
-  return (file_.parent_path() / relative(where, path)).lexically_normal().string();
+  const fs::path whole = file_.parent_path() / relative(where, path);
+  const fs::path normal = whole.lexically_normal();
+  if (override_at(where) != nullptr || whole == normal) return normal.string();
+  // Behind a link to a folder, ".." is the parent of that folder and not of the link.
+  std::error_code error;
+  const fs::path folder = fs::absolute(whole).parent_path();
+  const bool differs = fs::exists(folder, error) &&
+                       !fs::equivalent(folder, fs::absolute(normal).parent_path(), error);
+  return (differs ? whole : normal).string();
 }
 
 UserError Origins::named(const UserError& error) const {

@@ -238,6 +238,14 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
   if (plan.empty()) {
     throw UserError("datasets", "none is for these batches", "check their \"batch_sizes\"");
   }
+  for (size_t d = 0; d < config.datasets.size(); ++d) {
+    if (std::ranges::count(plan, d, &CaseGroup::dataset) > 0) continue;
+    errors.add({fmt::format("{}/datasets/{}/batch_sizes", config.origins.root(), d),
+                fmt::format("'{}' would not be measured, since the run has none of these sizes",
+                            config.datasets[d].id),
+                "add one to batch_sizes, or leave the dataset out"});
+  }
+  errors.throw_any();
   return plan;
 }
 
@@ -252,6 +260,13 @@ bool runs_on_cpu(const std::string& decoder, const std::string& loop) {
 
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
+}
+
+bool is_first_of_sizes(const std::vector<CaseGroup>& plan, size_t i) {
+  if (i == 0) return true;
+  const CaseGroup &before = plan[i - 1], &group = plan[i];
+  return before.model != group.model || before.dataset != group.dataset ||
+         before.dtype != group.dtype;
 }
 
 void require_fitting_device(const Config& config) {

@@ -48,9 +48,13 @@ struct CaseGroup {
 };
 
 /// kinds[i] belongs to config.models[i]. Throws UserError for a decoder that a model cannot serve,
-/// a restriction that names no model, a model without any decoder, and no dataset for any batch.
-/// The errors name the override that they come from.
+/// a restriction that names no model, a model without any decoder, and a dataset for none of the
+/// batches. The errors name the override that they come from.
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds);
+
+/// Whether group `i` of a plan is the first of its model, dataset and dtype. Commands whose results
+/// do not depend on the size of the batches measure these groups alone.
+bool is_first_of_sizes(const std::vector<CaseGroup>& plan, size_t i);
 
 /// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
 /// configuration is for a CPU, and for fp64, if it is for a GPU. A run measures the other cases,

@@ -176,7 +176,7 @@ CachingAudit audit_in_child(const Config& config, int64_t seed) {
 }
 
 void write_audit(const Config& config, int64_t seed, const std::filesystem::path& file) {
-  write_file(file, nlohmann::json(audit_caching(config, seed)).dump() + "\n");
+  write_file(file, to_line(nlohmann::json(audit_caching(config, seed))));
 }
 
 }  // namespace rtfx

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/terminal.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
@@ -205,7 +206,7 @@ std::vector<std::string> ChildTask::arguments() const {
   for (const auto& [id, e] : ended) {
     const json value = {
         {"decoder", id}, {"stage", e.stage}, {"message", e.message}, {"recorded", e.recorded}};
-    all.insert(all.end(), {"--ended", value.dump()});
+    all.insert(all.end(), {"--ended", to_text(value)});
   }
   return all;
 }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "algorithms/decoder.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "harness/config/document.h"
 #include "harness/machine/cpu.h"
@@ -187,7 +188,7 @@ record::Provenance provenance_record(const Workspace& workspace, at::Device devi
   record.models = model_fields(workspace);
   record.datasets = dataset_fields(workspace);
   record.decoder_files.emplace(workspace.decoder_files().begin(), workspace.decoder_files().end());
-  record.provenance_id = sha256(record::write(record).dump()).substr(0, 16);
+  record.provenance_id = sha256(to_text(record::write(record))).substr(0, 16);
   return record;
 }
 
@@ -226,7 +227,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
     identity["plugins"].push_back(std::filesystem::exists(plugin) ? sha256_file(plugin) : plugin);
   }
   if (build().dirty) identity["changes"] = build().changes;
-  return sha256(identity.dump()).substr(0, 16);
+  return sha256(to_text(identity)).substr(0, 16);
 }
 
 }  // namespace rtfx

@@ -46,7 +46,14 @@ int64_t read_integer(const Environment& environment, const std::string& name) {
 
 void read_rendezvous(Shard& shard, const Environment& environment) {
   if (const auto host = environment("MASTER_ADDR")) shard.host = *host;
-  if (environment("MASTER_PORT")) shard.port = read_integer(environment, "MASTER_PORT");
+  if (environment("MASTER_PORT")) {
+    constexpr int64_t kLast = 65535;
+    shard.port = read_integer(environment, "MASTER_PORT");
+    if (shard.port < 1 || shard.port > kLast) {
+      throw UserError("--shard", fmt::format("MASTER_PORT is {}", shard.port),
+                      fmt::format("set it to a number from 1 to {}", kLast));
+    }
+  }
   shard.launcher_listens = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
 

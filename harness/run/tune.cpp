@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/config/decoder_options.h"
@@ -500,7 +501,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
   } catch (const TuningInterrupted&) {
     return kInterrupted;
   }
-  write_file(target, document.dump(2) + "\n");
+  write_file(target, to_text(document, 2) + "\n");
   fmt::print("\nnext: rtfx run {}\n", printable(target.string()));
   return kOk;
 }

@@ -12,6 +12,7 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/config/document.h"
@@ -67,7 +68,9 @@ class ClaimedConfig {
       : journal_(journal),
         provenance_(provenance),
         options_(options),
-        document_(provenance.config->value(), journal.filename(), options.overrides) {
+        // Journals of earlier versions hold "" and [], which the reader of configurations refuses.
+        document_(detail::without_empty(provenance.config->value()), journal.filename(),
+                  options.overrides) {
     const std::string measured_on = provenance.device.value_or(record::Device()).type.value_or("");
     json& device = document_.value["device"];
     const auto is_device = [](const std::string& text) { return text.starts_with("device="); };
@@ -94,7 +97,9 @@ class ClaimedConfig {
 
   /// The names of all cases of the configuration. Throws UserError.
   std::vector<std::string> cases(const ResultSet& journal) const {
-    const Config config = parse_config(Document(document_.value, document_.origins.file()));
+    json value = document_.value;
+    value.erase("stream");  // no part of the plan
+    const Config config = parse_config(Document(std::move(value), document_.origins.file()));
     std::vector<ModelKinds> kinds;
     for (const ModelSource& model : config.models) {
       kinds.push_back({"ctc"});  // a head that the records of other decoders do not name
@@ -113,7 +118,7 @@ class ClaimedConfig {
   /// Also writes it to a file, for child processes. Without baselines, the decoders of the claims
   /// stand alone.
   Config in_file(const Claims& claims, bool with_baselines, const fs::path& file) const {
-    write_file(file, value_of(claims, with_baselines).dump(2) + "\n");
+    write_file(file, to_text(value_of(claims, with_baselines), 2) + "\n");
     return parse_config(read_document(file));
   }
 
@@ -367,8 +372,22 @@ class Verifier {
     return configs_.try_emplace(provenance, journal_.journal, *provenance, options_).first->second;
   }
 
+  /// Whether `rtfx stream` wrote the journal, where all of its cases may have failed.
+  bool is_of_streams() const {
+    return !journal_.streams.empty() ||
+           std::ranges::any_of(journal_.cases, [](const CaseResult& c) {
+             const auto* failure = std::get_if<record::Failure>(&c.summary.last);
+             return failure != nullptr && failure->stage == "stream";
+           });
+  }
+
   /// Names the cases of the configurations that the journal does not have.
   void check_completeness() {
+    if (is_of_streams()) {
+      found_.left_out.emplace_back("the list of all cases",
+                                   "`rtfx stream` has a case for each number of streams");
+      return;
+    }
     std::set<std::string> missing;
     std::set<const record::Provenance*> invocations;
     ErrorList unreadable;  // a process for each batch size, as `isolate` has them, repeats the same

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/sha256.h"
 #include "base/terminal.h"
@@ -88,21 +89,19 @@ class StreamRunner {
   }
 
   void run() {
+    const std::vector<CaseGroup>& plan = session_.plan();
     size_t cases = 0;
-    for (const CaseGroup& group : session_.plan())
-      cases += of_first_batch(group) ? group.decoders.size() : 0;
+    for (size_t i = 0; i < plan.size(); ++i)
+      cases += is_first_of_sizes(plan, i) ? plan[i].decoders.size() : 0;
     Progress progress(trial_.is_one() ? 1 : static_cast<int64_t>(cases * options_.streams.size()));
-    for (size_t i = 0; i < session_.plan().size(); ++i) {
-      const CaseGroup& group = session_.plan()[i];
-      if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !of_first_batch(group))
+    for (size_t i = 0; i < plan.size(); ++i) {
+      // Batches are the encoder's, whose times are not measured.
+      if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !is_first_of_sizes(plan, i))
         continue;
-      const CaseGroup chosen = of_trial(group);
+      const CaseGroup chosen = of_trial(plan[i]);
       trial_.failure.empty() ? run_group(chosen, progress) : record_failure(chosen);
     }
   }
-
-  /// Batches are the encoder's, whose times are not measured.
-  static bool of_first_batch(const CaseGroup& group) { return group.batch == 0; }
 
  private:
   /// Gives the arm the name and the key of its case with so many streams.
@@ -119,7 +118,7 @@ class StreamRunner {
     const nlohmann::json identity = nlohmann::json::array(
         {result_key(workspace_, group, arm.plan, arm.decoder->options(), device_),
          std::move(settings), workspace_.config().protocol.seed});
-    return sha256(identity.dump()).substr(0, 16);
+    return sha256(to_text(identity)).substr(0, 16);
   }
 
   bool wants_quality() const { return options_.quality || trial_.confirms; }

@@ -103,7 +103,7 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   bool whole = true;
   try {
     for (size_t i = 0; i < plan.size(); ++i) {
-      if (plan[i].batch != 0) continue;  // batches are the encoder's
+      if (!is_first_of_sizes(plan, i)) continue;  // batches are the encoder's
       for (const PlannedDecoder& decoder : plan[i].decoders) {
         StreamTrial trial{.group = static_cast<int64_t>(i),
                           .decoder = config.decoders[decoder.spec].id,

@@ -1,6 +1,9 @@
 """Relative paths: those of the file are relative to its folder, those of `--set` to the working folder."""
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 from test_language_model import arpa
@@ -54,6 +57,36 @@ def test_paths_in_lists(resolved, tmp_path, override, folders):
     names = ("same.arpa", "other.arpa")
     expected = [str(tmp_path / folder / name) for folder, name in zip(folders, names, strict=True)]
     assert [decoder["options"]["lm"]["path"] for decoder in found] == expected
+
+
+@pytest.mark.parametrize("given", [("--set", "protocol.seed=5", "threads=1"), ("--set=protocol.seed=5",), ("--set", "protocol.seed=5")])
+def test_an_override_takes_no_file(rtfx, config, given):
+    result = rtfx("validate", *given, config(), "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["config"]["protocol"]["seed"] == 5
+
+
+def test_the_resolved_configuration_can_be_read(rtfx, config, tmp_path):
+    """One of CTC alone has no baseline, and `stream` has lists that are empty by default."""
+    result = rtfx("validate", config(decoders=["ctc_greedy"], stream={"rule": "c120"}), "--json")
+    assert result.returncode == 0, result.stderr
+    first = json.loads(result.stdout)["config"]
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(first))
+    result = rtfx("validate", again, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["config"] == first
+
+
+def test_names_that_are_no_utf8(program, config, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    path = folder + b"/c.json"
+    shutil.copy(config(), path)
+    for command in (["validate", path, "--json"], ["run", path]):
+        result = subprocess.run([program, *command, "--output", folder + b"/run"], capture_output=True, timeout=300)
+        assert result.returncode == 0, result.stderr
+    assert os.path.isfile(folder + b"/run/journal.jsonl")
 
 
 def test_a_development_set(resolved, tmp_path):

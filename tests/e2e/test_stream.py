@@ -305,6 +305,15 @@ def test_resume_forgets_what_was_made_good(stream, tmp_path):
     assert stream("--resume", decoders=["ctc_greedy"], stream=load).returncode == 0
 
 
+def test_the_first_batch_size_of_each_dataset_is_streamed(stream, tmp_path):
+    """Batches are the encoder's: a dataset that has only the second size of the run is streamed too."""
+    data = settings(tmp_path)["datasets"][0] | {"batch_sizes": [8]}
+    load = {"streams": [1], "seconds": 1, "period_ms": 200}
+    result = stream(decoders=["ctc_greedy"], datasets=[data], batch_sizes=[1, 8], stream=load)
+    assert result.returncode == 0, result.stderr
+    assert len(streams_of(tmp_path / "run")) == 1
+
+
 @pytest.mark.parametrize(
     "changes, complaint",
     [
@@ -321,6 +330,7 @@ def test_resume_forgets_what_was_made_good(stream, tmp_path):
         ({"stream": {"rule": "c12"}}, "c120"),
         ({"stream": {"rule": {"late": 2}}}, "late"),
         ({"stream": {"rule": "c120", "slo_ms": 5}}, "give one limit"),
+        ({"stream": {"rule": "c120", "seconds": 5}}, "give stream.rule.seconds"),
     ],
 )
 def test_bad_configurations(stream, changes, complaint):

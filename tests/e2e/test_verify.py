@@ -30,6 +30,25 @@ def journal(rtfx, tmp_path_factory):
     return run(rtfx, tmp_path_factory.mktemp("true"), decoders=[single if id == single["id"] else id for id in DECODERS])
 
 
+@pytest.mark.parametrize("baseline", [{}, {"baseline": ""}])  # journals of earlier versions have an empty one
+def test_cases_of_ctc_alone_that_are_left_out_are_found(rtfx, journal, verify, tmp_path, baseline):
+    def change(record):
+        if record["kind"] == "provenance":
+            record["config"]["decoders"] = [{"id": id, "name": "ctc_greedy"} for id in ("ctc_greedy", "left_out")]
+            record["config"] = {k: v for k, v in record["config"].items() if k != "baseline"} | baseline
+        return "/ctc_greedy/" in record.get("case", "/ctc_greedy/")
+
+    result = verify(altered(journal, tmp_path, change), "--only", "no such case", "--json")
+    found = json.loads(result.stdout)
+    assert not any(entry["case"] == "the list of all cases" for entry in found["left_out"]), found
+    assert any("/left_out/" in row["case"] and row["what"] == "case" for row in found["rows"])
+
+
+def test_an_override_of_verify_takes_no_journal(verify, journal, rtfx):
+    result = rtfx("verify", "--set", "protocol.seed=1", journal, "--only", "no such case")
+    assert "has no case that can be run again here" in result.stderr
+
+
 @pytest.fixture
 def verify(rtfx, tmp_path):
     """verify(journal, arguments...): the finished process."""

@@ -29,6 +29,12 @@ TEST(JsonFile, ErrorsNameThePlace) {
   EXPECT_NE(complaint("[1e999]").find("too large"), std::string::npos);
 }
 
+TEST(ToText, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(to_text("caf\xE9"), "\"caf\xEF\xBF\xBD\"");
+  EXPECT_EQ(to_text({{"a", 1}}, 2), "{\n  \"a\": 1\n}");
+  EXPECT_EQ(to_line({{"a", 1}}), "{\"a\":1}\n");
+}
+
 TEST(JsonFile, DepthIsLimited) {
   for (const size_t depth : {102, 10'000, 1'000'000}) {
     EXPECT_NE(complaint(std::string(depth, '[')).find("100 levels"), std::string::npos) << depth;

@@ -96,6 +96,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"id_with_a_slash",
                   R"({"decoders": [{"id": "../../mine", "name": "null"}]})",
                   {"dir/c.json#/decoders/0:", "'../../mine' has a slash"}},
+        BadConfig{"device",
+                  R"({"device": "gpu"})",
+                  {"dir/c.json#/device:", "\"gpu\"", "auto | cpu | cuda | cuda:N"}},
+        BadConfig{"number_of_a_device", R"({"device": "cuda:x"})", {"dir/c.json#/device:"}},
+        BadConfig{"id_of_the_control",
+                  R"({"decoders": ["frame_looping", {"id": "frame_looping.aa", "name": "null"}],
+                      "protocol": {"aa_control": true}})",
+                  {"dir/c.json#/decoders/1:", "'frame_looping.aa'", "protocol.aa_control"}},
+        BadConfig{"seconds_of_a_rule",
+                  R"({"stream": {"rule": "c120", "seconds": 5}})",
+                  {"dir/c.json#/stream/seconds:", "give stream.rule.seconds"}},
         BadConfig{"baseline",
                   R"({"baseline": "windo"})",
                   {"dir/c.json#/baseline:", "did you mean 'window'"}},
@@ -358,12 +369,54 @@ TEST_F(ConfigFile, ModelsOfHuggingFaceAreFoundInItsCache) {
   EXPECT_HAS(message, "'hf download nvidia/another'");
 }
 
+TEST_F(ConfigFile, AFolderOfTheCacheHasTheNameOfItsModel) {
+  json document = valid();
+  document["models"][0] = "/cache/models--nvidia--some-0.6b/snapshots/0123abc";
+  EXPECT_EQ(parse(document).models[0].id, "some-0.6b");
+  document["models"][0] = "/cache/models--nvidia--some-0.6b/snapshots/0123abc/";
+  EXPECT_EQ(parse(document).models[0].id, "some-0.6b");
+  document["models"][0] = "/cache/snapshots/0123abc";
+  EXPECT_EQ(parse(document).models[0].id, "0123abc");
+}
+
+/// ".." behind a link to a folder is the parent of that folder.
+TEST_F(ConfigFile, PathsAreRelativeToAFolderBehindALink) {
+  write("real/configs/x", "");
+  write("real/models/m.nemo", "?");
+  std::filesystem::create_directory_symlink(path("real/configs"), path("linked"));
+  json document = valid();
+  document["models"] = {"../models/m.nemo"};
+  EXPECT_TRUE(
+      std::filesystem::exists(parse_config({document, path("linked") / "c.json"}).models[0].path));
+  EXPECT_EQ(parse_config({document, path("real/configs") / "c.json"}).models[0].path,
+            path("real/models/m.nemo"));
+}
+
 TEST_F(ConfigFile, UnreadableFilesAreNamed) {
   EXPECT_HAS(user_error([&] { parse_config(read_document(path("none.json"))); }), "none.json");
   EXPECT_HAS(user_error([&] { parse_config(read_document(path("").parent_path())); }),
              "is a directory");
   const auto broken = write("broken.json", "{\"question\": \"a\",\n  oops}");
   EXPECT_HAS(user_error([&] { parse_config(read_document(broken)); }), "line 2");
+}
+
+TEST(Config, WhatIsResolvedCanBeReadAgain) {
+  for (const char* stream : {"null", "{}", R"({"rule": "c120"})",
+                             R"({"scope": "speech", "quality": true, "endpoints": ["pause"]})"}) {
+    json document = valid();
+    document["decoders"] = {"ctc_greedy"};  // without a baseline
+    document["stream"] = json::parse(stream);
+    const json resolved = parse(document).resolved();
+    EXPECT_FALSE(resolved.contains("baseline"));
+    EXPECT_EQ(parse_config({resolved, "c.json"}).resolved(), resolved) << stream;
+  }
+}
+
+TEST(Config, APathThatIsNoUtf8CanBeHashedAndOverridden) {
+  const Config config = parse(valid(), {"output=runs/caf\xE9", "models.1.path=m/caf\xE9.nemo"});
+  EXPECT_EQ(config.output, "runs/caf\xE9");
+  EXPECT_EQ(config.models[1].path, "m/caf\xE9.nemo");
+  EXPECT_EQ(config.hash().size(), 64U);
 }
 
 /// The control is a decoder of the plan and no part of what the configuration is.

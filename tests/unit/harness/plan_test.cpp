@@ -100,6 +100,29 @@ TEST(Plan, ADatasetMayBeForSomeBatchSizesAlone) {
              "datasets: none is for these batches");
 }
 
+TEST(Plan, ADatasetThatWouldNotBeMeasuredIsAnError) {
+  json document = valid();
+  document["datasets"].push_back({{"id", "few"}, {"manifest", "d.jsonl"}, {"batch_sizes", {2, 4}}});
+  const std::string message = user_error([&] { make_plan(parse(document), {{"rnnt"}, {"tdt"}}); });
+  EXPECT_HAS(message, "dir/c.json#/datasets/1/batch_sizes: 'few' would not be measured");
+  EXPECT_EQ(message.find("datasets/0"), std::string::npos);
+}
+
+TEST(Plan, AGroupIsTheFirstOfItsSizesWhateverTheyAre) {
+  json document = valid();
+  document["datasets"].push_back({{"id", "few"}, {"manifest", "d.jsonl"}, {"batch_sizes", {8}}});
+  document["dtypes"] = {"fp32", "bf16"};
+  const std::vector<CaseGroup> plan = make_plan(parse(document), {{"rnnt"}, {"tdt"}});
+  std::vector<std::string> first;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].model == 0 && is_first_of_sizes(plan, i))
+      first.push_back(plan[i].decoders.front().case_name.substr(2));
+  }
+  EXPECT_EQ(first,
+            (std::vector<std::string>{"d/frame_looping/b1/fp32", "d/frame_looping/b1/bf16",
+                                      "few/frame_looping/b8/fp32", "few/frame_looping/b8/bf16"}));
+}
+
 TEST(Plan, IsTheProductOfItsLists) {
   json document = valid();
   document["dtypes"] = {"fp32", "bf16"};

@@ -65,6 +65,13 @@ TEST(Shard, FromSlurm) {
   EXPECT_EQ(parse_shard("auto", variables(slurm)).host, "node1");
 }
 
+TEST(Shard, APortHasSixteenBits) {
+  for (const char* port : {"1", "65535"})
+    EXPECT_EQ(parse_shard("0/2", variables({{"MASTER_PORT", port}})).port, std::stoi(port));
+  for (const char* port : {"0", "65536", "99999"})
+    EXPECT_THROW(parse_shard("0/2", variables({{"MASTER_PORT", port}})), UserError) << port;
+}
+
 TEST(Shard, BadArguments) {
   for (const char* text : {"", "1", "4/4", "-1/4", "1/x", "0/0", "1/4/2", "1.0/2"})
     EXPECT_THROW(parse_shard(text, variables({})), UserError) << text;
