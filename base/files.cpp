@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -322,8 +323,11 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   if (error) cannot_write(path, error.value(), kWhenFull);
   std::filesystem::create_directories(to.parent_path(), error);
   if (error) cannot_write(path, error.value(), kWhenFull);
-  // A name of its own, so that two processes do not write into one file.
-  const std::string part = fmt::format("{}.{}", to.string(), getpid());
+  // A name of its own, so that no two processes or threads write into one file. It does not hold
+  // that of the file, which may be as long as names can be.
+  static std::atomic<int64_t> files = 0;
+  const std::string part =
+      (to.parent_path() / fmt::format(".rtfx.{}.{}", getpid(), ++files)).string();
   const int descriptor = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) cannot_write(path, errno, kWhenFull);
   int failed = 0;

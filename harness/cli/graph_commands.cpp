@@ -21,6 +21,7 @@
 #include "harness/results/journal.h"
 #include "harness/run/compiled_biases.h"
 #include "harness/run/workspace.h"
+#include "models/formats/hub.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/sentencepiece.h"
@@ -44,7 +45,8 @@ void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& given) {
+  const std::filesystem::path path = find_checkpoint(given);
   const auto ending = path.extension();
   if (ending == ".nemo" || std::filesystem::is_directory(path))
     return load_checkpoint(path).tokenizer;
@@ -133,7 +135,10 @@ class LatticeWriter {
         options_(options),
         graph_(graph),
         scales_(scales),
-        frame_seconds_(frame_seconds) {}
+        frame_seconds_(frame_seconds) {
+    for (const char* name : {"fst", "lattices.txt", "words.txt", "utterances.jsonl"})
+      set_aside(folder_ / name);
+  }
 
   void put(const Utterance& utterance, const WordLattice& lattice) {
     if (lattice.states() == 0) {
@@ -308,6 +313,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     frames += emissions[i].size(0);
   }
   std::filesystem::create_directories(folder);
+  for (const char* name : {"emissions.npy", "utterances.jsonl"}) set_aside(folder / name);
   write_file(folder / "emissions.npy",
              npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));
   write_file(folder / "utterances.jsonl", lines);

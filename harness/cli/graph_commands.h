@@ -25,10 +25,10 @@ struct GraphOptions {
   bool drop_unspelled = false;
 };
 
-/// Reads the tokenizer of a checkpoint (.nemo or folder), a SentencePiece .model, a WordPiece
-/// vocab.txt (any .txt) or a tokenizer.json (any .json) of Hugging Face. Throws UserError where it
-/// cannot.
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
+/// Reads the tokenizer of a checkpoint (.nemo, folder, or the name of a downloaded model), a
+/// SentencePiece .model, a WordPiece vocab.txt (any .txt) or a tokenizer.json (any .json) of
+/// Hugging Face. Throws UserError where it cannot.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& given);
 
 /// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's
 /// size. Returns an exit code. Throws UserError.

@@ -77,6 +77,9 @@ class Listener {
     Checkpoint checkpoint = load_checkpoint(options.model, {});
     if (!options.language.empty())
       select_language(checkpoint.config, options.language, "--language");
+    // Before the streams are chosen: only some contexts of a model may be able to keep caches.
+    if (!options.att_context_size.empty())
+      select_context(checkpoint.config, options.att_context_size, "--att-context-size");
     const Dtypes dtypes =
         usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope_.device(), checkpoint.notices);
     for (const std::string& notice : checkpoint.notices)
@@ -85,7 +88,6 @@ class Listener {
     utterances_end_ = ends.any();
     const std::string without_caches = why_not_cache_aware(checkpoint.config);
     StreamOptions streams;
-    streams.att_context_size = options.att_context_size;
     if (options.buffer || !without_caches.empty()) {
       streams.buffer = options.buffer.value_or(BufferSeconds{});
       const std::string why = without_caches.empty()

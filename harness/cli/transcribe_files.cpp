@@ -240,12 +240,12 @@ namespace {
 
 /// Moves what is there out of the way.
 void keep_earlier(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return;
   require_regular_or_new(file);
-  std::filesystem::path kept;
-  for (int n = 1; kept.empty() || std::filesystem::exists(kept); ++n)
-    kept = fmt::format("{}.{}", file.string(), n);
   std::error_code error;
+  if (!std::filesystem::exists(file, error)) return;
+  std::filesystem::path kept;
+  for (int n = 1; kept.empty() || std::filesystem::exists(kept, error); ++n)
+    kept = fmt::format("{}.{}", file.string(), n);
   std::filesystem::rename(file, kept, error);
   if (error) cannot_write(kept, error.value(), "free some space");
   print_message("rtfx: {}: the earlier one is kept as {}\n", printable(file.string()),

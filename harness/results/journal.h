@@ -10,7 +10,7 @@
 
 namespace rtfx {
 
-/// Renames a journal, if it exists, to <name>.1 or the first free number behind that.
+/// Renames a file or folder, if it exists, to <name>.1 or the first free number behind that.
 void set_aside(const std::filesystem::path& path);
 
 class Journal {

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <regex>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -30,6 +32,17 @@ fs::path cache_folder() {
          "huggingface" / "hub";
 }
 
+/// Whether there is something. What cannot be looked at counts as absent.
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+UserError cannot_open(const fs::path& path, const std::error_code& error) {
+  return {path.string(), "cannot be opened: " + error.message(),
+          "check the path and its permissions"};
+}
+
 /// The folder with the files of the model's revision `main`; empty if there is none.
 fs::path snapshot(const std::string& name) {
   std::string folder = "models--" + name;
@@ -38,19 +51,34 @@ fs::path snapshot(const std::string& name) {
   std::string revision;
   std::ifstream(model / "refs" / "main") >> revision;
   const fs::path files = model / "snapshots" / revision;
-  return !revision.empty() && fs::is_directory(files) ? files : fs::path();
+  std::error_code error;
+  return !revision.empty() && fs::is_directory(files, error) ? files : fs::path();
 }
 
 /// The checkpoint in `folder`, which has been downloaded: its .nemo file, else the folder itself.
 fs::path checkpoint_in(const fs::path& folder, const std::string& where) {
   std::vector<fs::path> archives;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code error;
+  const fs::directory_iterator entries(folder, error);
+  if (error) throw cannot_open(folder, error);
+  for (const fs::directory_entry& entry : entries) {
     if (entry.path().extension() == ".nemo") archives.push_back(entry.path());
   }
   if (archives.size() > 1)
     throw UserError(where, fmt::format("{} holds {} .nemo files", folder.string(), archives.size()),
                     "give the path of one of them");
   return archives.empty() ? folder : archives.front();
+}
+
+/// Whether the files of a downloaded checkpoint are there: an archive, or a folder with the file
+/// that describes the model. `hf download` has a link for each file, which may lead nowhere.
+bool is_whole(const fs::path& checkpoint) {
+  std::error_code error;
+  if (!fs::is_directory(checkpoint, error)) return is_there(checkpoint);
+  if (!is_there(checkpoint / "config.json") && !is_there(checkpoint / "model_config.yaml"))
+    return false;
+  return std::ranges::all_of(fs::directory_iterator(checkpoint),
+                             [](const auto& entry) { return is_there(entry.path()); });
 }
 
 }  // namespace
@@ -62,18 +90,26 @@ std::optional<std::string> hub_name(const std::string& given) {
   std::smatch match;
   if (std::regex_match(given, match, address)) return match[1].str();
   const fs::path path = given;
-  const bool is_file = path.extension() == ".nemo" || fs::exists(path.parent_path());
+  const bool is_file = path.extension() == ".nemo" || is_there(path.parent_path());
   return std::regex_match(given, name) && !is_file ? std::optional(given) : std::nullopt;
 }
 
 fs::path find_checkpoint(const fs::path& given) {
-  if (fs::is_directory(given))
-    return fs::exists(given / "config.json") ? given : checkpoint_in(given, given.string());
-  if (fs::exists(given)) return given;
+  std::error_code error;
+  const fs::file_status found = fs::status(given, error);
+  if (!fs::status_known(found)) throw cannot_open(given, error);
+  if (fs::is_directory(found))
+    return is_there(given / "config.json") ? given : checkpoint_in(given, given.string());
+  if (fs::exists(found)) return given;
   const std::optional<std::string> name = hub_name(given.string());
   if (!name) return given;
   const fs::path folder = snapshot(*name);
-  if (!folder.empty()) return checkpoint_in(folder, given.string());
+  if (!folder.empty()) {
+    const fs::path checkpoint = checkpoint_in(folder, given.string());
+    if (is_whole(checkpoint)) return checkpoint;
+    throw UserError(given.string(), "the download of this model is incomplete",
+                    fmt::format("run 'hf download {}' again", *name));
+  }
   throw UserError(given.string(), "this model of huggingface.co is not on this machine",
                   fmt::format("get it with 'hf download {}' (pip install huggingface_hub)", *name));
 }

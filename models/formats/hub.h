@@ -16,9 +16,9 @@ std::optional<std::string> hub_name(const std::string& given);
 /// returned. A name such as `nvidia/parakeet-tdt-0.6b-v2`, or the address of that page, is looked
 /// up in the cache that `hf download` fills: `$HF_HUB_CACHE`, else `$HF_HOME/hub`, else
 /// `huggingface/hub` in `$XDG_CACHE_HOME` or `~/.cache`. Its revision `main` counts. Nothing is
-/// downloaded. Throws UserError if a folder holds several `.nemo` files, and, with the command that
-/// downloads it, if a model is not in the cache. Any other path is returned as it is, and its
-/// reader says what is missing.
+/// downloaded. Throws UserError if a folder holds several `.nemo` files, or a path cannot be looked
+/// at. With the command that downloads it, throws UserError if a model is not in the cache, or not
+/// all of it. Any other path is returned as it is, and its reader says what is missing.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
 }  // namespace rtfx

@@ -135,6 +135,18 @@ def test_the_gpus_decoder_gives_the_same_lattices(lattice, settings, tmp_path):
     assert (tmp_path / "out/lattices.txt").read_bytes() == before
 
 
+def test_earlier_results_are_kept(lattice, settings, tmp_path):
+    """No lattice of an earlier run stands among the new ones, and those of another command stay."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "utterances.jsonl").write_text("of `rtfx emissions`")
+    assert lattice().returncode == 0
+    settings["datasets"][0]["files"].pop()
+    assert lattice().returncode == 0
+    assert [path.name for path in (out / "fst").iterdir()] == ["00000.txt"] and len(list((out / "fst.1").iterdir())) == 2
+    assert (out / "utterances.jsonl.1").read_text() == "of `rtfx emissions`" and len(lines_of(out)) == 1
+
+
 @pytest.mark.parametrize(
     "arguments, changes, complaint",
     [

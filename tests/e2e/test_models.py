@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 import time
 
 import pytest
@@ -137,6 +138,37 @@ def test_graphs_for_every_kind_of_vocabulary(rtfx, inspect, tmp_path, tokenizer)
     result = rtfx("graph", "build", *arguments)
     assert result.returncode == 0, result.stderr
     assert "words" in result.stdout.splitlines()[-1]
+
+
+def test_a_graph_for_a_downloaded_model(rtfx, tmp_path):
+    model = tmp_path / "hub/models--some--tiny"
+    (model / "snapshots/0123abc").mkdir(parents=True)
+    (model / "snapshots/0123abc/tiny.nemo").symlink_to(CHECKPOINTS / "tiny_tdt.nemo")
+    (model / "refs").mkdir()
+    (model / "refs/main").write_text("0123abc")
+    (tmp_path / "words.lexicon").write_text("")
+    arguments = ["--lexicon", tmp_path / "words.lexicon", "--lm", ROOT / "tests/data/words.arpa", "--output", tmp_path / "graph"]
+    hub = os.environ | {"HF_HUB_CACHE": str(tmp_path / "hub")}
+    result = rtfx("graph", "build", *arguments, "--tokenizer", "some/tiny", env=hub)
+    assert "words.lexicon" in result.stderr, result.stderr  # the tokenizer was read before
+    result = rtfx("graph", "build", *arguments, "--tokenizer", "some/other", env=hub)
+    assert result.returncode == 2 and "'hf download some/other'" in result.stderr
+
+
+def test_streams_by_a_context_that_can_keep_caches(rtfx, tmp_path):
+    """The default context of this model sees all frames to the left, and cannot."""
+    with tarfile.open(CHECKPOINTS / "tiny_streaming.nemo") as archive:
+        archive.extractall(tmp_path, filter="data")
+    settings = tmp_path / "model_config.yaml"
+    settings.write_text(settings.read_text().replace("- - 8\n", "- - -1\n", 1))
+    late = "since the model cannot keep caches: its attention sees all frames to the left"
+    arguments = ["stream", "--threads", 1, "--model", tmp_path, AUDIO / "qs10.flac"]
+    result = rtfx(*arguments)
+    assert result.returncode == 0 and late in result.stderr, result.stderr
+    result = rtfx(*arguments, "--att-context-size", "8,1")
+    assert result.returncode == 0 and late not in result.stderr, result.stderr
+    result = rtfx(*arguments, "--att-context-size", "1,2,3")
+    assert result.returncode == 2 and "--att-context-size: " in result.stderr
 
 
 def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(program, tmp_path):

@@ -196,6 +196,17 @@ def test_earlier_results_are_kept(transcribe, tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == ["qs06.txt", "qs06.txt.1", "qs06.txt.2"]
 
 
+def test_long_names_of_files(transcribe, tmp_path):
+    """A name that is too long costs its file alone, and the longest that may be has a transcript."""
+    names = ["x" * 254, "x" * 250, "short"]  # without their ending .txt
+    for name in names:
+        (tmp_path / name).symlink_to(CLIPS[0])
+    result = transcribe("--output", tmp_path / "out", *(tmp_path / name for name in names))
+    assert result.returncode == 1, result.stderr
+    assert sorted(os.listdir(tmp_path / "out")) == ["short.txt", "x" * 250 + ".txt"]
+    assert result.stderr.count("cannot be written: File name too long") == 1
+
+
 def test_inputs_of_every_kind(rtfx, program, tmp_path):
     """A folder keeps its folders, files of one name get different ones, patterns and manifests are read."""
     for name in ("talks/one/a.flac", "talks/two/a.flac", "b.flac"):
@@ -242,6 +253,8 @@ def test_bad_bytes_on_standard_input(program):
     (("--format", "srt", *CLIPS[:2]), "--format: a file of srt holds one recording, here are several"),
     (("--format", "sub", CLIPS[0]), "--format"),
     (("--format", "json", "--json", CLIPS[0]), "--json"),
+    (("--json", "--output", "texts", CLIPS[0]), "--output"),
+    (("--options", '{"boost": "x"}', "--boost-phrase", "y", CLIPS[0]), "--options: boost is no JSON object"),
     (("--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
     (("--nbest", 0, CLIPS[0]), "--nbest"),
     (("--mbr", CLIPS[0]), "--mbr: compares the texts of a list, and --nbest is 1; give --nbest too"),

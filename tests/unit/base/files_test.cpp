@@ -172,6 +172,14 @@ TEST_F(OutputFile, StaysAsItWasWhenTheDiskIsFull) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("")), {}), 1);
 }
 
+TEST_F(OutputFile, MayHaveTheLongestName) {
+  const std::string longest(255, 'x');
+  write_file(path(longest), "text");
+  EXPECT_EQ(read(longest), "text");
+  EXPECT_HAS(user_error([&] { write_file(path(longest + "x"), "text"); }),
+             "cannot be written: File name too long");
+}
+
 TEST_F(OutputFile, FollowsALink) {
   write_file(path("file"), "before");
   std::filesystem::create_symlink("file", path("link"));

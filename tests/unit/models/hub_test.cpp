@@ -88,6 +88,27 @@ TEST_F(Hub, FindsTheArchiveOfAFolder) {
   EXPECT_EQ(find_checkpoint(root_ / "local"), root_ / "local");
 }
 
+TEST_F(Hub, SaysThatADownloadIsIncomplete) {
+  const std::string expected =
+      "a/b: the download of this model is incomplete; run 'hf download a/b' again";
+  const fs::path folder = downloaded("models--a--b", "README.md");
+  EXPECT_EQ(error_of("a/b"), expected);
+  write(folder / "config.json", "{}");
+  EXPECT_EQ(find_checkpoint("a/b"), folder);
+  fs::create_symlink("../../blobs/gone", folder / "model.safetensors");
+  EXPECT_EQ(error_of("a/b"), expected);
+  fs::remove(folder / "config.json");
+  fs::create_symlink("../../blobs/gone", folder / "b.nemo");
+  EXPECT_EQ(error_of("a/b"), expected);
+}
+
+TEST_F(Hub, NamesWhatCannotBeLookedAt) {
+  fs::create_directories(root_);
+  fs::create_symlink("loop", root_ / "loop");
+  for (const fs::path& bad : {root_ / "loop", root_ / "loop" / "x", root_ / std::string(300, 'x')})
+    EXPECT_NE(error_of(bad.string()).find(": cannot be opened: "), std::string::npos) << bad;
+}
+
 TEST_F(Hub, LeavesOtherPathsToTheirReader) {
   for (const char* path : {"x.nemo", "a/x.nemo", "/a/b", "a/b/c", "./a", "../a", ""})
     EXPECT_EQ(find_checkpoint(path), path);
