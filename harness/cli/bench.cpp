@@ -48,15 +48,19 @@ bool begins_option(const std::string& part) {
   return end != std::string::npos && end > 0 && part[end] == '=' && std::isalpha(part[0]) != 0;
 }
 
+[[noreturn]] void refuse(const std::string& where) {
+  throw UserError(where, "what follows the name is not of the form [option=value]",
+                  "for example 'label_looping[window=1,8]'");
+}
+
 /// Takes "[window=1,8,max_symbols=5]" from the front of `text`.
 void take_option(std::string& text, json& options, const std::string& where) {
   const size_t equals = text.find('='), end = text.find(']');
-  if (text.front() != '[' || end == std::string::npos || equals > end) {
-    throw UserError(where, "what follows the name is not of the form [option=value]",
-                    "for example 'label_looping[window=1,8]'");
-  }
+  if (text.front() != '[' || end == std::string::npos || equals > end) refuse(where);
   std::vector<std::pair<std::string, json>> found;  // pointers and lists of values
-  for (const std::string& part : split(text.substr(1, end - 1))) {
+  const std::vector<std::string> parts = split(text.substr(1, end - 1));
+  if (parts.front().find('=') == std::string::npos) refuse(where);
+  for (const std::string& part : parts) {
     const size_t begin = found.empty() || begins_option(part) ? part.find('=') + 1 : 0;
     if (begin > 0) found.emplace_back("/" + part.substr(0, begin - 1), json::array());
     found.back().second.push_back(value_of(part.substr(begin)));
@@ -64,6 +68,10 @@ void take_option(std::string& text, json& options, const std::string& where) {
   for (auto& [pointer, values] : found) {
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     try {
+      if (options.contains(json::json_pointer(pointer))) {
+        throw UserError(where, "an option is given twice",
+                        "give its values with commas between them: 'label_looping[window=1,8]'");
+      }
       options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
     } catch (const json::exception&) {
       throw UserError(where, "an option is given as a value and as an object",

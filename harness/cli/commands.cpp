@@ -11,8 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -153,10 +157,34 @@ bool reader_has_left(int error) {
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
+/// Whether the word is an override "a.b.0.c=value" and no file.
+bool is_override(const std::string& word) {
+  const size_t end =
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+  return end != std::string::npos && end > 0 && word[end] == '=' && word[0] != '-';
+}
+
+/// The arguments with a flag for each override: `--set a=1 b=2 FILE` becomes
+/// `--set a=1 --set b=2 FILE`. An option with any number of values would take the file as well.
+std::vector<std::string> with_each_set(int argc, char** argv) {
+  const std::string flag = "--set";
+  std::vector<std::string> words;
+  bool follows_set = false;
+  for (const std::string word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
+    const bool is_value = !words.empty() && words.back() == flag;
+    if (!is_value && follows_set && is_override(word)) words.push_back(flag);
+    follows_set = is_value || (follows_set && is_override(word)) || word.starts_with(flag + "=");
+    words.push_back(word);
+  }
+  return words;
+}
+
 int run_program(int argc, char** argv, int& unwritten) {
   Program program;
   try {
-    program.app.parse(argc, argv);
+    std::vector<std::string> words = with_each_set(argc, argv);
+    std::ranges::reverse(words);  // as CLI11 takes them
+    program.app.parse(std::move(words));
     return program.code;
   } catch (const CLI::ParseError& e) {
     const bool asked = e.get_exit_code() == 0;  // for help or the version

@@ -156,6 +156,7 @@ void add_gate(CLI::App& app, int& code) {
   command
       ->add_option("--tolerance", args->tolerances,
                    "metric=share: by how much it may get worse, such as rtfx.decode=0.05")
+      ->allow_extra_args(false)
       ->type_name("METRIC=SHARE");
   command
       ->add_option("--drift", args->drift,
@@ -219,6 +220,7 @@ void add_verify(CLI::App& app, int& code) {
       ->add_option("--set", options.overrides,
                    "override of the journal's configuration, above all where its files are here: "
                    "models.0.path=m.nemo")
+      ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command
       ->add_option("--device", options.device,
@@ -430,10 +432,15 @@ void add_reproduce(CLI::App& app, int& code) {
       ->excludes(quick);
   command->add_flag("--yes", args->yes, "run a large model on a CPU without asking");
   command->add_flag("--latex", args->latex, "write the table as LaTeX too");
-  command->callback([args, &code] {
+  command->callback([args, command, &code] {
+    const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
     if (args->all && !args->table.empty())
       throw UserError("reproduce", "--all is for all tables", "leave out the name, or --all");
     if (args->all) return args->render_all();
+    if (args->table.empty() && std::ranges::any_of(command->get_options(), is_given)) {
+      throw UserError("reproduce", "names no table",
+                      "give a name that `rtfx reproduce` lists, or --all");
+    }
     if (args->table.empty()) return print_tables();
     code = args->run();
   });

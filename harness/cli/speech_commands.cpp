@@ -130,7 +130,8 @@ void add_transcribe(CLI::App& app, int& code) {
       ->add_flag("--json", options->json,
                  "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
                  "frames, ...")
-      ->excludes(format);
+      ->excludes(format)
+      ->excludes(command->get_option("--output"));
   add_files(*command, *options);
   command->callback([options, &code] { code = transcribe(*options); });
 }
@@ -154,7 +155,7 @@ void add_align(CLI::App& app, int& code) {
           "--band", options->band,
           "seconds that a transducer's path may be from the CTC head's, or from the greedy "
           "text's; 0: any distance")
-      ->check(at_least(0));
+      ->check(between(0.0, 1e6));
   add_machine(*command, *options);
   add_output(*command, *options);
   add_details(*command, *options);

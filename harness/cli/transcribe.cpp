@@ -44,12 +44,27 @@ json parse_options(const std::string& text) {
   return options;
 }
 
+/// Adds texts to the list at `key`. A single value is a list of one, as in all options.
+void add_texts(json& options, const char* key, const std::vector<std::string>& texts) {
+  if (texts.empty()) return;
+  json& list = options[key];
+  if (!list.is_array() && !list.is_null()) list = json::array({list});
+  for (const std::string& text : texts) list.push_back(text);
+}
+
 /// With what other arguments say of the decoder.
 json decoder_options(const TranscribeOptions& options) {
   json all = parse_options(options.decoder_options);
-  if (!options.boost.empty()) all["boost"]["path"] = options.boost.string();
-  for (const std::string& phrase : options.boost_phrases) all["boost"]["phrases"].push_back(phrase);
-  for (const std::string& characters : options.allowed) all["allowed"].push_back(characters);
+  if (!options.boost.empty() || !options.boost_phrases.empty()) {
+    json& boost = all["boost"];
+    if (!boost.is_null() && !boost.is_object()) {
+      throw UserError("--options", "boost is no JSON object, and another argument adds to it",
+                      "give \"boost\": {...}, or leave it out");
+    }
+    if (!options.boost.empty()) boost["path"] = options.boost.string();
+    add_texts(boost, "phrases", options.boost_phrases);
+  }
+  add_texts(all, "allowed", options.allowed);
   if (options.mbr && options.nbest == 1 && !all.contains("nbest"))
     throw UserError("--mbr", "compares the texts of a list, and --nbest is 1",
                     "give --nbest too, such as 8");

@@ -151,6 +151,12 @@ def test_the_band_of_a_transducer(align, rtfx, text, tmp_path):
     assert refused.stderr.startswith("rtfx: error: --head: the model has no CTC head; leave it out")
 
 
+@pytest.mark.parametrize("band", ["-1", "inf", "1e300", "nan"])
+def test_a_band_has_a_bound(align, text, band):
+    result = align("--text", text, "--head", "transducer", "--band", band, CLIP)
+    assert result.returncode == 2 and f"--band: must be from 0 to 1000000, not '{band}'" in result.stderr
+
+
 def test_a_text_that_is_elsewhere_is_told(align, tmp_path):
     """The first half of the text is said twice in a row, and the second one is far from its place."""
     wrong = tmp_path / "wrong.txt"

@@ -79,6 +79,10 @@ def test_all_errors_name_their_flags(bench, tmp_path):
     assert result.returncode == 2 and "1..64" in result.stderr
     result = bench("--decoder", "alsd_pp[lm=1][lm.alpha=2]")
     assert result.returncode == 2 and "as a value and as an object" in result.stderr
+    result = bench("--decoder", "label_looping[window=1][window=8]")
+    assert result.returncode == 2 and "an option is given twice" in result.stderr
+    result = bench("--decoder", "label_looping[8,window=1]")
+    assert result.returncode == 2 and "[option=value]" in result.stderr
     result = bench("--decoder", "label_looping[window")
     assert result.returncode == 2 and "[option=value]" in result.stderr
 

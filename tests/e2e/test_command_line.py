@@ -35,6 +35,7 @@ def test_usage_errors_exit_with_2(rtfx, arguments):
         (["validate", "c", "--threads", "-1"], "--threads: must be 0 or more, not '-1'"),
         (["transcribe", "a", "--pause", "0"], "--pause: must be above 0, not '0'"),
         (["transcribe", "a", "--threads", "5000"], "--threads: must be from 0 to 1024, not '5000'"),
+        (["stream", "--model", "m", "-", "--threads", "5000"], "--threads: is 5000; give 0 to 1024"),
         (["transcribe", "a", "--chunk", "nan"], "--chunk: must be from 0.5 to 3600, not 'nan'"),
     ],
 )

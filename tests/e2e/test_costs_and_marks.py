@@ -180,6 +180,6 @@ def test_a_tolerance_lets_the_gate_judge_the_time_of_a_batch(rtfx, tmp_path):
     assert "batch_ms.p50" not in plain.stdout
     line = next(line for line in asked.stdout.splitlines() if "batch_ms.p50" in line)
     assert "REGRESSED" in line
-    idle = rtfx("gate", after, "--baseline", before, "--tolerance", "batch_ms.p99=0.1")
+    idle = rtfx("gate", "--tolerance", "batch_ms.p99=0.1", after, "--baseline", before)
     assert idle.returncode == 12 and "--tolerance batch_ms.p99" in idle.stdout
     assert "no case has this metric in all runs" in idle.stdout

@@ -239,6 +239,8 @@ def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_
         (["--model", MODEL, "-", "--decoder", "null"], b"", b"takes no utterances in pieces"),
         (["--model", MODEL, "none.wav"], b"", b"none.wav: no such file"),
         (["--raw", 16000, "-"], b"", b"--model"),
+        (["--model", MODEL, "none.wav", "--raw", 16000], b"", b"--raw: is for standard input; give -"),
+        (["--model", MODEL, "--microphone", "--raw", 16000], b"", b"--raw: is for standard input; give -"),
     ],
 )
 def test_live_text_of_bad_input(rtfx_bin, arguments, data, complaint):

@@ -47,6 +47,13 @@ def test_without_a_name_it_lists_all_tables(rtfx):
     assert all(line.endswith("?") for line in lines)
 
 
+@pytest.mark.parametrize("options", [("--set", "a=1"), ("--quick", 3), ("--from", "/nonexistent"), ("--latex",)])
+def test_options_without_a_table_are_an_error(rtfx, options):
+    result = rtfx("reproduce", *options)
+    assert result.returncode == 2 and result.stdout == ""
+    assert "reproduce: names no table; give a name" in result.stderr
+
+
 def test_wrong_name_names_the_nearest(rtfx):
     result = rtfx("reproduce", "label_loping_table1")
     assert result.returncode == 2 and "'label_looping_table1'" in result.stderr
