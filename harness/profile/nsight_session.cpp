@@ -124,8 +124,8 @@ Sessions read_sessions(const std::vector<std::filesystem::path>& files,
   const bool reason = std::ranges::any_of(recorded, is_failure);
   if (sessions.all.empty() && !left_out.empty() && !reason) throw left_out.front();
   for (const NoRounds& one : left_out) {
-    fmt::print(stderr, "rtfx: notice: {} is left out: it holds no round of a case\n",
-               printable(one.where()));
+    print_message("rtfx: notice: {} is left out: it holds no round of a case\n",
+                  printable(one.where()));
   }
   return sessions;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/run/record.h"
@@ -94,8 +95,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
                     "`rtfx run --force` measures again and writes them");
   }
   for (const std::string& name : left_out)
-    fmt::print(stderr, "rtfx: notice: {}: left out: it has no hypotheses beside the journal\n",
-               name);
+    print_message("rtfx: notice: {}: left out: it has no hypotheses beside the journal\n", name);
   if (output.empty()) return;
   // One journal would hold word errors by two scorers, and its configuration name only one.
   if (!left_out.empty()) {

@@ -165,8 +165,7 @@ class StreamRunner {
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
     if (const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
         options_.quality && !dataset.failure && !has_words(dataset)) {
-      fmt::print(
-          stderr,
+      print_message(
           "rtfx: notice: dataset '{}' has no texts, so no word errors of streams are counted; "
           "give a manifest with texts\n",
           printable(dataset.dataset.id));
