@@ -76,7 +76,7 @@ def test_list_of_keys_by_how_they_begin(rtfx):
 
 def test_help_shows_defaults(rtfx):
     text = " ".join(rtfx("profile", "--help").stdout.split())
-    assert "--laps INT:POSITIVE=3 " in text and "--graph-trace TEXT:{node,graph}=node" in text
+    assert "--laps INT:1..1000000=3 " in text and "--graph-trace TEXT:{node,graph}=node" in text
     text = " ".join(rtfx("transcribe", "--help").stdout.split())
     assert "=fp32" in text and "--batch-size INT:NONNEGATIVE=0" in text
     for command in COMMANDS:
