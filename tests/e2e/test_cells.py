@@ -438,7 +438,7 @@ def test_tuned_weights_are_shown(tmp_path):
     weights = "lm.alpha 0.25, lm.alpha.x –, lm.beta –, lm.pruning late."
     chosen = {"options": {"lm.alpha": 0.25}, "utterances": 120}
     assert shown(spec | {"chosen": chosen}) == [
-        f"rtfx tune chose the weights of 2 forms of fused on dev (120 utterances): {weights}"]  # fmt: skip
+        f"rtfx tune chose the weights of fused and 1 more of its forms on dev (120 utterances): {weights}"]  # fmt: skip
     by_hand = [f"fused and 1 more of its forms had the weights {weights}"]
     assert shown(spec) == by_hand  # a run that was not tuned
     assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.5}}}) == by_hand  # other values than the chosen ones

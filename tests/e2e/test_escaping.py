@@ -109,16 +109,19 @@ def test_terminal_of_two_runs(rtfx, folder, tmp_path):
 
 def test_terminal_of_marks_scorers_and_damaged_files(rtfx, tmp_path):
     """The mark `overlapped` names the busiest stage, as a metric of the journal calls it."""
-    record = synthetic.run() | {"result_key": "k", "pipeline": {"in_flight": 2, "audio": "memory"}}
-    record["metrics"]["busy." + ESC] = 0.9
-    record["wer"]["normalizer"] = ESC
-    journal = synthetic.write(tmp_path / "run", [synthetic.provenance(), record])
-    synthetic.write_hypotheses(tmp_path / "run", record, {})
+    runs = [synthetic.run(), synthetic.run(decoder="frame_looping")]
+    for record in runs:
+        record |= {"result_key": record["decoder"]["id"], "pipeline": {"in_flight": 2, "audio": "memory"}}
+        record["metrics"]["busy." + ESC] = 0.9
+    journal = synthetic.write(tmp_path / "run", [synthetic.provenance(), *runs])
     for command in (["report", "--table-only"], ["compare"], ["compare", tmp_path / "run"]):
         result = rtfx(command[0], tmp_path / "run", *command[1:])
         assert result.returncode == 0, result.stderr
         assert "owned" in result.stdout and not OBEYED.search(result.stdout)
-    result = rtfx("rescore", tmp_path / "run", "--scorer", "none")
+    runs[0]["wer"]["normalizer"] = ESC
+    synthetic.write(tmp_path / "scored", [synthetic.provenance(), runs[0]])
+    synthetic.write_hypotheses(tmp_path / "scored", runs[0], {})
+    result = rtfx("rescore", tmp_path / "scored", "--scorer", "none")
     assert "owned" in result.stdout and not OBEYED.search(result.stdout)
     damaged = tmp_path / "damaged\x1b[31m"
     damaged.mkdir()
