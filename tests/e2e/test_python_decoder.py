@@ -298,7 +298,7 @@ def test_a_round_that_was_stopped_is_suspect(rtfx, tmp_path):
 
 
 def test_one_that_fails_at_its_end_leaves_its_results(rtfx, tmp_path):
-    decoders = [python("FailsAtItsEnd"), "label_looping"]
+    decoders = ["label_looping", python("FailsAtItsEnd")]
     records, result = journal(rtfx, tmp_path, decoders=decoders)
     assert result.returncode == 0, result.stderr
     assert set(by_decoder(records)) == {"FailsAtItsEnd", "label_looping"}
