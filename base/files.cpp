@@ -323,12 +323,16 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   if (error) cannot_write(path, error.value(), kWhenFull);
   std::filesystem::create_directories(to.parent_path(), error);
   if (error) cannot_write(path, error.value(), kWhenFull);
-  // A name of its own, so that no two processes or threads write into one file. It does not hold
-  // that of the file, which may be as long as names can be.
+  // A name of its own, so that no two processes or threads write into one file. Processes in two
+  // containers may have one number. It does not hold the name of the file, which may be as long as
+  // names can be.
   static std::atomic<int64_t> files = 0;
-  const std::string part =
-      (to.parent_path() / fmt::format(".rtfx.{}.{}", getpid(), ++files)).string();
-  const int descriptor = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  std::string part;
+  int descriptor = -1;
+  do {
+    part = (to.parent_path() / fmt::format(".rtfx.{}.{}", getpid(), ++files)).string();
+    descriptor = open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (descriptor < 0 && errno == EEXIST);
   if (descriptor < 0) cannot_write(path, errno, kWhenFull);
   int failed = 0;
   for (const std::string_view bytes : parts)

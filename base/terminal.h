@@ -50,8 +50,8 @@ void print_message(fmt::format_string<Values...> format, Values&&... values) {
 }
 
 /// Does `print`, which prints to standard output, for a caller whose exit code is a verdict. Where
-/// the reader of the output leaves, as `head` does, it ends early and the caller goes on. Other
-/// errors, such as that of a full disk, are thrown.
+/// SIGPIPE is ignored and the reader of the output leaves, as `head` does, it ends early and the
+/// caller goes on. Other errors, such as that of a full disk, are thrown.
 template <class Print>
 void print_while_read(const Print& print) {
   try {

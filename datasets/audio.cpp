@@ -305,7 +305,8 @@ struct AudioReader::File {
   size_t head_bytes = 0;       // of a pipe, before its samples
   size_t odd_bytes = 0;        // at the end of a pipe, which are no whole frame
   uint64_t left = UINT64_MAX;  // frames of a pipe up to the end that its header declares
-  size_t rest_bytes = 0;       // of a pipe, between the last of these frames and the next chunk
+  size_t rest_bytes = 0;       // of a pipe, behind the last of these frames: less than a frame
+  bool is_padded = false;      // of a pipe, RIFF pads an odd size with a byte
   int channel = 0;             // that is read; 0: the average of all
   MixPower power;
 
@@ -366,7 +367,8 @@ struct AudioReader::File {
   }
 
   /// Describes what follows the declared end of a pipe, if it comes within 0.2 s; empty where
-  /// nothing of worth is lost. Of zeros, it reads no more than 1 MiB.
+  /// nothing of worth is lost, as goes_on_behind_samples() says of files. Of zeros, it reads no
+  /// more than 1 MiB.
   std::string pipe_problem() {
     if (left > 0) return "";
     const auto next_bytes = [&](size_t count) {
@@ -377,13 +379,20 @@ struct AudioReader::File {
     };
     if (rest_bytes > 0) next_bytes(rest_bytes);
     constexpr size_t kName = 4, kMostZeros = size_t{1} << 20;
-    const std::string zero(kName, '\0');
-    std::string next = next_bytes(kName);
-    for (size_t zeros = 0; next == zero && zeros < kMostZeros; zeros += kName)
-      next = next_bytes(kName);
+    std::string next;
+    for (size_t zeros = 0; next.size() < kName && zeros < kMostZeros;) {
+      const std::string more = next_bytes(kName - next.size());
+      if (more.empty()) break;
+      next += more;
+      const size_t first = std::min(next.find_first_not_of('\0'), next.size());
+      next.erase(0, first);
+      zeros += first;
+    }
+    if (is_padded && next.size() == kName && !begins_chunk(next))
+      next = next.substr(1) + next_bytes(1);  // The byte may be another one than zero.
     if (next == "RIFF")
       return fmt::format("holds several WAV files, the second behind sample {}", samples);
-    if (next.size() < kName || next == zero || begins_chunk(next)) return "";
+    if (next.size() < kName || begins_chunk(next) || next.starts_with("ID3")) return "";
     return fmt::format("goes on behind sample {}, where its header ends it", samples);
   }
 
@@ -441,7 +450,8 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
     file_->head_bytes = file_->input.bytes;
     if (wav->bytes < UINT64_MAX) {
       file_->left = wav->bytes / file_->frame_bytes;
-      file_->rest_bytes = wav->bytes % file_->frame_bytes + wav->bytes % 2;
+      file_->rest_bytes = wav->bytes % file_->frame_bytes;
+      file_->is_padded = wav->bytes % 2 == 1;
     }
   }
   file_->block = std::max(1, audio.info.samplerate / 20);

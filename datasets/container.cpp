@@ -42,14 +42,23 @@ std::string bytes_at(std::ifstream& in, uint64_t at, size_t count) {
   return bytes;
 }
 
-/// Whether nothing but zeros stands from byte `at` to the end of the file.
-bool zeros_follow(std::ifstream& in, uint64_t at) {
+/// Returns the place of the first byte from `at` on that is not zero, else the end of the file.
+uint64_t behind_zeros(std::ifstream& in, uint64_t at) {
   constexpr size_t kBlock = 65536;
   for (;; at += kBlock) {
     const std::string block = bytes_at(in, at, kBlock);
-    if (block.find_first_not_of('\0') != std::string::npos) return false;
-    if (block.size() < kBlock) return true;
+    const size_t first = block.find_first_not_of('\0');
+    if (first != std::string::npos) return at + first;
+    if (block.size() < kBlock) return at + block.size();
   }
+}
+
+/// Whether a tag of ID3 or APE begins at byte `at`, or fewer bytes are left than a chunk's name
+/// has.
+bool is_end_or_tag(std::ifstream& in, uint64_t at) {
+  const std::string head = bytes_at(in, at, 8);
+  return head.size() < 4 || head.starts_with("TAG") || head.starts_with("ID3") ||
+         head == "APETAGEX";
 }
 
 struct Chunk {
@@ -263,7 +272,7 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
   const std::string head = bytes_at(in, begin, 12);
   if (head.size() == 12 && head.starts_with(".snd")) {
     const uint64_t offset = big_endian(head.substr(4, 4)), bytes = big_endian(head.substr(8));
-    return bytes < kUnknownSize && !zeros_follow(in, begin + offset + bytes);
+    return bytes < kUnknownSize && !is_end_or_tag(in, behind_zeros(in, begin + offset + bytes));
   }
   const auto samples = declared_samples(in, begin);
   if (!samples) return false;
@@ -274,7 +283,9 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
   };
   // RIFF pads an odd size with a byte, which some writers leave out.
   const uint64_t end = samples->end(), padded = end + (is_caf ? 0 : samples->bytes % 2);
-  return !is_chunk(end) && !is_chunk(padded) && !zeros_follow(in, padded);
+  const std::array places = {end, padded, behind_zeros(in, padded)};
+  return std::ranges::none_of(places,
+                              [&](uint64_t at) { return is_chunk(at) || is_end_or_tag(in, at); });
 }
 
 bool holds_several_flacs(const std::filesystem::path& path) {

@@ -58,9 +58,9 @@ bool begins_chunk(std::string_view head);
 bool is_cut(const std::filesystem::path& path);
 
 /// Whether a WAV, RF64, CAF or AU file, which begins at byte `begin`, goes on behind the samples
-/// that its header declares. Chunks that follow the samples are no audio, and neither are zeros up
-/// to the end of the file, which some recorders write. False for other files, and where the header
-/// declares no size.
+/// that its header declares. Zeros that follow the samples, as some recorders write, are no audio.
+/// Neither are chunks, tags of ID3 and APE, and up to three bytes. False for other files, and where
+/// the header declares no size.
 bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin);
 
 /// Whether a FLAC file has been joined to another one. Reads the file once.

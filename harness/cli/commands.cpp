@@ -166,14 +166,20 @@ bool is_override(const std::string& word) {
 
 /// The arguments with a flag for each override: `--set a=1 b=2 FILE` becomes
 /// `--set a=1 --set b=2 FILE`. An option with any number of values would take the file as well.
-std::vector<std::string> with_each_set(int argc, char** argv) {
-  const std::string flag = "--set";
+std::vector<std::string> with_each_flag(int argc, char** argv) {
+  const std::vector<std::string> flags = {"--set", "--tolerance"};
   std::vector<std::string> words;
-  bool follows_set = false;
+  std::string flag;  // More values of this flag may follow.
   for (const std::string word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
-    const bool is_value = !words.empty() && words.back() == flag;
-    if (!is_value && follows_set && is_override(word)) words.push_back(flag);
-    follows_set = is_value || (follows_set && is_override(word)) || word.starts_with(flag + "=");
+    if (!words.empty() && std::ranges::find(flags, words.back()) != flags.end()) {
+      flag = words.back();
+    } else if (!flag.empty() && is_override(word)) {
+      words.push_back(flag);
+    } else {
+      const auto begun = std::ranges::find_if(
+          flags, [&](const std::string& one) { return word.starts_with(one + "="); });
+      flag = begun == flags.end() ? "" : *begun;
+    }
     words.push_back(word);
   }
   return words;
@@ -182,7 +188,7 @@ std::vector<std::string> with_each_set(int argc, char** argv) {
 int run_program(int argc, char** argv, int& unwritten) {
   Program program;
   try {
-    std::vector<std::string> words = with_each_set(argc, argv);
+    std::vector<std::string> words = with_each_flag(argc, argv);
     std::ranges::reverse(words);  // as CLI11 takes them
     program.app.parse(std::move(words));
     return program.code;

@@ -274,8 +274,9 @@ void add_stream(CLI::App& app, int& code) {
 
 void add_emissions(CLI::App& app, int& code) {
   const auto args = std::make_shared<ConfigArguments>();
-  auto* command = app.add_subcommand(
-      "emissions", "write CTC log-probabilities for other programs (emissions.npy)");
+  auto* command = app.add_subcommand("emissions",
+                                     "write CTC log-probabilities for other programs "
+                                     "(emissions.npy); keep earlier files as NAME.N");
   args->add_to(*command);
   command->callback([args, &code] {
     const Config config = args->load();

@@ -42,7 +42,7 @@ CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utteranc
   std::map<std::string, Shared> made;  // by what is asked for
   for (const Utterance& utterance : utterances) {
     const json allowed = utterance.allowed ? json(*utterance.allowed) : json();
-    Shared& shared = made[json{to_json(utterance.boost), allowed}.dump()];
+    Shared& shared = made[json::array({to_json(utterance.boost), allowed}).dump()];
     if (!shared.boosted) {
       std::vector<std::string> words = decoder.boosted_words();
       for (const Phrase& phrase : utterance.boost) words.push_back(phrase.text);

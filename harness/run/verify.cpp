@@ -95,10 +95,28 @@ class ClaimedConfig {
     return parse_config(Document(value_of(claims, true), document_.origins.file()));
   }
 
+  /// Leaves out datasets for none of the run's batch sizes, which have no case. Journals of earlier
+  /// versions may hold some, and a plan refuses them.
+  static void drop_unmeasured(json& value) {
+    const json sizes = value.value("batch_sizes", json());
+    if (!sizes.is_array() || !value.value("datasets", json()).is_array()) return;
+    json measured = json::array();
+    for (const json& dataset : value["datasets"]) {
+      const json own = dataset.is_object() ? dataset.value("batch_sizes", json()) : json();
+      const auto is_run = [&](const json& size) {
+        return std::ranges::find(sizes, size) != sizes.end();
+      };
+      if (!own.is_array() || own.empty() || std::ranges::any_of(own, is_run))
+        measured.push_back(dataset);
+    }
+    value["datasets"] = std::move(measured);
+  }
+
   /// The names of all cases of the configuration. Throws UserError.
   std::vector<std::string> cases(const ResultSet& journal) const {
     json value = document_.value;
     value.erase("stream");  // no part of the plan
+    drop_unmeasured(value);
     const Config config = parse_config(Document(std::move(value), document_.origins.file()));
     std::vector<ModelKinds> kinds;
     for (const ModelSource& model : config.models) {

@@ -51,13 +51,30 @@ LetterSet letters_of(const std::string& entry, std::string_view where) {
                   "character");
 }
 
+/// Whether it is in a block of accents for several scripts. From version 16 on, Unicode lists the
+/// scripts that use each of them, so their property tells no longer that all may.
+bool is_accent_of_several_scripts(int32_t c) {
+  switch (ublock_getCode(c)) {
+    case UBLOCK_SPACING_MODIFIER_LETTERS:
+    case UBLOCK_COMBINING_DIACRITICAL_MARKS:
+    case UBLOCK_COMBINING_DIACRITICAL_MARKS_EXTENDED:
+    case UBLOCK_COMBINING_DIACRITICAL_MARKS_SUPPLEMENT:
+    case UBLOCK_COMBINING_MARKS_FOR_SYMBOLS:
+    case UBLOCK_COMBINING_HALF_MARKS:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Whether a character belongs to a script. Digits and punctuation do not, and neither do marks and
 /// modifier letters that all scripts share, such as the acute accent U+0301 and U+02BC.
 bool is_of_a_script(int32_t c) {
   const uint32_t type = U_MASK(u_charType(c));
   if ((type & (U_GC_L_MASK | U_GC_M_MASK)) == 0) return false;
-  const bool is_shared =
-      uscript_hasScript(c, USCRIPT_INHERITED) != 0 || uscript_hasScript(c, USCRIPT_COMMON) != 0;
+  const bool is_shared = is_accent_of_several_scripts(c) ||
+                         uscript_hasScript(c, USCRIPT_INHERITED) != 0 ||
+                         uscript_hasScript(c, USCRIPT_COMMON) != 0;
   return !is_shared || (type & (U_GC_LM_MASK | U_GC_M_MASK)) == 0;
 }
 

@@ -61,6 +61,11 @@ def test_ten_percent_slower_is_regressed(gate):
     assert "rtfx.decode" in line and "tolerance 5 %" in line and "noise 2.8 %" in line
 
 
+def test_a_flag_may_have_several_tolerances(gate):
+    result = gate(journal(1), journal(2, slower=1.05), "--tolerance", "rtfx.decode=0.2", "rtfx.total=0.3")
+    assert result.returncode == 0 and "tolerance 20 %" in result.stdout and "tolerance 30 %" in result.stdout
+
+
 def test_five_percent_can_be_told_where_runs_are_known_to_be_steady(gate, rtfx, tmp_path):
     slower = journal(2, slower=1.05)
     tight = ["--tolerance", "rtfx.decode=0.03"]

@@ -82,7 +82,7 @@ def test_the_triton_example(rtfx, tmp_path):
     assert "needs a GPU" in failure["message"] and failure["stage"] == "prepare"
 
 
-@pytest.mark.parametrize("form", ["lists", "tensors"])
+@pytest.mark.parametrize("form", ["lists", "elements", "tensors"])
 def test_ctc(rtfx, tmp_path, form):
     own = python("CtcGreedy", options={"form": form}, head="ctc", exactness="exact")
     records, result = journal(rtfx, tmp_path, decoders=["ctc_greedy", own])

@@ -44,6 +44,22 @@ def test_cases_of_ctc_alone_that_are_left_out_are_found(rtfx, journal, verify, t
     assert any("/left_out/" in row["case"] and row["what"] == "case" for row in found["rows"])
 
 
+def test_a_dataset_for_no_batch_hides_no_left_out_case(rtfx, journal, verify, tmp_path):
+    """Earlier versions ran a configuration with a dataset for none of its batch sizes."""
+
+    def change(record):
+        if record["kind"] == "provenance":
+            first = record["config"]["datasets"][0]
+            record["config"]["datasets"].append(first | {"id": "for_none", "batch_sizes": [64]})
+            record["config"]["decoders"].append({"id": "left_out", "name": "ctc_greedy"})
+
+    result = verify(altered(journal, tmp_path, change), "--only", "no such case", "--json")
+    found = json.loads(result.stdout)
+    assert not any(entry["case"] == "the list of all cases" for entry in found["left_out"]), found
+    missing = [row["case"] for row in found["rows"] if row["what"] == "case"]
+    assert missing and all("/left_out/" in case for case in missing)
+
+
 def test_an_override_of_verify_takes_no_journal(verify, journal, rtfx):
     result = rtfx("verify", "--set", "protocol.seed=1", journal, "--only", "no such case")
     assert "has no case that can be run again here" in result.stderr

@@ -16,7 +16,8 @@ def two_tokens(rows):
 
 
 class CtcGreedy:
-    """Does what ctc_greedy does. `form` is "lists", or "tensors" on the model's device."""
+    """Does what ctc_greedy does. `form` is "lists", "elements" for lists with tensors of one score each, or "tensors" on
+    the model's device."""
 
     def __init__(self, model, form="lists"):
         self.model, self.form = model, form
@@ -29,11 +30,12 @@ class CtcGreedy:
         kept = inside & (labels != self.model.blank) & (labels != before)
         self.counters = {"tokens": int(kept.sum())}
         score = torch.where(inside, scores, 0).sum(1)
-        if self.form == "lists":
+        if self.form != "tensors":
             rows = range(len(lengths))
             frames = [kept[row].nonzero()[:, 0] for row in rows]
             tokens = [labels[row][frames[row]].tolist() for row in rows]
-            return tokens, [each.tolist() for each in frames], score.tolist()
+            own = score.tolist() if self.form == "lists" else list(score.split(1))
+            return tokens, [each.tolist() for each in frames], own
         order = (~kept).to(torch.int8).argsort(dim=1, stable=True)
         return {"tokens": labels.gather(1, order), "frames": order, "lengths": kept.sum(1), "scores": score}
 

@@ -157,8 +157,10 @@ def padded(rows):
 
 
 def is_list(score):
-    """Whether a row's score is a list of scores, for example an array. A number may be a tensor without dimensions,
-    which has a __len__, too."""
+    """Whether a row's score is a list of scores, for example an array. A number may be a tensor of one element or
+    without dimensions, which has a __len__, too."""
+    if torch.is_tensor(score) and score.numel() == 1:
+        return False
     return hasattr(score, "__len__") and getattr(score, "ndim", 1) > 0
 
 

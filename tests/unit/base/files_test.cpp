@@ -1,9 +1,11 @@
 // Files that can be mapped and files that cannot.
 #include "base/files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -178,6 +180,15 @@ TEST_F(OutputFile, MayHaveTheLongestName) {
   EXPECT_EQ(read(longest), "text");
   EXPECT_HAS(user_error([&] { write_file(path(longest + "x"), "text"); }),
              "cannot be written: File name too long");
+}
+
+TEST_F(OutputFile, LeavesThoseAloneThatOtherProcessesOfItsNumberWrite) {
+  const auto other = [&](int n) { return path(fmt::format(".rtfx.{}.{}", getpid(), n)); };
+  constexpr int kFiles = 1000;
+  for (int n = 1; n <= kFiles; ++n) std::ofstream(other(n)) << "theirs";
+  write_file(path("ours"), "ours");
+  EXPECT_EQ(read("ours"), "ours");
+  for (int n = 1; n <= kFiles; ++n) EXPECT_EQ(read(other(n).filename().string()), "theirs") << n;
 }
 
 TEST_F(OutputFile, FollowsALink) {

@@ -300,8 +300,25 @@ TEST_F(ContainersTest, ChunksBehindTheSamplesAreNoAudio) {
     EXPECT_EQ(samples_in("padded.wav", unpadded + std::string(1, '\0') + more), 1001U) << more;
     EXPECT_EQ(samples_in("unpadded.wav", unpadded + more), 1001U) << more;
     EXPECT_EQ(piped(unpadded + std::string(1, '\0') + more).samples.size(), 1001U) << more;
+    EXPECT_EQ(piped(unpadded + more).samples.size(), 1001U) << more;
+    EXPECT_EQ(piped(unpadded + "\x80" + more).samples.size(), 1001U) << more;
   }
   EXPECT_HAS(error_of("long.wav", unpadded + "LIST" + little_endian(400)), "goes on behind");
+}
+
+TEST_F(ContainersTest, TagsAndFillingBehindTheSamplesAreNoAudio) {
+  const std::string wav = bytes_of(write_audio("a.wav", noise(16000)));
+  const std::string au = bytes_of(write_audio("a.au", noise(16000), SF_FORMAT_AU));
+  const std::string id3 = "TAG" + std::string(125, '\0'), ape = "APETAGEX" + little_endian(2000),
+                    id3v2 = "ID3\x03" + std::string(6, '\0'), zeros(6, '\0');
+  for (const std::string& more : {id3, ape, id3v2, zeros + id3, std::string("\r\n")}) {
+    EXPECT_EQ(samples_in("b.wav", wav + more), 16000U) << more;
+    EXPECT_EQ(piped(wav + more).samples.size(), 16000U) << more;
+    EXPECT_EQ(samples_in("b.au", au + more), 16000U) << more;
+  }
+  const std::string filled = zeros + "LIST" + little_endian(4) + "INFO";
+  EXPECT_EQ(samples_in("filled.wav", wav + filled), 16000U);
+  EXPECT_EQ(piped(wav + filled).samples.size(), 16000U);
 }
 
 TEST_F(ContainersTest, APipeThatGoesOnBehindItsSamplesIsRefused) {
