@@ -392,7 +392,8 @@ struct AudioReader::File {
       next = next.substr(1) + next_bytes(1);  // The byte may be another one than zero.
     if (next == "RIFF")
       return fmt::format("holds several WAV files, the second behind sample {}", samples);
-    if (next.size() < kName || begins_chunk(next) || next.starts_with("ID3")) return "";
+    const bool is_tag = next.starts_with("TAG") || next.starts_with("ID3");
+    if (next.size() < kName || begins_chunk(next) || is_tag) return "";
     return fmt::format("goes on behind sample {}, where its header ends it", samples);
   }
 

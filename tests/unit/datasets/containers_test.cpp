@@ -308,7 +308,8 @@ TEST_F(ContainersTest, ChunksBehindTheSamplesAreNoAudio) {
 
 TEST_F(ContainersTest, TagsAndFillingBehindTheSamplesAreNoAudio) {
   const std::string wav = bytes_of(write_audio("a.wav", noise(16000)));
-  const std::string au = bytes_of(write_audio("a.au", noise(16000), SF_FORMAT_AU));
+  const std::string au =
+      bytes_of(write_audio("a.au", noise(16000), SF_FORMAT_AU | SF_FORMAT_PCM_16));
   const std::string id3 = "TAG" + std::string(125, '\0'), ape = "APETAGEX" + little_endian(2000),
                     id3v2 = "ID3\x03" + std::string(6, '\0'), zeros(6, '\0');
   for (const std::string& more : {id3, ape, id3v2, zeros + id3, std::string("\r\n")}) {
