@@ -392,8 +392,7 @@ struct AudioReader::File {
       next = next.substr(1) + next_bytes(1);  // The byte may be another one than zero.
     if (next == "RIFF")
       return fmt::format("holds several WAV files, the second behind sample {}", samples);
-    const bool is_tag = next.starts_with("TAG") || next.starts_with("ID3");
-    if (next.size() < kName || begins_chunk(next) || is_tag) return "";
+    if (next.size() < kName || begins_chunk(next) || begins_tag(next)) return "";
     return fmt::format("goes on behind sample {}, where its header ends it", samples);
   }
 

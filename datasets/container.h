@@ -54,6 +54,9 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
 /// Whether `head` begins with the name of a chunk: four printable characters.
 bool begins_chunk(std::string_view head);
 
+/// Whether `head` begins with a tag of ID3 or APE.
+bool begins_tag(std::string_view head);
+
 /// Whether a file in RIFF, such as AVI, or in CAF is shorter than its header says.
 bool is_cut(const std::filesystem::path& path);
 

@@ -16,6 +16,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/config/config.h"
@@ -233,8 +234,7 @@ void print_lines(const std::string& file, const json& m) {
   }
   const json& v = m["vocabulary"];
   line("vocabulary", fmt::format("{} tokens, {}: {} ...", v["tokens"].get<int64_t>(),
-                                 v["kind"].get<std::string>(),
-                                 v["first"].dump(-1, ' ', false, json::error_handler_t::replace)));
+                                 v["kind"].get<std::string>(), to_text(v["first"])));
   json names = json::array();
   const char* label = "decoders";
   for (const json& name : m["decoders"]) {
@@ -277,7 +277,7 @@ int inspect(const std::filesystem::path& model, bool as_json) {
   json record = describe_model(load_checkpoint(model));
   record["file"] = model.string();
   if (as_json) {
-    fmt::print("{}\n", record.dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", to_text(record, 2));
   } else {
     print_lines(model.string(), record);
   }

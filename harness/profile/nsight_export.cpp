@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 
 namespace rtfx {
 
@@ -411,9 +412,7 @@ constexpr int64_t kRegionTrack = 1, kCallTrack = 10, kKernelTrack = 1000, kCopyT
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return to_text(nlohmann::json(text)); }
 
 /// Numbers the streams or threads of a case from 0, by their ids.
 class Numbers {

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "base/json.h"
+
 namespace rtfx {
 
 namespace {
@@ -538,13 +540,11 @@ void write_text(std::string_view value, std::string& text) {
     text += value;
     text += '"';
   } else {
-    text += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+    text += to_text(json(value));
   }
 }
 
-void write_tree(const json& tree, std::string& text) {
-  text += tree.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+void write_tree(const json& tree, std::string& text) { text += to_text(tree); }
 
 void write_value(const void* value, const SlotType& type, std::string& text) {
   switch (type.shape) {

@@ -20,6 +20,7 @@
 #include "algorithms/foreign_code.h"
 #include "algorithms/hypotheses.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
@@ -295,7 +296,7 @@ Interpreter::Answer Interpreter::call(const char* function, const json& about,
   const Owned callable(well(api.PyObject_GetAttrString(host_, function)));
   const Owned arguments(well(api.PyTuple_New(static_cast<ssize_t>(1 + tensors.size()))));
   // A piece of a vocabulary may be part of a character.
-  const std::string text = about.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string text = to_text(about);
   api.PyTuple_SetItem(  // which takes the reference over
       arguments.get(), 0,
       well(api.PyUnicode_FromStringAndSize(text.data(), static_cast<ssize_t>(text.size()))));
