@@ -88,6 +88,17 @@ bool is_nmt_space(UChar32 c) {
          c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
+/// NFKC, except that it keeps the fullwidth tilde, which has another meaning in Japanese than "~".
+const icu::Normalizer2& nfkc_without_tilde(const icu::Normalizer2& nfkc) {
+  static const icu::UnicodeSet kOthers = [] {
+    icu::UnicodeSet others(0, 0x10FFFF);
+    others.remove(0xFF5E).freeze();
+    return others;
+  }();
+  static const icu::FilteredNormalizer2 kRules(nfkc, kOthers);
+  return kRules;
+}
+
 }  // namespace
 
 std::string text_in_form(std::string_view text, TextForm form) {
@@ -98,10 +109,7 @@ std::string text_in_form(std::string_view text, TextForm form) {
   const icu::Normalizer2* nfkc = icu::Normalizer2::getNFKCInstance(status);
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   const auto given = icu::UnicodeString::fromUTF8({text.data(), static_cast<int32_t>(text.size())});
-  // The nmt rules keep the fullwidth tilde, which has another meaning in Japanese than "~".
-  icu::UnicodeSet all(0, 0x10FFFF);
-  const icu::FilteredNormalizer2 but_tilde(*nfkc, all.remove(0xFF5E));
-  const icu::Normalizer2& rules = is_nmt ? static_cast<const icu::Normalizer2&>(but_tilde) : *nfkc;
+  const icu::Normalizer2& rules = is_nmt ? nfkc_without_tilde(*nfkc) : *nfkc;
   const icu::UnicodeString normal = rules.normalize(given, status);
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   icu::UnicodeString kept;
