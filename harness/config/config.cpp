@@ -439,8 +439,9 @@ const OptionTable<StreamSettings>& stream_keys() {
        option("period_ms", &StreamSettings::period_ms,
               "between the requests of a stream: so much new audio in each", 1, kLongest),
        option("chunk_ms", &StreamSettings::chunk_ms,
-              "audio in a request; what is more than the period is right context of the encoder", 1,
-              kLongest)
+              "`search`: audio in a request; what is more than the period is right context of the "
+              "encoder",
+              1, kLongest)
            .by_default("the period"),
        option("arrivals", &StreamSettings::arrivals,
               "when requests come; `constant`: each stream begins within the first period; "
