@@ -35,8 +35,9 @@ inline constexpr double kMaxBlankPenalty = 1e4;
 template <class Options>
 OptionField<Options> blank_penalty_option(double Options::*member) {
   return option("blank_penalty", member,
-                "is subtracted from the logit of blank: fewer deletions, more insertions", 0,
-                kMaxBlankPenalty);
+                "This value is subtracted from the logit of blank, which gives fewer deletions and "
+                "more insertions.",
+                0, kMaxBlankPenalty);
 }
 
 /// Returns the penalty among the resolved options of a decoder of rtfx; 0 where it has none.

@@ -17,8 +17,10 @@ namespace rtfx {
 const OptionTable<MbrOptions>& MbrOptions::table() {
   static const OptionTable<MbrOptions> table{{
       option("scale", &MbrOptions::scale,
-             "factor of the scores: a smaller one makes alternatives more probable", 0, 1e3),
-      option("unit", &MbrOptions::unit, "what errors are counted in", {"words", "tokens"}),
+             "Factor of the scores before they become probabilities. A smaller factor makes the "
+             "alternatives more probable.",
+             0, 1e3),
+      option("unit", &MbrOptions::unit, "Unit in which errors are counted.", {"words", "tokens"}),
   }};
   return table;
 }

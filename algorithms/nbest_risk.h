@@ -39,7 +39,10 @@ struct MbrOptions {
 /// The row "mbr" of a decoder's option table.
 template <class Options>
 OptionField<Options> mbr_option(std::optional<MbrOptions> Options::*member) {
-  return option("mbr", member, "the n-best list is ranked by expected errors", MbrOptions::table());
+  return option("mbr", member,
+                "Sort the n-best list by expected errors (minimum Bayes risk), the fewest first. "
+                "Needs `nbest` above 1. null: by score.",
+                MbrOptions::table());
 }
 
 /// Returns the least number of symbols that must be substituted, inserted and deleted to turn `a`

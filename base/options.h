@@ -3,8 +3,8 @@
 //
 //   struct Options { int64_t max_symbols = 10; std::string score_kind = "logit"; };
 //   const OptionTable<Options> kOptions{{
-//       option("max_symbols", &Options::max_symbols, "tokens per frame", 1, 1000),
-//       option("score_kind", &Options::score_kind, "what a score sums", {"logit", "logprob"})}};
+//       option("max_symbols", &Options::max_symbols, "Tokens per frame.", 1, 1000),
+//       option("score_kind", &Options::score_kind, "Kind of score.", {"logit", "logprob"})}};
 //
 // Options that several decoders share can be a struct with a table of its own. They are an optional
 // member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path"). Or

@@ -24,7 +24,8 @@ struct PlainGreedyOptions {
   static const OptionTable<PlainGreedyOptions>& table() {
     using O = PlainGreedyOptions;
     static const OptionTable<O> table{{
-        option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+        option("max_symbols", &O::max_symbols,
+               "Largest number of tokens that can be emitted at one encoder frame.", 1, 1000),
     }};
     return table;
   }

@@ -26,7 +26,8 @@ class NullDecoder : public DecoderBase<NullOptions> {
   }
 };
 
-const Register<NullDecoder> registered{"null", "returns nothing: the cost of the harness itself"};
+const Register<NullDecoder> registered{
+    "null", "No search: all results are empty, so the measured time is that of the harness"};
 
 }  // namespace
 }  // namespace rtfx

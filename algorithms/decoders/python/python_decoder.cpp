@@ -19,6 +19,7 @@
 #include "algorithms/decoders/python/host_source.h"
 #include "algorithms/foreign_code.h"
 #include "algorithms/hypotheses.h"
+#include "algorithms/option_help.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nvtx.h"
@@ -335,39 +336,56 @@ struct Options {
 };
 
 OptionField<Options> file_option() {
-  auto field = option("file", &Options::file, "the decoder's .py file");
+  auto field =
+      option("file", &Options::file,
+             "Python file (.py) with the class of the decoder. Give either this or `module`.");
   field.is_required = false;  // where `module` is given
   field.default_text = "none";
   return field;
 }
 
 OptionField<Options> arguments_option() {
-  return detail::field("options", &Options::options, "keyword arguments of the class", "an object",
-                       [](const JsonView& v) {
-                         if (!v.value().is_object()) v.fail("an object");
-                         return v.value();
-                       });
+  return detail::field(
+      "options", &Options::options,
+      "Keyword arguments of the class. A list of values makes one decoder of each value.",
+      "an object", [](const JsonView& v) {
+        if (!v.value().is_object()) v.fail("an object");
+        return v.value();
+      });
 }
 
 const OptionTable<Options>& Options::table() {
   static const OptionTable<Options> table{{
       file_option(),
-      text_option("module", &Options::module, "in place of a file: a module by its dotted name"),
-      text_option("class", &Options::name, "the class in it"),
+      text_option("module", &Options::module,
+                  "Dotted name of the Python module with the class of the decoder. Give either "
+                  "this or `file`."),
+      text_option("class", &Options::name, "Name of the class."),
       arguments_option(),
       text_option("path", &Options::path,
-                  "where its imports are looked for first, relative to the file", "a folder"),
-      option("head", &Options::head, "what it decodes by", {"transducer", "ctc"}),
-      option("exactness", &Options::exactness, "exact: it must agree with the baseline",
+                  "Folder that Python searches first for imports. The path is relative to the "
+                  "folder of `file`.",
+                  "a folder"),
+      option("head", &Options::head,
+             "Head of the model that the class decodes. The decoder is compared with others of "
+             "this head.",
+             {"transducer", "ctc"}),
+      option("exactness", &Options::exactness,
+             "`exact`: the results must agree with those of the baseline. `approximate`: the "
+             "comparison is only reported.",
              {"exact", "approximate"}),
       option("score_kind", &Options::score_kind,
-             "what its scores sum; those of other kinds than the baseline's are not compared",
+             "Kind of score that the class returns. `logit`, `logprob`: a sum over tokens. "
+             "`text_logprob`: the log-probability of the text. `none`: no score. Scores are "
+             "compared only with a baseline of the same kind.",
              {"none", "logit", "logprob", "text_logprob"}),
       option("max_symbols", &Options::max_symbols,
-             "most tokens that a frame may emit, told to the class", 1, 1000)
-          .by_default("the model's"),
-      text_option("python", &Options::python, "the Python program of its environment")
-          .by_default("RTFX_PYTHON, else that of LibTorch's environment, else python3"),
+             "Largest number of tokens that can be emitted at one encoder frame. The class reads "
+             "it as `model.max_symbols`.",
+             1, 1000)
+          .by_default(kMaxSymbolsDefault),
+      text_option("python", &Options::python, "Python program whose environment runs the class.")
+          .by_default("RTFX_PYTHON, else the Python of LibTorch's environment, else python3"),
   }};
   return table;
 }
@@ -524,7 +542,8 @@ class PythonDecoder : public DecoderBase<Options> {
 };
 
 const RegisterDecoder registered{
-    {"python", "a class of one's own, in Python, on torch tensors", Options::table().info(),
+    {"python", "A decoder that the user writes as a Python class on torch tensors",
+     Options::table().info(),
      [](const json& given, std::string_view where) {
        Options options = Options::table().fill(given, where);
        if (!given.is_null() && options.file.empty() == options.module.empty()) {

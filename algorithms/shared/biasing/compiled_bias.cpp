@@ -19,8 +19,10 @@ std::vector<Phrase> BoostingOptions::all_phrases() const {
 
 const OptionTable<BoostingOptions>& boosting_options() {
   static const OptionTable<BoostingOptions> table = [] {
-    OptionField<BoostingOptions> file = option(
-        "path", &BoostingOptions::path, "lines of a phrase, or of a phrase, a tab and its weight");
+    OptionField<BoostingOptions> file =
+        option("path", &BoostingOptions::path,
+               "File with one phrase in each line, plain or gzip. A tab and a number after the "
+               "phrase give it a weight.");
     file.is_required = false;
     file.default_text = "none";
     file.get = [](const BoostingOptions& o) {
@@ -28,8 +30,8 @@ const OptionTable<BoostingOptions>& boosting_options() {
     };
     OptionField<BoostingOptions> phrases{
         "phrases",
-        "phrases beside those of the file; {\"phrase\": ..., \"weight\": 2} has its own score for "
-        "each token",
+        "Phrases in addition to those of the file, as text or as {\"phrase\": \"new york\", "
+        "\"weight\": 2}. The weight counts in place of `context_score`.",
         "[a phrase, ...]",
         [](BoostingOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
         [](const BoostingOptions& o) { return to_json(o.phrases); }};
@@ -37,23 +39,29 @@ const OptionTable<BoostingOptions>& boosting_options() {
         std::move(file),
         std::move(phrases),
         option("scale", &BoostingOptions::scale,
-               "factor of all scores; a list of values makes a sweep", 0, 1000),
+               "Factor of all scores of phrases. 0 turns boosting off. A list of values makes one "
+               "decoder of each value.",
+               0, 1000),
         option("context_score", &BoostingOptions::context_score,
-               "score of each token of a phrase without a weight", 0, 1000),
+               "Weight of a phrase that has none of its own: the score of its first token.", 0,
+               1000),
         option("depth_scaling", &BoostingOptions::depth_scaling,
-               "token d > 1 of a phrase scores the phrase's weight times this, + ln d", 0, 1000),
+               "From its second token on, a phrase gives its token d the score w x `depth_scaling` "
+               "+ ln d, where w is its weight.",
+               0, 1000),
         option("unk_score", &BoostingOptions::unk_score,
-               "score of a token that neither begins nor continues a phrase", -1000, 1000),
+               "Score of a token that neither begins nor continues a phrase.", -1000, 1000),
         option("spellings", &BoostingOptions::spellings,
-               "phrases as they are written, or in lower case, upper case and capitalised too",
+               "`as_is`: boost phrases as they are written. `any`: boost them in lower case, upper "
+               "case and capitalised as well.",
                {"as_is", "any"}),
         option("compatibility", &BoostingOptions::compatibility,
-               "nemo: if a phrase breaks off, scores are taken back as in NeMo's tree; none: all "
-               "but those of whole phrases inside it",
+               "Scores that are taken back when a phrase breaks off. `none`: all but those of "
+               "complete phrases inside it. `nemo`: those that NeMo's boosting tree takes back.",
                {"none", "nemo"}),
         option("utterances", &BoostingOptions::utterances,
-               "phrases and allowed characters of single utterances (`boost` and `allowed` in a "
-               "manifest) count too"),
+               "Follow the keys `boost` and `allowed` of utterances in a manifest. Their phrases "
+               "are added to those here, and their characters replace the option `allowed`."),
     }};
   }();
   return table;
@@ -62,10 +70,11 @@ const OptionTable<BoostingOptions>& boosting_options() {
 const OptionTable<BoostingOptions>& beam_boosting_options() {
   static const OptionTable<BoostingOptions> table = [] {
     OptionTable<BoostingOptions> all = boosting_options();
-    all.fields.push_back(option("blank_scoring", &BoostingOptions::blank_scoring,
-                                "whether blank is rescaled along with the tokens, as by a language "
-                                "model of weight `scale`",
-                                {"no_score", "lm_weighted_full"}));
+    all.fields.push_back(
+        option("blank_scoring", &BoostingOptions::blank_scoring,
+               "Score of blank. `no_score`: unchanged. `lm_weighted_full`: ln p(blank) counts 1 + "
+               "`scale` times, and tokens get `scale` times ln(1 - p(blank)).",
+               {"no_score", "lm_weighted_full"}));
     return all;
   }();
   return table;

@@ -45,11 +45,11 @@ const OptionTable<BoostingOptions>& beam_boosting_options();
 /// The field "allowed" of a decoder's options.
 template <class Options>
 OptionField<Options> allowed_option(std::vector<std::string> Options::*member) {
-  return list_option(
-      "allowed", member,
-      "characters that results may have: scripts (latin), ranges (U+0400-U+04FF), "
-      "single characters; other letters are excluded. Digits, marks and spaces are always allowed",
-      "text", [](const JsonView& v) { return v.text(); });
+  return list_option("allowed", member,
+                     "Letters that results may have, as scripts (latin), ranges (U+0400-U+04FF) or "
+                     "single characters. An empty list allows all. Digits, punctuation, symbols "
+                     "and spaces are always allowed.",
+                     "text", [](const JsonView& v) { return v.text(); });
 }
 
 class Tokenizer;

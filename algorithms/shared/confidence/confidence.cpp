@@ -40,15 +40,27 @@ double largest_entropy(double labels, const ConfidenceOptions& options) {
 const OptionTable<ConfidenceOptions>& confidence_options() {
   using O = ConfidenceOptions;
   static const OptionTable<O> table{{
-      option("method", &O::method, "by the largest probability, or by the entropy",
+      option("method", &O::method,
+             "Source of the confidence. `entropy`: the entropy of the distribution over labels. "
+             "`max_prob`: its largest probability.",
              {"entropy", "max_prob"}),
-      option("entropy", &O::entropy, "which entropy", {"gibbs", "tsallis"}),
-      option("norm", &O::norm, "how an entropy becomes a number from 0 to 1", {"exp", "lin"}),
-      option("alpha", &O::alpha, "exponent of the probabilities", 0.01, 10.0),
-      option("aggregation", &O::aggregation, "of tokens to a word, of words to the utterance",
+      option("entropy", &O::entropy,
+             "Kind of entropy for the method `entropy`. If `alpha` is 1, both kinds are Shannon's "
+             "entropy.",
+             {"gibbs", "tsallis"}),
+      option("norm", &O::norm,
+             "Rule that maps an entropy to a confidence from 0 to 1. `exp`: exponential. `lin`: "
+             "linear.",
+             {"exp", "lin"}),
+      option("alpha", &O::alpha, "Exponent to which the probabilities of labels are raised.", 0.01,
+             10.0),
+      option("aggregation", &O::aggregation,
+             "Rule that combines confidences: frames to a token, tokens to a word, and words to "
+             "the utterance. `prod`: their product.",
              {"mean", "min", "max", "prod"}),
       option("exclude_blank", &O::exclude_blank,
-             "false: frames of blank count for the token before them"),
+             "Leave frames of blank out of the confidence of a token. `false`: the frames of blank "
+             "after a token count for its confidence."),
   }};
   return table;
 }

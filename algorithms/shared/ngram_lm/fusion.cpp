@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "algorithms/option_help.h"
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -23,15 +24,21 @@ constexpr double kMaxWeight = 100;
 std::vector<OptionField<LmOptions>> common_fields() {
   return {
       option("path", &LmOptions::path,
-             "ARPA file over token ids, plain or gzip, or a binary copy of one"),
-      option("alpha", &LmOptions::alpha, "weight of the language model's log-probabilities", 0,
-             kMaxWeight),
+             "ARPA file of an n-gram model over token ids, plain or gzip, or the binary copy that "
+             "`cache` made of one."),
+      option("alpha", &LmOptions::alpha,
+             "Language model weight, by which its log-probabilities are multiplied. 0: they have "
+             "no effect.",
+             0, kMaxWeight),
       option("normalize_unk", &LmOptions::normalize_unk,
-             "tokens that are not in the model share the probability of <unk>"),
+             "Divide the probability of <unk> evenly among the tokens that the language model "
+             "lacks. `false`: each of them gets all of it."),
       option("cache", &LmOptions::cache,
-             "keep a binary copy, <path>.ngpulm, and read it the next time"),
+             "Keep a binary copy of the ARPA file at <path>.ngpulm, which loads faster. It is used "
+             "while the ARPA file is the same."),
       option("memory_limit_mib", &LmOptions::memory_limit_mib,
-             "refuse a model that needs more MiB; 0: no limit", 0, int64_t{1} << 20),
+             "Refuse a language model that needs more memory than this, in MiB. 0: no limit.", 0,
+             int64_t{1} << 20),
   };
 }
 
@@ -91,16 +98,15 @@ const OptionTable<LmOptions>& beam_lm_options() {
   static const OptionTable<LmOptions> table = [] {
     OptionTable<LmOptions> all{common_fields()};
     all.fields.push_back(
-        option("beta", &LmOptions::beta, "bonus of each token", -kMaxWeight, kMaxWeight));
-    all.fields.push_back(option("blank_scoring", &LmOptions::blank_scoring,
-                                "whether blank is rescaled along with the tokens",
+        option("beta", &LmOptions::beta, kInsertionBonusHelp, -kMaxWeight, kMaxWeight));
+    all.fields.push_back(option("blank_scoring", &LmOptions::blank_scoring, kBlankScoringHelp,
                                 {"lm_weighted_full", "no_score"}));
-    all.fields.push_back(option(
-        "pruning", &LmOptions::pruning,
-        "late: labels are chosen by the fused score; early: by the acoustic score, before fusion",
-        {"late", "early"}));
-    all.fields.push_back(option("blank_eps", &LmOptions::blank_eps,
-                                "least 1 - p(blank) in lm_weighted_full", 1e-7, 1));
+    all.fields.push_back(
+        option("pruning", &LmOptions::pruning,
+               "Scores that the labels of a hypothesis are chosen by. `late`: fused scores. "
+               "`early`: acoustic scores, so that only the chosen labels are fused.",
+               {"late", "early"}));
+    all.fields.push_back(option("blank_eps", &LmOptions::blank_eps, kBlankEpsHelp, 1e-7, 1));
     return all;
   }();
   return table;

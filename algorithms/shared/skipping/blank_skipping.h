@@ -39,12 +39,15 @@ inline constexpr double kMinSkipBlank = 1e-3;
 /// RegisterSkipping, which alone reads it.
 template <class Options>
 OptionField<Options> skip_blank_option(std::optional<double> Options::*member) {
-  return {"skip_blank", "frames whose blank is likelier than this, by the CTC head, are dropped",
-          "null | " + JsonView::range_text(kMinSkipBlank, 1.0),
-          [member](Options& o, const JsonView& v) { o.*member = v.number(kMinSkipBlank, 1.0); },
-          [member](const Options& o) {
-            return o.*member ? nlohmann::json(*(o.*member)) : nlohmann::json();
-          }};
+  return {
+      "skip_blank",
+      "Before the search, drop frames for which the CTC head's probability of blank is above this "
+      "value. null: drop none. Transducer searches of TDT and multi-blank models refuse it.",
+      "null | " + JsonView::range_text(kMinSkipBlank, 1.0),
+      [member](Options& o, const JsonView& v) { o.*member = v.number(kMinSkipBlank, 1.0); },
+      [member](const Options& o) {
+        return o.*member ? nlohmann::json(*(o.*member)) : nlohmann::json();
+      }};
 }
 
 /// Returns a decoder that drops frames by `threshold` before `decoder` searches the others. It is

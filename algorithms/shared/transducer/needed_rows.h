@@ -13,7 +13,8 @@ namespace rtfx {
 
 /// The help of the option `count_rows`.
 inline constexpr char kCountRowsHelp[] =
-    "count the rows of evaluations that were needed, too; this costs time";
+    "Also count the rows of joint and prediction calls whose results the search used. This costs "
+    "time and needs `loop` set to `host`.";
 
 /// Throws UserError unless `loop` is "host": other loops count nothing.
 void require_host_loop(const std::string& decoder, const std::string& loop);

@@ -14,8 +14,9 @@ namespace rtfx {
 
 /// The help of the option `host_reads`.
 inline constexpr char kHostReadsHelp[] =
-    "what the host learns of an evaluation: one flag for all rows, or, as the published baseline, "
-    "the decision of each row";
+    "Decisions that the CPU reads after each joint call. `flag`: only what the loop needs to know "
+    "of all utterances together. `rows`: also the decision of each utterance, as in the published "
+    "baseline.";
 
 class RowsOnHost {
  public:

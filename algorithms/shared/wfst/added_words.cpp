@@ -64,8 +64,8 @@ nlohmann::json to_json(const AddedPhrase& phrase) {
 /// Unlike other files, the one of the phrases may be left out.
 OptionField<AddedWordOptions> file_option() {
   auto field = option("path", &AddedWordOptions::path,
-                      "lines of a phrase, or with tabs between them of a phrase, its cost and the "
-                      "tokens of a single word");
+                      "File with one phrase in each line, plain or gzip. A tab and its cost may "
+                      "follow, then a tab and the tokens of a single word.");
   field.is_required = false;
   field.default_text = "none";
   field.get = [](const AddedWordOptions& o) {
@@ -76,8 +76,8 @@ OptionField<AddedWordOptions> file_option() {
 
 OptionField<AddedWordOptions> list_of_phrases() {
   return {"phrases",
-          "phrases beside those of the file; {\"phrase\": ..., \"cost\": 9, \"tokens\": [...]} has "
-          "its own cost, and a word its own tokens",
+          "Phrases in addition to those of the file, as text or as {\"phrase\": \"york\", "
+          "\"cost\": 9, \"tokens\": [...]}. Only a single word takes tokens.",
           "[a phrase, ...]",
           [](AddedWordOptions& o, const JsonView& v) {
             o.phrases = detail::list_reader<AddedPhrase>(parse_added_phrase)(v);
@@ -95,7 +95,10 @@ const OptionTable<AddedWordOptions>& added_word_options() {
   static const OptionTable<AddedWordOptions> table{{
       file_option(),
       list_of_phrases(),
-      option("cost", &AddedWordOptions::cost, "-ln p of a phrase without a cost", 0, kMostCost),
+      option("cost", &AddedWordOptions::cost,
+             "Cost of a phrase that has none of its own: -ln p. A lower cost makes the phrase more "
+             "likely.",
+             0, kMostCost),
   }};
   return table;
 }

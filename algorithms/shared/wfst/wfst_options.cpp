@@ -13,22 +13,33 @@ namespace {
 /// Returns the options of all searches, followed by `more`.
 OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOptions>>& more) {
   OptionTable<WfstOptions> table{{
-      option("graph", &WfstOptions::graph, "decoding graph, made by `rtfx graph build`"),
-      option("words", &WfstOptions::words, "words and phrases that the graph lacks",
-             added_word_options()),
+      option("graph", &WfstOptions::graph,
+             "Decoding graph (TLG) of `rtfx graph build` or `rtfx graph import`."),
+      option("words", &WfstOptions::words,
+             "Words and phrases that are added to those of the graph.", added_word_options()),
       option("acoustic_scale", &WfstOptions::acoustic_scale,
-             "factor of the acoustic log-probabilities; the default, 1 / 0.55, gives the graph a "
-             "weight of 0.55",
+             "Factor of the acoustic log-probabilities. The default, 1 / 0.55, gives the costs of "
+             "the graph a weight of 0.55.",
              1e-3, 1e3),
-      option("beam", &WfstOptions::beam, "costs above the best that are kept, in scaled units",
+      option("beam", &WfstOptions::beam,
+             "Beam width: at each frame, paths are dropped whose cost exceeds the least cost by "
+             "this value or more. Costs include `acoustic_scale`.",
              1e-3, 1e9),
-      option("max_active", &WfstOptions::max_active, "tokens that are expanded at a frame", 1,
-             int64_t{1} << 30),
-      option("nbest", &WfstOptions::nbest, "word sequences in the list of results", 1, 1000),
+      option("max_active", &WfstOptions::max_active,
+             "Largest number of graph states that are expanded at a frame. Those with the least "
+             "costs are chosen.",
+             1, int64_t{1} << 30),
+      option("nbest", &WfstOptions::nbest,
+             "Largest number of word sequences to return for each utterance. A value above 1 gives "
+             "an n-best list.",
+             1, 1000),
       mbr_option(&WfstOptions::mbr),
       option("lattice_beam", &WfstOptions::lattice_beam,
-             "costs above the best path that the others of the list may have", 0, 1e6),
-      option("boost", &WfstOptions::boost, "words that cost less, in all utterances or in some",
+             "Entries of the n-best list may cost at most this much more than the best one. Costs "
+             "are those of `beam`.",
+             0, 1e6),
+      option("boost", &WfstOptions::boost,
+             "Words and phrases of the graph that get a lower cost (word boosting).",
              boost_options()),
       blank_penalty_option(&WfstOptions::blank_penalty),
       skip_blank_option(&WfstOptions::skip_blank),
@@ -42,20 +53,21 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
 const OptionTable<WfstOptions>& gpu_wfst_options() {
   static const OptionTable<WfstOptions> table = common_options_and({
       option("loop", &WfstOptions::loop,
-             "who drives the loop over frames: one kernel, the host with a kernel for each phase, "
-             "the host with these as a recorded graph",
+             "Execution of the loop over frames. `persistent`: one kernel runs it. `host`: the CPU "
+             "launches a kernel for each phase of a frame. `replay`: it launches them as one "
+             "recorded CUDA graph.",
              {"persistent", "host", "replay"}),
       option("double_buffer", &WfstOptions::double_buffer,
-             "with loop host or replay: search the next frame while the last one's tokens are "
-             "copied to the host"),
+             "If `loop` is `host` or `replay`, search the next frame while the history of the last "
+             "one is copied to the CPU. `false`: wait for each copy."),
   });
   return table;
 }
 
 const OptionTable<WfstOptions>& cpu_wfst_options() {
   static const OptionTable<WfstOptions> table = common_options_and({
-      option("threads", &WfstOptions::threads, "at most so many of the program's threads; 0: all",
-             0),
+      option("threads", &WfstOptions::threads,
+             "Largest number of CPU threads that search. 0: all threads of the program.", 0),
   });
   return table;
 }

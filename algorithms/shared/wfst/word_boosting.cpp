@@ -19,7 +19,10 @@ namespace {
 
 /// Unlike other files, the one of the boosts may be left out.
 OptionField<BoostOptions> file_option() {
-  auto field = option("path", &BoostOptions::path, "lines of a word and how much less it costs");
+  auto field =
+      option("path", &BoostOptions::path,
+             "File with a word and its boost in each line, plain or gzip. The boost is subtracted "
+             "from the cost of the word. A phrase needs a tab before its boost.");
   field.is_required = false;
   field.default_text = "none";
   field.get = [](const BoostOptions& o) {
@@ -30,7 +33,8 @@ OptionField<BoostOptions> file_option() {
 
 OptionField<BoostOptions> phrases_option() {
   return {"phrases",
-          "words beside those of the file; {\"phrase\": ..., \"weight\": 6} costs so much less",
+          "Words and phrases in addition to those of the file, as text or as {\"phrase\": "
+          "\"york\", \"weight\": 6}. The weight is subtracted from the cost.",
           "[a phrase, ...]",
           [](BoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
           [](const BoostOptions& o) { return to_json(o.phrases); }};
@@ -42,12 +46,16 @@ const OptionTable<BoostOptions>& boost_options() {
   static const OptionTable<BoostOptions> table{{
       file_option(),
       phrases_option(),
-      option("scale", &BoostOptions::scale, "factor of all boosts; a list of values makes a sweep",
+      option("scale", &BoostOptions::scale,
+             "Factor of all boosts. 0 turns boosting off. A list of values makes one decoder of "
+             "each value.",
              -1e6, 1e6),
-      option("weight", &BoostOptions::weight, "boost of a word of the list without a weight", 0,
-             1000),
+      option(
+          "weight", &BoostOptions::weight,
+          "Boost of a word or phrase that has no weight of its own, in `phrases` or in a manifest.",
+          0, 1000),
       option("utterances", &BoostOptions::utterances,
-             "phrases of single utterances (`boost` in a manifest) count too"),
+             "Also boost the words and phrases of the key `boost` of utterances in a manifest."),
   }};
   return table;
 }

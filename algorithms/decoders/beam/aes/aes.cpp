@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "models/checkpoint/tensor_data.h"
 
@@ -24,23 +25,28 @@ int64_t index_of_zero(const std::vector<int64_t>& durations) {
 const OptionTable<AesOptions>& AesOptions::table() {
   using O = AesOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
-      option("num_steps", &O::num_steps, "most tokens that a frame may emit", 1, 100),
+      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("num_steps", &O::num_steps, kTokensPerFrameHelp, 1, 100),
       option("prefix_alpha", &O::prefix_alpha,
-             "prefix search adds the probability of hypotheses that are at most this many tokens "
-             "shorter",
+             "Prefix search adds to a hypothesis the probability of its prefixes in the beam that "
+             "are at most this many tokens shorter. 0: no prefix search.",
              0, 1000),
       option("expansion_beta", &O::expansion_beta,
-             "a hypothesis is expanded by its beam_size + this many best labels", 0, 1000),
+             "Each hypothesis is expanded by its best labels, whose number is `beam_size` + this "
+             "value.",
+             0, 1000),
       option("expansion_gamma", &O::expansion_gamma,
-             "labels whose ln p is lower than the best one's by more than this are left out", 0,
-             1e4),
-      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest, "hypotheses to return; more than 1 make an n-best list", 1, 1000),
+             "A label is left out if its ln p is lower than that of the hypothesis's best label by "
+             "more than this value.",
+             0, 1e4),
+      option("score_norm", &O::score_norm, kScoreNormHelp),
+      option("nbest", &O::nbest, kNbestHelp, 1, 1000),
       mbr_option(&O::mbr),
-      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
       blank_penalty_option(&O::blank_penalty),
-      option("lm", &O::lm, "language model, added to the tokens that were chosen",
+      option("lm", &O::lm,
+             "N-gram language model over tokens. Labels are chosen by acoustic scores, and then "
+             "the language model's score is added to tokens.",
              greedy_lm_options()),
   }};
   return table;
@@ -48,7 +54,7 @@ const OptionTable<AesOptions>& AesOptions::table() {
 
 namespace {
 const Register<Aes> registered{
-    "aes", "beam search RNN-T/TDT, one utterance at a time: adaptive expansion"};
+    "aes", "Beam search of RNN-T and TDT by adaptive expansion (AES), one utterance at a time"};
 }
 
 /// The search over one utterance.

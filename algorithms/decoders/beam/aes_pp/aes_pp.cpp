@@ -5,6 +5,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 
@@ -21,15 +22,19 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
   static const OptionTable<O> table{fields_with<O>(
       TransducerBeamOptions::table(),
       {
-          option("num_steps", &O::num_steps, "most tokens that a frame may emit", 1, 100),
+          option("num_steps", &O::num_steps, kTokensPerFrameHelp, 1, 100),
           option("expansion_beta", &O::expansion_beta,
-                 "a hypothesis is expanded by its beam_size + this many best labels", 0, 1000),
+                 "Each hypothesis is expanded by its best labels, whose number is `beam_size` + "
+                 "this value.",
+                 0, 1000),
           option("expansion_gamma", &O::expansion_gamma,
-                 "labels whose ln p is lower than the best one's by more than this are left out",
+                 "A label is left out if its score is lower than that of the hypothesis's best "
+                 "label by this value or more. If `lm.pruning` is `early`, acoustic scores count.",
                  1e-3, 1e4),
           option("compatibility", &O::compatibility,
-                 "nemo: as in NeMo, RNN-T hypotheses that change places in the beam may lack a "
-                 "blank, and early pruning with lm_weighted_full counts acoustic scores twice",
+                 "`nemo`: as in NeMo, an RNN-T hypothesis that moves to another slot of the beam "
+                 "may lack a blank. Acoustic scores count twice if `lm.pruning` is `early` and "
+                 "blank is scored by `lm_weighted_full`.",
                  {"none", "nemo"}),
       })};
   return table;
@@ -37,7 +42,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
 
 namespace {
 const RegisterSkipping<AesPp> registered{
-    "aes_pp", "beam search RNN-T/TDT, batched: adaptive expansion (AES++)"};
+    "aes_pp", "Batched beam search of RNN-T and TDT by adaptive expansion (AES++)"};
 }
 
 /// The search over one batch, as segments for Loops. While any utterance is `active`, the loops

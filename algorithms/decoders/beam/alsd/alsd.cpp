@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
@@ -12,24 +13,31 @@ namespace rtfx {
 const OptionTable<AlsdOptions>& AlsdOptions::table() {
   using O = AlsdOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
       option("max_target_ratio", &O::max_target_ratio,
-             "most tokens of a result, as a multiple of the frames", 0, 100),
+             "Largest number of tokens of an RNN-T result, as a multiple of its encoder frames. "
+             "TDT: the search has at most frames x (1 + this value) steps.",
+             0, 100),
       option("max_target_abs", &O::max_target_abs,
-             "most tokens of a result; 0: by max_target_ratio", 0,
-             std::numeric_limits<int32_t>::max()),
-      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest, "hypotheses to return; more than 1 make an n-best list", 1, 1000),
+             "Largest number of tokens of an RNN-T result, in place of `max_target_ratio`. TDT: "
+             "the search has at most frames + this value steps. 0: use `max_target_ratio`.",
+             0, std::numeric_limits<int32_t>::max()),
+      option("score_norm", &O::score_norm, kScoreNormHelp),
+      option("nbest", &O::nbest,
+             "Number of hypotheses to return for each utterance. A value above 1 gives an n-best "
+             "list.",
+             1, 1000),
       mbr_option(&O::mbr),
-      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
       blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
 
 namespace {
-const Register<Alsd> registered{
-    "alsd", "beam search RNN-T/TDT, one utterance at a time: alignment-length synchronous"};
+const Register<Alsd> registered{"alsd",
+                                "Beam search of RNN-T and TDT, synchronous in alignment length "
+                                "(ALSD), one utterance at a time"};
 }
 
 Description Alsd::describe() const {

@@ -5,6 +5,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
@@ -16,31 +17,37 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
   static const OptionTable<O> table{fields_with<O>(
       TransducerBeamOptions::table(),
       {
-          option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-              .by_default("the model's"),
+          option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+              .by_default(kMaxSymbolsDefault),
           option("window", &O::window,
-                 "RNN-T: frames of a hypothesis that one joint call looks at (WIND)", 1, 64),
+                 "Number of frames of a hypothesis that one joint call evaluates (WIND). A value "
+                 "above 1 needs an RNN-T model and `kernels` set to `operators`.",
+                 1, 64),
           option("storage", &O::storage,
-                 "how texts are kept; flat: each step copies them, to show what the tree gains",
+                 "Storage of the tokens of hypotheses. `tree`: hypotheses share their prefixes. "
+                 "`flat`: each step copies all tokens, for comparison.",
                  {"tree", "flat"}),
           option("merge_by", &O::merge_by,
-                 "how equal texts are found; tokens: by all tokens of flat texts",
+                 "Rule that finds hypotheses of equal tokens. `hash`: equal hashes. `tokens`: "
+                 "comparison of all tokens, which needs `storage` set to `flat`.",
                  {"hash", "tokens"}),
           option("count_collisions", &O::count_collisions,
-                 "count flat texts that differ and have one hash; this costs time"),
+                 "Count pairs of hypotheses with equal hashes and different tokens. This costs "
+                 "time. It needs `storage` set to `flat` and `loop` set to `host`."),
           option("merge_finished", &O::merge_finished,
-                 "TDT: add up equal texts that end at different frames"),
-          option(
-              "compatibility", &O::compatibility,
-              "nemo: with early pruning, a blank after max_symbols tokens is not fused, as in NeMo",
-              {"none", "nemo"}),
+                 "TDT: merge finished hypotheses of equal tokens, even if they jumped to different "
+                 "frames behind the end of the utterance."),
+          option("compatibility", &O::compatibility,
+                 "Score of a blank that `max_symbols` forces, if `lm.pruning` is `early`. `none`: "
+                 "its fused score. `nemo`: its acoustic score, as in NeMo.",
+                 {"none", "nemo"}),
       })};
   return table;
 }
 
 namespace {
 const RegisterSkipping<AlsdPp> registered{
-    "alsd_pp", "beam search RNN-T/TDT, batched: alignment-length synchronous (ALSD++)"};
+    "alsd_pp", "Batched beam search of RNN-T and TDT, synchronous in alignment length (ALSD++)"};
 }
 
 struct AlsdPp::State {

@@ -6,6 +6,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
@@ -37,36 +38,39 @@ const OptionTable<LmOptions>& ctc_lm_options() {
 const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
   using O = CtcBeamOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
       option("beam_threshold", &O::beam_threshold,
-             "a hypothesis is dropped if its ln p is lower than the best one's by more than this",
+             "A hypothesis is dropped if its score, a natural logarithm, is lower than the best "
+             "score by this value or more.",
              1e-3, 1e6),
       option("merge", &O::merge,
-             "probability of a text: the sum over its alignments, or the largest one's",
+             "Probability of a text. `sum`: the sum over its alignments. `max`: the probability of "
+             "its best alignment.",
              {"sum", "max"}),
-      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
-      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest,
-             "hypotheses to return, at most beam_size; more than 1 make an n-best list", 1, 1000),
+      option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
+      option("score_norm", &O::score_norm, kScoreNormHelp),
+      option("nbest", &O::nbest, kNbestHelp, 1, 1000),
       mbr_option(&O::mbr),
-      option("lm", &O::lm, "language model, added to the score of every new token",
+      option("lm", &O::lm,
+             "N-gram language model over tokens. Its score is added to each new token (shallow "
+             "fusion).",
              ctc_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),
-      option("lm_end", &O::lm_end, "let the language model score the end of the text"),
+      option("lm_end", &O::lm_end, "Add the language model's score of the end of the text."),
       option("kernels", &O::kernels,
-             "a frame as LibTorch operators, or all frames as one fused kernel",
+             "Implementation of the search. `operators`: operators of LibTorch for each frame. "
+             "`fused`: one kernel for all frames, with equal results up to rounding.",
              {"operators", "fused"}),
-      option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
+      option("loop", &O::loop, kLoopHelp, {"host", "graph"}),
   }};
   return table;
 }
 
 namespace {
-const RegisterSkipping<CtcBeam> registered{
-    "ctc_beam", "beam search over the labels of every frame, batched (CTC head)"};
+const RegisterSkipping<CtcBeam> registered{"ctc_beam", "Batched prefix beam search of a CTC head"};
 }
 
 struct CtcBeam::State {

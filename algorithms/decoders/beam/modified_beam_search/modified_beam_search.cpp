@@ -8,7 +8,8 @@ namespace rtfx {
 
 namespace {
 const RegisterSkipping<ModifiedBeamSearch> registered{
-    "modified_beam_search", "beam search RNN-T/TDT, batched: one token per frame at most"};
+    "modified_beam_search",
+    "Batched beam search of RNN-T and TDT with at most one token per frame"};
 }
 
 Description ModifiedBeamSearch::describe() const {

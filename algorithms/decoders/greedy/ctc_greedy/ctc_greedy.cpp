@@ -7,6 +7,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/greedy/ctc_greedy/collapse_kernel.h"
 #include "algorithms/log_zero.h"
+#include "algorithms/option_help.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/score_dtype.h"
@@ -88,10 +89,13 @@ at::Tensor with_allowed(const at::Tensor& logits, const at::Tensor& forbidden) {
 const OptionTable<CtcGreedyOptions>& CtcGreedyOptions::table() {
   using O = CtcGreedyOptions;
   static const OptionTable<O> table{{
-      option("loop", &O::loop, "who drives the loop over frames that a language model needs",
+      option("loop", &O::loop,
+             "Execution of the loop over frames, which only `lm` and `boost` need. `host`: the CPU "
+             "launches each frame. `replay`: it launches a recorded CUDA graph for each. `graph`: "
+             "the GPU runs the loop as one CUDA graph.",
              {"host", "replay", "graph"}),
-      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
+      option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
   }};
@@ -99,8 +103,9 @@ const OptionTable<CtcGreedyOptions>& CtcGreedyOptions::table() {
 }
 
 namespace {
-const Register<CtcGreedy> registered{"ctc_greedy",
-                                     "best label of every frame, collapsed (CTC head)"};
+const Register<CtcGreedy> registered{
+    "ctc_greedy",
+    "Greedy search of a CTC head: the best label of each frame, without repetitions and blanks"};
 }
 
 struct CtcGreedy::Rows {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/transducer/rows_on_host.h"
 #include "base/error.h"
@@ -13,29 +14,34 @@ namespace rtfx {
 const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
   using O = FrameLoopingOptions;
   static const OptionTable<O> table{{
-      option("batched", &O::batched, "false: one utterance after the other"),
+      option("batched", &O::batched,
+             "Decode the utterances of a batch together. `false`: one utterance after the other."),
       option("cache_predictor", &O::cache_predictor,
-             "keep the prediction network's output until a token is emitted (exact)"),
+             "Keep the output of the prediction network until the next token. `false`: compute it "
+             "for each joint call. Results are the same."),
       option("project_encoder_once", &O::project_encoder_once,
-             "project all encoder frames once per batch (exact)"),
-      option(
-          "project_prediction_once", &O::project_prediction_once,
-          "project the prediction once per prediction call instead of once per joint call (exact)"),
-      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-          .by_default("the model's"),
-      option("score_kind", &O::score_kind, "what a score sums over the tokens",
-             {"logit", "logprob"}),
+             "Project the encoder frames for the joint network once per batch. `false`: in each "
+             "joint call. Results are the same."),
+      option("project_prediction_once", &O::project_prediction_once,
+             "Project the prediction for the joint network once per prediction call. `false`: in "
+             "each joint call. Results are the same."),
+      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+          .by_default(kMaxSymbolsDefault),
+      option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("compatibility", &O::compatibility,
-             "nemo: TDT skips a frame whenever max_symbols is reached, as NeMo did until its pull "
-             "request 16095 (inexact)",
+             "Rule for TDT when `max_symbols` is reached. `none`: the search moves on a frame only "
+             "after a duration of 0. `nemo`: always, as NeMo did until its pull request 16095 "
+             "(inexact).",
              {"none", "nemo"}),
       option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
       option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
-             "who drives the loops: the host, the host with recorded graphs, one graph",
+             "Execution of the loops. `host`: the CPU launches each step and waits for the GPU. "
+             "`replay`: likewise, with steps as recorded CUDA graphs. `graph`: the GPU runs the "
+             "loops as one CUDA graph.",
              {"host", "replay", "graph"}),
-      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
+      option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),
@@ -45,7 +51,8 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
 
 namespace {
 const RegisterSkipping<FrameLooping> registered{
-    "frame_looping", "greedy RNN-T/TDT/multi-blank, frame by frame: the baseline"};
+    "frame_looping",
+    "Greedy search of RNN-T, TDT and multi-blank RNN-T, frame by frame; the baseline"};
 }
 
 struct FrameLooping::Rows {

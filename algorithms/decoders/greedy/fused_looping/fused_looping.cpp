@@ -13,6 +13,7 @@
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/shared/transducer/transducer.h"
@@ -240,16 +241,20 @@ class Output {
 const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
   using O = FusedLoopingOptions;
   static const OptionTable<O> table{{
-      option("loop", &O::loop, "who drives the loop: one kernel, a CUDA graph, the host",
+      option("loop", &O::loop,
+             "Execution of the search loop. `persistent`: one kernel runs it. `graph`: the GPU "
+             "runs it as one CUDA graph. `host`: the CPU launches each step and waits for the GPU.",
              {"persistent", "graph", "host"}),
-      option("window", &O::window, "most frames of a row that a step looks at", 1, 64),
+      option("window", &O::window,
+             "Largest number of frames of an utterance that one step evaluates.", 1, 64),
       option("frames_per_step", &O::frames_per_step,
-             "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
-             65536),
-      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-          .by_default("the model's"),
-      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+             "Number of frames that one step evaluates, shared evenly by the active utterances. "
+             "Each gets at least 3 frames (or `window`, if that is less) and at most `window`.",
+             1, 65536),
+      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+          .by_default(kMaxSymbolsDefault),
+      option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
+      option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),
@@ -259,7 +264,9 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
 
 namespace {
 const RegisterSkipping<FusedLooping> registered{
-    "fused_looping", "greedy RNN-T/TDT/multi-blank in fused CUDA kernels: the fastest (GPU only)",
+    "fused_looping",
+    "Greedy search of RNN-T, TDT and multi-blank RNN-T in fused CUDA kernels; the fastest one, "
+    "needs a GPU",
     kNeedsGpu};
 }
 

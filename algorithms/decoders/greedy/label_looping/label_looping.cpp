@@ -6,6 +6,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
 
@@ -161,22 +162,27 @@ LabelLoopingScript::Result LabelLoopingScript::run(const EncodedBatch& batch) co
 const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
   using O = LabelLoopingOptions;
   static const OptionTable<O> table{{
-      option("window", &O::window, "frames per row that one joint call looks at (exact)", 1, 64),
+      option("window", &O::window,
+             "Number of frames of each utterance that one joint call evaluates. Results do not "
+             "depend on it.",
+             1, 64),
       option("project_encoder_once", &O::project_encoder_once,
-             "project all encoder frames once per batch (exact)"),
+             "Project the encoder frames for the joint network once per batch. `false`: in each "
+             "joint call. Results are the same."),
       option("project_prediction_once", &O::project_prediction_once,
-             "project the prediction once per label instead of once per joint call (exact)"),
-      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-          .by_default("the model's"),
-      option("score_kind", &O::score_kind, "what a score sums over the tokens",
-             {"logit", "logprob"}),
+             "Project the prediction for the joint network once per token. `false`: in each joint "
+             "call. Results are the same."),
+      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+          .by_default(kMaxSymbolsDefault),
+      option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,
-             "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
-             "recorded graphs, one graph",
+             "Execution of the loops. `host`: the CPU launches each step and waits for the GPU. "
+             "`script`: LibTorch's TorchScript interpreter does so. `replay`: steps are recorded "
+             "CUDA graphs. `graph`: the GPU runs the loops as one CUDA graph.",
              {"host", "script", "replay", "graph"}),
-      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
-      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
+      option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),
@@ -185,8 +191,8 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
 }
 
 namespace {
-const RegisterSkipping<LabelLooping> registered{"label_looping",
-                                                "greedy RNN-T/TDT/multi-blank, label by label"};
+const RegisterSkipping<LabelLooping> registered{
+    "label_looping", "Greedy search of RNN-T, TDT and multi-blank RNN-T, label by label"};
 }
 
 struct LabelLooping::Rows {

@@ -12,6 +12,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/option_help.h"
 #include "base/gpu/rounding.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
@@ -219,10 +220,12 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
   using O = StepReplayOptions;
   static const OptionTable<O> table{{
       option("loop", &O::loop,
-             "steps launched anew, launched as recorded graphs, and with one upload each",
+             "Form of a step. `host`: the CPU launches each operator and uploads inputs one by "
+             "one. `replay`: a recorded CUDA graph, with the same uploads. `coalesced`: that "
+             "graph, with one upload.",
              {"host", "replay", "coalesced"}),
-      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-          .by_default("the model's"),
+      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+          .by_default(kMaxSymbolsDefault),
       blank_penalty_option(&O::blank_penalty),
   }};
   return table;
@@ -231,7 +234,8 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
 namespace {
 const Register<StepReplay> registered{
     "step_replay",
-    "greedy RNN-T/TDT/multi-blank, state on the host, a graph per step: to compare with"};
+    "Greedy search of RNN-T, TDT and multi-blank RNN-T whose state stays on the CPU, which starts "
+    "every step; for comparison"};
 }
 
 /// A row (utterance) of the batch.

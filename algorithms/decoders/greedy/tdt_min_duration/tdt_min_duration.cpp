@@ -6,6 +6,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/transducer/rows_on_host.h"
 #include "base/nvtx.h"
 
@@ -14,10 +15,9 @@ namespace rtfx {
 const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
   using O = TdtMinDurationOptions;
   static const OptionTable<O> table{{
-      option("max_symbols", &O::max_symbols, "most tokens that a frame may emit", 1, 1000)
-          .by_default("the model's"),
-      option("score_kind", &O::score_kind, "what a score sums over the tokens",
-             {"logit", "logprob"}),
+      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
+          .by_default(kMaxSymbolsDefault),
+      option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
       blank_penalty_option(&O::blank_penalty),
   }};
@@ -26,7 +26,9 @@ const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
 
 namespace {
 const Register<TdtMinDuration> registered{
-    "tdt_min_duration", "greedy TDT, all rows skip the batch's smallest duration (inexact)"};
+    "tdt_min_duration",
+    "Greedy search of TDT in which all utterances of a batch skip the smallest of their durations, "
+    "so that results are inexact"};
 }
 
 Description TdtMinDuration::describe() const {

@@ -222,25 +222,34 @@ using Options = CtcLexiconCpu::Options;
 const OptionTable<CtcLexiconCpuOptions>& CtcLexiconCpuOptions::table() {
   using O = CtcLexiconCpuOptions;
   static const OptionTable<O> table{{
-      option("lexicon", &O::lexicon, "lines of a word and its tokens; may be gzip"),
-      option("lm", &O::lm, "ARPA language model over words; may be gzip"),
-      option("words", &O::words, "words and phrases that the lexicon lacks", added_word_options()),
+      option("lexicon", &O::lexicon,
+             "Text file with a word and its tokens in each line, plain or gzip."),
+      option("lm", &O::lm, "ARPA file of an n-gram language model over words, plain or gzip."),
+      option("words", &O::words, "Words and phrases that are added to those of the lexicon.",
+             added_word_options()),
       option("acoustic_scale", &O::acoustic_scale,
-             "factor of the acoustic log-probabilities; the default, 1 / 0.55, gives the language "
-             "model a weight of 0.55",
+             "Factor of the acoustic log-probabilities. The default, 1 / 0.55, gives the language "
+             "model a weight of 0.55.",
              1e-3, 1e3),
-      option("beam", &O::beam, "costs above the best that are kept, in scaled units", 1e-3, 1e9),
-      option("beam_size", &O::beam_size, "hypotheses that are kept at a frame", 1),
-      option("beam_tokens", &O::beam_tokens, "tokens of a frame that are tried", 1),
+      option("beam", &O::beam,
+             "Beam width: at each frame, hypotheses are dropped whose cost exceeds the least cost "
+             "by this value or more. Costs include `acoustic_scale`.",
+             1e-3, 1e9),
+      option("beam_size", &O::beam_size, "Largest number of hypotheses that are kept at a frame.",
+             1),
+      option("beam_tokens", &O::beam_tokens,
+             "Number of tokens, the likeliest ones, that are tried at a frame.", 1),
       blank_penalty_option(&O::blank_penalty),
-      option("threads", &O::threads, "at most so many of the program's threads; 0: all", 0),
+      option("threads", &O::threads,
+             "Largest number of CPU threads that search. 0: all threads of the program.", 0),
   }};
   return table;
 }
 
 namespace {
-const Register<CtcLexiconCpu> registered{
-    "ctc_lexicon_cpu", "prefix beam search with a lexicon and a word LM, without a graph (CPU)"};
+const Register<CtcLexiconCpu> registered{"ctc_lexicon_cpu",
+                                         "CTC prefix beam search with a lexicon and a word "
+                                         "language model on the CPU, without a decoding graph"};
 }
 
 Description CtcLexiconCpu::describe() const {

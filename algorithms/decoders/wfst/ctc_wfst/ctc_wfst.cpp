@@ -495,8 +495,10 @@ WfstPath GpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const RegisterSkipping<CtcWfst> registered{
-    "ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU", kNeedsGpu};
+const RegisterSkipping<CtcWfst> registered{"ctc_wfst",
+                                           "CTC beam search (Viterbi) over a decoding graph of a "
+                                           "lexicon and a word language model, on a GPU",
+                                           kNeedsGpu};
 
 }  // namespace
 

@@ -452,8 +452,9 @@ WfstPath CpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const RegisterSkipping<CtcWfstCpu> registered{
-    "ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU"};
+const RegisterSkipping<CtcWfstCpu> registered{"ctc_wfst_cpu",
+                                              "CTC beam search (Viterbi) over a decoding graph of "
+                                              "a lexicon and a word language model, on the CPU"};
 
 }  // namespace
 

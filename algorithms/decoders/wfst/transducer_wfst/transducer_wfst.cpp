@@ -4,6 +4,7 @@
 
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
+#include "algorithms/option_help.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
@@ -15,30 +16,34 @@ namespace rtfx {
 const OptionTable<TransducerWfstOptions>& TransducerWfstOptions::table() {
   using O = TransducerWfstOptions;
   static const OptionTable<O> table{{
-      option("graph", &O::graph, "made by `rtfx graph build --topology tokens`"),
-      option("alpha", &O::alpha, "weight of the graph's costs; at 0 it only limits the texts", 0.0,
-             100.0),
-      option("beta", &O::beta, "bonus of each token", -100.0, 100.0),
-      option("blank_scoring", &O::blank_scoring, "whether blank is rescaled along with the tokens",
+      option("graph", &O::graph,
+             "Decoding graph of a lexicon and a word language model (LG), made by `rtfx graph "
+             "build --topology tokens`."),
+      option("alpha", &O::alpha,
+             "Weight of the graph's costs. 0: the graph only restricts which texts are possible.",
+             0.0, 100.0),
+      option("beta", &O::beta, kInsertionBonusHelp, -100.0, 100.0),
+      option("blank_scoring", &O::blank_scoring, kBlankScoringHelp,
              {"lm_weighted_full", "no_score"}),
-      option("blank_eps", &O::blank_eps, "least 1 - p(blank) in lm_weighted_full", 1e-7, 1),
-      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
-      option("max_states", &O::max_states, "graph states of a hypothesis, the cheapest ones", 1,
-             1000),
+      option("blank_eps", &O::blank_eps, kBlankEpsHelp, 1e-7, 1),
+      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("max_states", &O::max_states,
+             "Largest number of graph states that each hypothesis keeps. Those with the least "
+             "costs are kept.",
+             1, 1000),
       option("max_tokens", &O::max_tokens,
-             "tokens of a hypothesis that are looked up in the graph, the likeliest ones; 0: all",
+             "Number of tokens, the likeliest ones, that are looked up in the graph for each "
+             "hypothesis at a frame. Others are impossible. 0: all tokens.",
              0),
-      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
-      option("nbest", &O::nbest,
-             "hypotheses to return, at most beam_size; more than 1 make an n-best list", 1, 1000),
+      option("score_norm", &O::score_norm, kScoreNormHelp),
+      option("nbest", &O::nbest, kNbestHelp, 1, 1000),
       mbr_option(&O::mbr),
-      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
-      option("boost", &O::boost, "phrases whose tokens are made more likely",
-             beam_boosting_options()),
+      option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
+      option("boost", &O::boost, kBoostHelp, beam_boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),
-      option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
+      option("loop", &O::loop, kLoopHelp, {"host", "graph"}),
   }};
   return table;
 }
@@ -46,7 +51,9 @@ const OptionTable<TransducerWfstOptions>& TransducerWfstOptions::table() {
 namespace {
 
 const RegisterSkipping<TransducerWfst> registered{
-    "transducer_wfst", "beam search RNN-T/TDT, batched: over a graph of lexicon and word model"};
+    "transducer_wfst",
+    "Batched beam search of RNN-T and TDT over a decoding graph of a lexicon and a word language "
+    "model"};
 
 /// Writes the words of a result unless it means nothing. Returns false if they end in no final
 /// state.
