@@ -356,35 +356,46 @@ const OptionTable<StreamRule>& StreamRule::table() {
   constexpr double kLongest = 1e6;
   static const OptionTable<StreamRule> keys{
       {option("late", &StreamRule::late,
-              "share of the requests that may begin a period or more after they arrived", 0, 1),
+              "Largest share of requests whose work may begin more than one period after they "
+              "arrived.",
+              0, 1),
        option("final_ms", &StreamRule::final_ms,
-              "from the arrival of an utterance's last audio to its last result", 0, kLongest),
-       option("of_finals", &StreamRule::of_finals, "the percentile of these times",
-              {"p50", "p95", "p99"}),
-       option("seconds", &StreamRule::seconds, "of a trial", 0.1, kLongest),
+              "Longest time in milliseconds from the arrival of an utterance's last audio to its "
+              "final text.",
+              0, kLongest),
+       option("of_finals", &StreamRule::of_finals,
+              "Percentile of these times to which `final_ms` applies.", {"p50", "p95", "p99"}),
+       option("seconds", &StreamRule::seconds, "Length of a trial in seconds.", 0.1, kLongest),
        option("confirm_seconds", &StreamRule::confirm_seconds,
-              "of the trial that confirms a number", 0.1, kLongest),
-       option("growth", &StreamRule::growth, "from a number that is kept to the next one", 1.01,
+              "Length in seconds of the trial that confirms a number of streams.", 0.1, kLongest),
+       option("growth", &StreamRule::growth,
+              "Factor by which the number of streams grows after a trial that kept the rule.", 1.01,
               100),
        option("wer", &StreamRule::wer,
-              "by how much the word error rate of the streams may be higher than that of whole "
-              "utterances, as a share of it",
+              "Largest relative increase of the streams' word error rate over that of whole "
+              "utterances. 0.02 is 2 %.",
               0, 100)},
       "key"};
   return keys;
 }
 
 const OptionTable<EndpointSettings>& EndpointSettings::table() {
-  static auto vad = text_option("vad", &EndpointSettings::vad,
-                                "`vad`: the detector's file, silero_vad.jit or the like", "a path");
+  static auto vad =
+      text_option("vad", &EndpointSettings::vad,
+                  "`vad`: file of the voice activity detector, such as silero_vad.jit.", "a path");
   vad.is_file = true;
   static const OptionTable<EndpointSettings> keys{
-      {option("rule", &EndpointSettings::rule, "what ends an utterance", {"pause", "token", "vad"})
+      {option("rule", &EndpointSettings::rule,
+              "Event that ends an utterance. `pause`: no word for a while. `token`: a special "
+              "token. `vad`: no speech, as a voice activity detector says.",
+              {"pause", "token", "vad"})
            .required(),
        option("seconds", &EndpointSettings::seconds,
-              "`pause`: without a word; `vad`: without speech, by the detector", 0.1, 3600)
+              "`pause`: seconds without a word that end an utterance. `vad`: seconds without "
+              "speech that do.",
+              0.1, 3600)
            .by_default("1, and 0.5 for `vad`"),
-       list_option("tokens", &EndpointSettings::tokens, "`token`: pieces that end an utterance",
+       list_option("tokens", &EndpointSettings::tokens, "`token`: pieces that end an utterance.",
                    "text", [](const JsonView& v) { return v.text(); })
            .by_default("`<EOU>` and `<EOB>`"),
        vad},
@@ -409,11 +420,11 @@ void complete_endpoint(EndpointSettings& endpoint, const std::string& where) {
 const OptionTable<StreamSettings>& stream_keys() {
   constexpr int64_t kMost = 1 << 20;
   constexpr double kLongest = 1e6;
-  static auto rule = option(
-      "rule", &StreamSettings::rule,
-      "the most streams are looked for, from the first of `streams` on, that keep this rule; each "
-      "trial has a process of its own",
-      StreamRule::table());
+  static auto rule =
+      option("rule", &StreamSettings::rule,
+             "Search for the largest number of streams that keeps this rule, beginning with the "
+             "first of `streams`. Each trial is a process of its own.",
+             StreamRule::table());
   rule.allowed = "null | \"c120\" | an object";
   rule.set = [](StreamSettings& s, const JsonView& v) {
     if (v.value().is_string()) {
@@ -423,67 +434,73 @@ const OptionTable<StreamSettings>& stream_keys() {
       s.rule = StreamRule::table().fill(v);
     }
   };
-  static auto endpoints = list_option(
-      "endpoints", &StreamSettings::endpoints,
-      "rules that end an utterance before its stream does: `quality` measures how late each of "
-      "them is; a name stands for {\"rule\": ...}",
-      EndpointSettings::table(), [](const JsonView& v) {
-        EndpointSettings endpoint;
-        endpoint.rule = v.choice({"pause", "token", "vad"});
-        return endpoint;
-      });
+  static auto endpoints =
+      list_option("endpoints", &StreamSettings::endpoints,
+                  "Rules that end an utterance before its stream ends. `quality` measures the "
+                  "delay of each rule. A name is short for {\"rule\": ...}.",
+                  EndpointSettings::table(), [](const JsonView& v) {
+                    EndpointSettings endpoint;
+                    endpoint.rule = v.choice({"pause", "token", "vad"});
+                    return endpoint;
+                  });
   static const OptionTable<StreamSettings> keys{
-      {list_option("streams", &StreamSettings::streams, "numbers of streams at a time, a case each",
+      {list_option("streams", &StreamSettings::streams,
+                   "Numbers of simultaneous streams. Each number makes a case.",
                    JsonView::range_text(int64_t{1}, kMost),
                    [](const JsonView& v) { return v.integer(1, kMost); }),
        option("period_ms", &StreamSettings::period_ms,
-              "between the requests of a stream: so much new audio in each", 1, kLongest),
+              "Time between two requests of a stream in milliseconds. Each request brings this "
+              "much new audio.",
+              1, kLongest),
        option("chunk_ms", &StreamSettings::chunk_ms,
-              "`search`: audio in a request; what is more than the period is right context of the "
-              "encoder",
+              "`search`: audio of a request in milliseconds. The part beyond the period is right "
+              "context of the encoder.",
               1, kLongest)
            .by_default("the period"),
        option("arrivals", &StreamSettings::arrivals,
-              "when requests come; `constant`: each stream begins within the first period; "
-              "`staggered`: within stagger_seconds; `lockstep`: all at the same times; `poisson`: "
-              "at random, once in a period on the average",
+              "Arrival of requests. `constant`: each stream begins at a random time within the "
+              "first period. `staggered`: within stagger_seconds. `lockstep`: all streams at the "
+              "same times. `poisson`: at random, on average once per period.",
               {"constant", "staggered", "lockstep", "poisson"}),
        option("stagger_seconds", &StreamSettings::stagger_seconds,
-              "time within which `staggered` streams begin", 0, kLongest),
-       option("start", &StreamSettings::start, "where each stream starts in its first utterance",
-              {"beginning", "random"}),
+              "Time in seconds within which `staggered` streams begin.", 0, kLongest),
+       option("start", &StreamSettings::start,
+              "Point at which each stream starts in its first utterance.", {"beginning", "random"}),
        option("max_batch", &StreamSettings::max_batch,
-              "a batch starts when this number of requests waits", 1, kMost),
+              "A batch starts when this number of requests is waiting.", 1, kMost),
        option("max_wait_ms", &StreamSettings::max_wait_ms,
-              "a batch also starts when its oldest request has waited this long", 0, kLongest),
-       option("seconds", &StreamSettings::seconds, "how long requests arrive; a rule has its own",
-              0.1, kLongest),
+              "A batch also starts when its oldest request has waited this many milliseconds.", 0,
+              kLongest),
+       option("seconds", &StreamSettings::seconds,
+              "Time in seconds during which requests arrive. A rule has its own `seconds`.", 0.1,
+              kLongest),
        option("discard", &StreamSettings::discard,
-              "share of these seconds, from the start, that is not measured", 0, 0.9),
-       option("partial", &StreamSettings::partial, "return the text so far after every request"),
+              "Share of these seconds, from the start, that is not measured.", 0, 0.9),
+       option("partial", &StreamSettings::partial, "Return the text so far after every request."),
        option("quality", &StreamSettings::quality,
-              "streams the whole dataset too, and compares its word errors with those of whole "
-              "utterances"),
+              "Also stream the whole dataset, and compare its word errors with those of whole "
+              "utterances."),
        endpoints,
        option("silence", &StreamSettings::silence,
-              "seconds of silence behind each recording, for `endpoints`", 0, 3600),
+              "Silence in seconds that follows each recording, for `endpoints`.", 0, 3600),
        option("scope", &StreamSettings::scope,
-              "what a request costs: the search of frames that are there, or all from samples on",
+              "Work that a request causes. `search`: the search over frames that exist already. "
+              "`speech`: everything from samples to text.",
               {"search", "speech"}),
        list_option("buffer", &StreamSettings::buffer,
-                   "`speech`, by encoders without caches: seconds of a chunk, before and behind it",
+                   "`speech`, for encoders without caches: seconds of a chunk, of its left context "
+                   "and of its right context.",
                    "a number 0..3600", [](const JsonView& v) { return v.number(0, 3600); }),
-       list_option("fewer_rows", &StreamSettings::fewer_rows,
-                   "`speech`: sizes of the encoder's steps below max_batch; a step takes the "
-                   "smallest that holds its requests, so that few streams cost less, and frames "
-                   "are equal up to rounding alone",
-                   JsonView::range_text(int64_t{1}, kMost),
-                   [](const JsonView& v) { return v.integer(1, kMost); }),
-       option(
-           "slo_ms", &StreamSettings::slo_ms,
-           "not 0: the most streams are looked for, from the first of `streams` on, of which the "
-           "99th percentile of latencies is within it",
-           0, kLongest),
+       list_option(
+           "fewer_rows", &StreamSettings::fewer_rows,
+           "`speech`: batch sizes of the encoder below max_batch. A step takes the smallest size "
+           "that holds its requests. So few streams cost less, and frames differ by rounding.",
+           JsonView::range_text(int64_t{1}, kMost),
+           [](const JsonView& v) { return v.integer(1, kMost); }),
+       option("slo_ms", &StreamSettings::slo_ms,
+              "If not 0: search for the largest number of streams whose 99th percentile of latency "
+              "is at most this many milliseconds, beginning with the first of `streams`.",
+              0, kLongest),
        rule},
       "key"};
   return keys;

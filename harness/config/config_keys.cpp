@@ -40,20 +40,21 @@ OptionField<Options> paths_option(std::string name, std::vector<std::string> Opt
 
 const OptionTable<ModelSource>& model_keys() {
   static const OptionTable<ModelSource> keys{
-      {text_option("id", &ModelSource::id, "stands in the names of cases")
+      {text_option("id", &ModelSource::id, "Short name, which appears in the names of cases.")
            .by_default("the checkpoint's name"),
-       path_option(
-           "path", &ModelSource::path,
-           "checkpoint: a file, a folder, or the name of a downloaded model of huggingface.co")
+       path_option("path", &ModelSource::path,
+                   "Checkpoint: a .nemo file, a folder, or the name of a downloaded model of "
+                   "huggingface.co.")
            .required(),
-       list_option("att_context_size", &ModelSource::att_context_size,
-                   "attention context of a cache-aware encoder",
-                   JsonView::range_text(int64_t{-1}, 1 << 20),
-                   [](const JsonView& v) { return v.integer(-1, 1 << 20); })
+       list_option(
+           "att_context_size", &ModelSource::att_context_size,
+           "Attention context of a cache-aware encoder: frames on the left and on the right.",
+           JsonView::range_text(int64_t{-1}, 1 << 20),
+           [](const JsonView& v) { return v.integer(-1, 1 << 20); })
            .by_default("the model's"),
-       text_option(
-           "language", &ModelSource::language,
-           "language of utterances whose manifest states none, for a prompt-conditioned model")
+       text_option("language", &ModelSource::language,
+                   "Language of utterances whose manifest states none. Only prompt-conditioned "
+                   "models use it.")
            .by_default("the model's")},
       kKey};
   return keys;
@@ -61,27 +62,32 @@ const OptionTable<ModelSource>& model_keys() {
 
 const OptionTable<DatasetSource>& dataset_keys() {
   static const OptionTable<DatasetSource> keys{
-      {text_option("id", &DatasetSource::id, "stands in the names of cases").required(),
+      {text_option("id", &DatasetSource::id, "Short name, which appears in the names of cases.")
+           .required(),
        path_option("manifest", &DatasetSource::manifest,
-                   "manifest of JSON lines, or a LibriSpeech folder; this, librispeech or files "
-                   "must be given"),
-       path_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's"),
-       paths_option("files", &DatasetSource::files, "audio files, or folders of them"),
+                   "Manifest of JSON lines, or a LibriSpeech folder. Give exactly one of manifest, "
+                   "librispeech and files."),
+       path_option("librispeech", &DatasetSource::librispeech,
+                   "Folder in the layout of LibriSpeech."),
+       paths_option("files", &DatasetSource::files, "Audio files, or folders of audio files."),
        text_option("stand_in", &DatasetSource::stand_in,
-                   "what the audio is, where it stands in for the set it is named after")
+                   "Description of the audio, if it stands in for the set that its id names. "
+                   "Tables and reports show it.")
            .by_default("what stand_in.txt beside the data says"),
        list_option("batch_sizes", &DatasetSource::batch_sizes,
-                   "use the dataset only at these batch sizes",
+                   "The dataset is used only at these batch sizes.",
                    JsonView::range_text(int64_t{1}, 65536),
                    [](const JsonView& v) { return v.integer(1, 65536); })
            .by_default("all"),
-       option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
+       option("limit", &DatasetSource::limit,
+              "Only this many utterances are used, from the first on.", 1)
            .by_default("all"),
-       list_option(
-           "seconds", &DatasetSource::seconds,
-           "length that each utterance is cut to, or repeated up to, its reference left out; "
-           "of several lengths, utterances have one after the other; 0: as it is",
-           JsonView::range_text(0.0, 36000.0), [](const JsonView& v) { return v.number(0, 36000); })
+       list_option("seconds", &DatasetSource::seconds,
+                   "Length in seconds to which each utterance is cut or repeated. Its reference is "
+                   "then left out. Several lengths take turns from utterance to utterance. 0 keeps "
+                   "the utterance.",
+                   JsonView::range_text(0.0, 36000.0),
+                   [](const JsonView& v) { return v.number(0, 36000); })
            .by_default("0")},
       kKey};
   return keys;
@@ -118,7 +124,7 @@ std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
 const OptionTable<TuneSpec>& tune_keys() {
   static const OptionField<TuneSpec> dataset{
       "dataset",
-      "development set: the id of one in `datasets`, or one of its own",
+      "Development set: the id of one of `datasets`, or an object with the same keys.",
       "text or an object",
       [](TuneSpec& spec, const JsonView& v) {
         if (v.value().is_object())
@@ -133,7 +139,8 @@ const OptionTable<TuneSpec>& tune_keys() {
       dataset_keys().info()};
   static const OptionField<TuneSpec> options{
       "options",
-      "range or choices of each option whose value is chosen, by its name in `rtfx list`",
+      "Options whose values are chosen, by their names in `rtfx list`, each with its range or its "
+      "choices.",
       "{\"OPTION\": [LOW, HIGH] or [CHOICE, ...], ...}",
       [](TuneSpec& spec, const JsonView& v) { spec.options = read_ranges(v); },
       [](const TuneSpec& spec) {
@@ -145,22 +152,29 @@ const OptionTable<TuneSpec>& tune_keys() {
         return ranges;
       }};
   static const OptionField<TuneSpec> chosen{
-      "chosen", "what `rtfx tune` found, and its word error rate: journals keep it", "any",
-      [](TuneSpec& spec, const JsonView& v) { spec.chosen = v.value(); },
+      "chosen",
+      "Values that `rtfx tune` chose, with their word error rate. rtfx writes this key; journals "
+      "keep it.",
+      "any", [](TuneSpec& spec, const JsonView& v) { spec.chosen = v.value(); },
       [](const TuneSpec& spec) { return spec.chosen; }};
   static const OptionTable<TuneSpec> keys{
-      {text_option("decoder", &TuneSpec::decoder, "id of the decoder").required(),
+      {text_option("decoder", &TuneSpec::decoder, "Id of the decoder whose options are chosen.")
+           .required(),
        dataset.required(), options.required(),
-       list_option("models", &TuneSpec::models, "ids of the models it is tuned for", "text",
-                   read_text)
+       list_option("models", &TuneSpec::models,
+                   "Ids of the models for which the options are chosen.", "text", read_text)
            .by_default("all that the decoder is for"),
        list_option("shared_with", &TuneSpec::shared_with,
-                   "ids of decoders that get the chosen values too: other forms of the search",
+                   "Ids of further decoders that get the chosen values, such as other forms of the "
+                   "same search.",
                    "text", read_text)
            .by_default("none"),
-       option("grid", &TuneSpec::grid, "values of each option that are tried first", 2, 100),
+       option("grid", &TuneSpec::grid,
+              "Number of values in the first grid over the range of each option.", 2, 100),
        option("tolerance", &TuneSpec::tolerance,
-              "how accurately each value is found, as a share of the option's range", 1e-4, 1),
+              "Accuracy of each value, as a share of the option's range. The grid is refined until "
+              "its spacing is smaller.",
+              1e-4, 1),
        chosen},
       kKey};
   return keys;
@@ -168,7 +182,9 @@ const OptionTable<TuneSpec>& tune_keys() {
 
 const OptionTable<DecoderSpec>& decoder_keys() {
   static OptionField<DecoderSpec> options{
-      "options", "of the decoder (`rtfx list`); a list of values of one is a decoder each",
+      "options",
+      "Options of the decoder, which `rtfx list NAME` describes. An option with a list of values "
+      "makes one decoder for each value.",
       "an object",
       [](DecoderSpec& spec, const JsonView& v) {
         if (!v.value().is_object()) v.fail("a JSON object");
@@ -176,18 +192,24 @@ const OptionTable<DecoderSpec>& decoder_keys() {
       },
       [](const DecoderSpec& spec) { return spec.options; }};
   static const OptionTable<DecoderSpec> keys{
-      {text_option("id", &DecoderSpec::id, "stands in the names of cases").by_default("its name"),
-       text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
-       list_option("models", &DecoderSpec::models,
-                   "only for models of these ids or kinds (ctc, rnnt, multiblank, tdt)", "text",
-                   read_text)
+      {text_option("id", &DecoderSpec::id, "Short name, which appears in the names of cases.")
+           .by_default("its name"),
+       text_option("name", &DecoderSpec::name, "Name of the decoder. `rtfx list` prints all names.")
+           .required(),
+       options,
+       list_option(
+           "models", &DecoderSpec::models,
+           "The decoder runs only with models of these ids or kinds (ctc, rnnt, multiblank, tdt).",
+           "text", read_text)
            .by_default("all"),
        list_option("datasets", &DecoderSpec::datasets,
-                   "only for datasets of these ids, such as a language model of theirs", "text",
-                   read_text)
+                   "The decoder runs only on datasets of these ids, for example because its "
+                   "language model is made for them.",
+                   "text", read_text)
            .by_default("all"),
-       text_option("baseline", &DecoderSpec::baseline,
-                   "id of the decoder that this one is compared with: a rival's search with ours")
+       text_option(
+           "baseline", &DecoderSpec::baseline,
+           "Id of the decoder with which this one is compared, in place of the run's baseline.")
            .by_default("the run's, or the first of CTC")},
       kKey};
   return keys;
@@ -195,56 +217,59 @@ const OptionTable<DecoderSpec>& decoder_keys() {
 
 const OptionTable<Protocol>& protocol_keys() {
   static const OptionTable<Throughput> throughput{
-      {option(
-           "in_flight", &Throughput::in_flight,
-           "batches between the begin of their padding and their text, at most; 1: one after the "
-           "other, without a wait between regions",
-           1, 1024),
+      {option("in_flight", &Throughput::in_flight,
+              "Largest number of batches in flight, from padding to text. 1 runs batches one after "
+              "the other, without a wait between regions.",
+              1, 1024),
        option("audio", &Throughput::audio,
-              "`files`: each pass reads and resamples the audio files anew, ahead of the batches "
-              "and by "
-              "as many threads as `threads` says",
+              "`memory`: all audio is read before the pass. `files`: each pass reads and resamples "
+              "the files anew, ahead of the batches, with `threads` threads.",
               {"memory", "files"})},
       kKey};
   static const OptionTable<Protocol> keys{
       {option("mode", &Protocol::mode,
-              "`isolated`: region by region, with a wait for the device after each; `throughput`: "
-              "each decoder by itself, batches overlapped, by the wall clock of the whole pass",
+              "`isolated` times each region (features, encoder, decoder, ...) and waits for the "
+              "device after it. `throughput` runs each decoder by itself with overlapped batches, "
+              "and times the whole pass by the wall clock.",
               {"isolated", "throughput"}),
-       option("throughput", &Protocol::throughput, "settings of the mode `throughput`", throughput),
-       option(
-           "warmup_rounds", &Protocol::warmup_rounds,
-           "passes that are not measured; in the mode `throughput`, their batches are others than "
-           "the measured ones",
-           0, 1000),
-       option("measured_rounds", &Protocol::measured_rounds, "rounds that are measured", 1, 1000),
-       option("seed", &Protocol::seed, "seed of the order of the decoders and of `shuffle`", 0),
+       option("throughput", &Protocol::throughput, "Settings of the mode `throughput`.",
+              throughput),
+       option("warmup_rounds", &Protocol::warmup_rounds,
+              "Number of passes before the measured ones. In the mode `throughput`, they use other "
+              "batches than the measured passes.",
+              0, 1000),
+       option("measured_rounds", &Protocol::measured_rounds, "Number of measured rounds.", 1, 1000),
+       option("seed", &Protocol::seed,
+              "Seed of the random order of decoders in each round, and of the order `shuffle`.", 0),
        option("cv_max", &Protocol::cv_max,
-              "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
+              "A case is NOISY if the standard deviation of its total RTFx, divided by the mean, "
+              "is above this value.",
+              0, 10),
        option("aa_control", &Protocol::aa_control,
-              "run the baseline twice; the gate's noise floor is at least the difference of both"),
+              "Run the baseline twice (A/A control). The gate's noise floor is then at least the "
+              "difference between both."),
        option("precision", &Protocol::precision,
-              "go on until the 95 % interval of every total RTFx is within ± this share; 0: no", 0,
-              1),
+              "Add rounds until the 95 % interval of every total RTFx is within ± this share of "
+              "it. 0 adds none.",
+              0, 1),
        option("extra_rounds", &Protocol::extra_rounds,
-              "largest number of rounds that `precision` adds", 0, 1000),
+              "Largest number of rounds that `precision` adds.", 0, 1000),
        option("budget_seconds", &Protocol::budget_seconds,
-              "limits the rounds that `precision` adds: none begins once a group of cases has "
-              "taken this time; 0: no limit",
+              "Once a group of cases has taken this many seconds, `precision` adds no further "
+              "round. 0 sets no limit.",
               0, 1e7),
        option("case_limit_seconds", &Protocol::case_limit_seconds,
-              "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
-              "no limit",
+              "A case fails if all its rounds together take longer than this many seconds, "
+              "including the encoder. 0 sets no limit.",
               0, 1e7),
        option("steady_seconds", &Protocol::steady_seconds,
-              "in the mode `throughput`, a measured round repeats its pass for at least this time, "
-              "and its figures are those of the mean pass; 0: one pass",
+              "In the mode `throughput`, a measured round repeats its pass for at least this many "
+              "seconds and reports the mean pass. 0 makes one pass.",
               0, 1e5),
-       option(
-           "energy_seconds", &Protocol::energy_seconds,
-           "on a GPU, each case is repeated alone for at least this time after the first measured "
-           "round, which measures its energy; 0: not measured",
-           0, 3600)},
+       option("energy_seconds", &Protocol::energy_seconds,
+              "On a GPU, each case runs alone for at least this many seconds after the first "
+              "measured round, to measure its energy. 0 does not measure energy.",
+              0, 3600)},
       kKey};
   return keys;
 }
@@ -263,7 +288,7 @@ OptionField<Config> group(std::string name, std::string help, const OptionTable<
 }
 
 OptionField<Config> required_grade(const std::string& dtype) {
-  return {dtype, "of " + dtype, detail::choice_text(grade_names()),
+  return {dtype, "Worst grade for " + dtype + ".", detail::choice_text(grade_names()),
           [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
           [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
 }
@@ -274,21 +299,19 @@ const OptionTable<Config>& verify_keys() {
                                             kKey};
   static const OptionTable<Config> keys{
       {group("required",
-             "worst allowed grade of exact decoders, by their dtype; below `different`, a failed "
-             "replay "
-             "of any decoder is an error",
+             "Worst grade that exact decoders may have, for each dtype. With a grade better than "
+             "`different`, a failed replay of any decoder is an error too.",
              required),
        option("replay", &Config::replay,
-              "feed results through the reference network and check every decision; outside the "
-              "timed part, on a CPU as long as decoding for beams"),
+              "Replay results: compute every decision again with the reference network and check "
+              "it. This is not timed. For beam searches on a CPU it takes as long as decoding."),
        option("wer_above_fp32", &Config::wer_above_fp32,
-              "largest difference by which a word error rate in another dtype may be above that of "
-              "the same case in fp32: 0.001 is 0.1 points",
+              "Largest amount by which the word error rate in another dtype may exceed that of the "
+              "same case in fp32. 0.001 is 0.1 percentage points.",
               0, 1),
-       option(
-           "isolated", &Config::isolated,
-           "compare results of the mode `throughput` with those of a pass region by region, which "
-           "is made once, after the first measured round")},
+       option("isolated", &Config::isolated,
+              "In the mode `throughput`, compare results with those of one pass in the mode "
+              "`isolated`, which follows the first measured round.")},
       kKey};
   return keys;
 }
@@ -330,32 +353,35 @@ std::vector<OptionInfo> prepare_members() {
                       .default_text = {},
                       .is_file = std::string_view(allowed) == "a path"};
   };
-  return {member("graph", "search graph that is made; this or words must be given", "a path"),
-          member("lexicon", "words with their pieces", "a path"),
-          member("lm", "word language model of a graph, an ARPA file", "a path"),
-          member("topology", "of a graph", "normal | compact | normal_riva", "compact"),
-          member("words", "list of words that is made, to boost", "a path"),
-          member("dataset", "id of the dataset whose texts hold the words", "text"),
-          member("said", "words of these texts; `false`: as many other words of the lexicon",
-                 "true | false", true)};
+  return {
+      member("graph", "Decoding graph to make. Give either graph or words.", "a path"),
+      member("lexicon", "Lexicon: words with their pieces.", "a path"),
+      member("lm", "Language model over words for the graph, an ARPA file.", "a path"),
+      member("topology", "Topology of the graph (`rtfx graph build`).",
+             "normal | compact | normal_riva", "compact"),
+      member("words", "List of words to make, for phrase boosting.", "a path"),
+      member("dataset", "Id of the dataset from whose texts the words come.", "text"),
+      member("said",
+             "`true` takes words of these texts. `false` takes as many other words of the lexicon.",
+             "true | false", true)};
 }
 
 }  // namespace
 
 const OptionTable<Config>& config_keys() {
   static auto stream =
-      option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
+      option("stream", &Config::stream, "Streams that `rtfx stream` simulates.", stream_keys());
   stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_settings(v); };
   stream.get = [](const Config& c) {
     return c.stream ? detail::without_empty(stream_keys().resolved(*c.stream)) : nlohmann::json();
   };
-  static auto prepare = foreign("prepare", "files that are made where they are absent");
+  static auto prepare =
+      foreign("prepare", "Files that are made before the run if they do not exist.");
   prepare.members = prepare_members();
   static auto batch_sizes =
       list_option("batch_sizes", &Config::batch_sizes,
-                  "utterances in a batch; `max`: as many as fit, found by "
-                  "trying; this or batch_seconds must be given, unless all datasets "
-                  "have batch_sizes",
+                  "Number of utterances in a batch. `max` tries which number fits into memory. "
+                  "Give this or batch_seconds, unless all datasets have batch_sizes.",
                   kBatchSizes, read_batch_size);
   batch_sizes.get = [](const Config& c) {
     nlohmann::json sizes = nlohmann::json::array();
@@ -365,20 +391,20 @@ const OptionTable<Config>& config_keys() {
   };
   static const OptionTable<Config> keys{
       {text_option("question", &Config::question,
-                   "what the run is to answer; stands at the head of the report")
+                   "Question that the run answers. The report shows it first.")
            .required(),
-       text_option("name", &Config::name, "names the run and its folder in runs/")
+       text_option("name", &Config::name, "Name of the run and of its folder in runs/.")
            .by_default("the file's name"),
        as_path(
-           list_option("models", &Config::models, "checkpoints; a path stands for {\"path\": ...}",
-                       model_keys(),
+           list_option("models", &Config::models,
+                       "Checkpoints. A path is short for {\"path\": ...}.", model_keys(),
                        [](const JsonView& v) { return ModelSource{.id = {}, .path = v.text()}; }))
            .required(),
-       list_option("datasets", &Config::datasets, "utterances", dataset_keys(),
+       list_option("datasets", &Config::datasets, "Sets of utterances.", dataset_keys(),
                    [](const JsonView& v) { return dataset_keys().fill(v); })
            .required(),
-       list_option("decoders", &Config::decoders, "a name stands for {\"name\": ...}",
-                   decoder_keys(),
+       list_option("decoders", &Config::decoders,
+                   "Decoders to compare. A name is short for {\"name\": ...}.", decoder_keys(),
                    [](const JsonView& v) {
                      DecoderSpec spec;
                      spec.name = v.text();
@@ -386,57 +412,66 @@ const OptionTable<Config>& config_keys() {
                    })
            .required(),
        text_option("baseline", &Config::baseline,
-                   "id of the decoder that the others are compared with; of CTC alone where there "
-                   "is no other kind")
+                   "Id of the decoder with which the others are compared. A CTC decoder can be it "
+                   "only if there is no other kind.")
            .by_default("the first of its kind"),
        batch_sizes,
        list_option("batch_seconds", &Config::batch_seconds,
-                   "seconds of audio in a batch, padding included", JsonView::range_text(1.0, 1e6),
+                   "Largest length of a batch in seconds of audio, padding included.",
+                   JsonView::range_text(1.0, 1e6),
                    [](const JsonView& v) { return v.number(1, 1e6); }),
-       list_option(
-           "dtypes", &Config::dtypes,
-           "of encoder and decoder; of each with an object, or in short \"bf16+fp32\"; "
-           "`fp8`: an encoder in fp8, a decoder in bf16; `fp64`: on a CPU only. Features are "
-           "always fp32",
-           R"(fp32 | bf16 | fp16 | fp8 | fp64 | {"encoder": ..., "decoder": ...})", read_dtypes),
-       option("sort", &Config::sort, "order before batching",
+       list_option("dtypes", &Config::dtypes,
+                   "Number types of encoder and decoder. An object or \"bf16+fp32\" gives each its "
+                   "own. `fp8` is an encoder in fp8 with a decoder in bf16. `fp64` needs a CPU. "
+                   "Features are always fp32.",
+                   R"(fp32 | bf16 | fp16 | fp8 | fp64 | {"encoder": ..., "decoder": ...})",
+                   read_dtypes),
+       option("sort", &Config::sort, "Order of the utterances before they are batched.",
               {"duration_desc", "duration_asc", "none", "shuffle"}),
        detail::field("device", &Config::device,
-                     "`auto` takes a GPU if there is one (also --device)", kDevices, read_device),
+                     "Device of encoder and decoders. `auto` takes a GPU if there is one. --device "
+                     "overrides this key.",
+                     kDevices, read_device),
        option("threads", &Config::threads,
-              "CPU threads; 0: all that the process may use (also --threads)", 0, kMaxThreads),
-       option("protocol", &Config::protocol, "how, and how often, is measured", protocol_keys()),
-       group("verify", "what lets a run fail", verify_keys()),
-       option("scorer", &Config::scorer, "normalisation before counting word errors",
+              "Number of CPU threads. 0 takes all that the process may use. --threads overrides "
+              "this key.",
+              0, kMaxThreads),
+       option("protocol", &Config::protocol, "How, and how often, each case is measured.",
+              protocol_keys()),
+       group("verify", "Conditions under which a run fails.", verify_keys()),
+       option("scorer", &Config::scorer,
+              "Text normaliser that is applied before word errors are counted.",
               normalizer_names()),
-       option(
-           "encoder", &Config::encoder,
-           "by LibTorch's operators, or by kernels that do several of their steps at once (GPUs, "
-           "bf16 and fp16); `automatic`: fused where that is possible",
-           encoder_form_names()),
-       option(
-           "encoder_graphs", &Config::encoder_graphs,
-           "on a GPU, run the encoder as a CUDA graph for each size of batch, with sizes rounded "
-           "up; `false`: kernel by kernel"),
+       option("encoder", &Config::encoder,
+              "Implementation of the encoder. `reference`: operators of LibTorch. `fused`: rtfx's "
+              "own kernels (GPU; bf16 or fp16). `automatic`: fused where possible.",
+              encoder_form_names()),
+       option("encoder_graphs", &Config::encoder_graphs,
+              "On a GPU, run the encoder as one CUDA graph for each batch shape, rounded up. "
+              "`false` launches each kernel by itself."),
        option("confidence", &Config::confidence,
-              "how sure the model is of each token, into hypotheses/; a region of its own",
+              "Compute how sure the model is of each token, and write it to hypotheses/. Its time "
+              "is a region of its own.",
               confidence_options()),
-       option("sync_debug", &Config::sync_debug,
-              "fail where a decoder waits for the GPU without declaring it (also --sync-debug)"),
+       option(
+           "sync_debug", &Config::sync_debug,
+           "Fail if a decoder waits for the GPU without declaring it. --sync-debug sets this key."),
        option("isolate", &Config::isolate,
-              "each group of cases in a child process: a crash costs the case that was running one "
-              "record"),
-       text_option("output", &Config::output,
-                   "folder of the journal, relative to the working folder (also --output)",
-                   "a path")
+              "Run each group of cases in a child process. A crash then costs only the running "
+              "round of one case."),
+       text_option(
+           "output", &Config::output,
+           "Folder of the journal, relative to the working folder. --output overrides this key.",
+           "a path")
            .by_default("runs/ and the run's name"),
        stream,
-       list_option("tune", &Config::tune, "what `rtfx tune` chooses, on which set", tune_keys(),
+       list_option("tune", &Config::tune,
+                   "Options that `rtfx tune` chooses, each with its development set.", tune_keys(),
                    [](const JsonView& v) { return tune_keys().fill(v); }),
-       paths_option("plugins", &Config::plugins, "shared libraries with further decoders"),
+       paths_option("plugins", &Config::plugins, "Shared libraries that add decoders."),
        prepare,
-       foreign("paper", "of a published table: where it stands (`rtfx reproduce`)"),
-       foreign("cells", "of a published table: its figures (`rtfx reproduce`)")},
+       foreign("paper", "Source of a published table (for `rtfx reproduce`)."),
+       foreign("cells", "Figures of a published table (for `rtfx reproduce`).")},
       kKey};
   return keys;
 }
