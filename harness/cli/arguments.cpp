@@ -10,25 +10,32 @@ namespace rtfx {
 using nlohmann::json;
 
 void ConfigArguments::add_to(CLI::App& app) {
-  app.add_option("config", file, "JSON configuration")->required()->type_name("FILE");
+  app.add_option("config", file, "Configuration in JSON.")->required()->type_name("FILE");
   add_overrides_to(app);
 }
 
 void ConfigArguments::add_overrides_to(CLI::App& app) {
-  app.add_option("--set", overrides,
-                 "override: a.b.0.c=value, the value as JSON or plain text; paths are relative to "
-                 "the working folder")
+  app.add_option(
+         "--set", overrides,
+         "Override a key of the configuration: a.b.0.c=value, such as protocol.seed=2. The value "
+         "is JSON or plain text, and paths are relative to the working folder. May be repeated.")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_option("--device", device, "auto, cpu, cuda or cuda:N (default: the configuration's)")
+  app.add_option("--device", device,
+                 "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU "
+                 "(default: the configuration's).")
       ->type_name("DEVICE");
   app.add_option("--threads", threads,
-                 "CPU threads; 0: all that the process may use (default: the configuration's)")
+                 "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
+                 "process may use (default: the configuration's).")
       ->check(at_least(0));
-  app.add_option("--output", output, "folder of the journal (default: runs/<name>)")
+  app.add_option("--output", output,
+                 "Folder for the results (default: the configuration's \"output\", else runs/ and "
+                 "the configuration's name).")
       ->type_name("FOLDER");
   app.add_flag("--sync-debug", sync_debug,
-               "fail where a decoder waits for the device without declaring it");
+               "Let a case fail if its decoder waits for the device without declaring it. Only "
+               "runs that measure cases check this.");
 }
 
 namespace {
@@ -71,8 +78,10 @@ Document ConfigArguments::read() const {
 Config ConfigArguments::load() const { return parse_config(read()); }
 
 void JournalMode::add_to(CLI::App& app) {
-  auto* resume_flag = app.add_flag("--resume", resume, "continue the journal in the output folder");
-  app.add_flag("--force", force, "start anew; an earlier journal is kept as journal.jsonl.N")
+  auto* resume_flag = app.add_flag("--resume", resume,
+                                   "Continue the journal in the output folder. Without --resume or "
+                                   "--force, an earlier journal there is an error.");
+  app.add_flag("--force", force, "Start a new journal. An earlier one is kept as journal.jsonl.N.")
       ->excludes(resume_flag);
 }
 

@@ -53,8 +53,8 @@ inline CLI::Validator between(double low, double high) {
 
 /// The help of --dtype.
 inline constexpr const char* kDtypeHelp =
-    "fp32, bf16 or fp16, on a CPU fp64; of encoder and decoder: bf16+fp32; fp8: an encoder in fp8 "
-    "on a Hopper GPU, and a decoder in bf16";
+    "Number type of encoder and decoder: fp32, bf16 or fp16, and fp64 on a CPU. bf16+fp32: encoder "
+    "in bf16, decoder in fp32. fp8: encoder in fp8 on a Hopper GPU, decoder in bf16.";
 
 // The arguments of every command that takes a configuration.
 

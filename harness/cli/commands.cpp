@@ -74,8 +74,9 @@ struct Program {
   Program() {
     app.formatter(std::make_shared<Formatter>());  // which the commands take over
     app.require_subcommand(1);
-    app.option_defaults()->always_capture_default();  // --help shows them
-    app.set_version_flag("--version", version_text());
+    app.option_defaults()->always_capture_default();     // --help shows them
+    app.set_help_flag("-h,--help", "Print this help.");  // which the commands take over
+    app.set_version_flag("--version", version_text(), "Print the version.");
     add_run_commands(app, code);
     add_table_commands(app, code);
     add_result_commands(app, code);
@@ -83,24 +84,27 @@ struct Program {
     add_speech_commands(app, code);
     add_graph();
 
-    auto* list =
-        app.add_subcommand("list", "decoders with their options, configuration keys, or metrics");
+    auto* list = app.add_subcommand(
+        "list", "List decoders with their options, configuration keys, or metrics.");
     list->add_option("what", listed,
-                     "decoders, config, metrics, the name of a decoder, or keys by how they begin")
+                     "List to print: decoders, config (all configuration keys), metrics, the name "
+                     "of one decoder, or a configuration key with its members.")
         ->type_name("NAME");
-    list->add_flag("--json", list_json, "as JSON");
+    list->add_flag("--json", list_json, "Print JSON instead of text.");
     list->callback([this] { print_list(listed, list_json); });
 
-    app.add_subcommand("doctor", "what this machine can run, and why not")->callback([this] {
-      code = doctor();
-    });
+    app.add_subcommand("doctor", "Show what this machine can run, and why it cannot run the rest.")
+        ->callback([this] { code = doctor(); });
 
     auto* command =
-        app.add_subcommand("inspect", "what a model holds, and which decoders serve it");
-    command->add_option("model", inspected, ".nemo checkpoint, or folder of a Hugging Face model")
+        app.add_subcommand("inspect", "Show what a model contains, and which decoders support it.");
+    command
+        ->add_option("model", inspected,
+                     "Model: a .nemo file, a folder of a Hugging Face model, or the name of a "
+                     "downloaded one.")
         ->required()
         ->type_name("FILE");
-    command->add_flag("--json", inspect_json, "as JSON");
+    command->add_flag("--json", inspect_json, "Print JSON instead of text.");
     command->callback([this] { code = rtfx::inspect(inspected, inspect_json); });
 
     add_help_commands(app);
@@ -108,43 +112,59 @@ struct Program {
 
   void add_graph() {
     auto* group = app.add_subcommand(
-        "graph", "decoding graphs for the decoders ctc_wfst* and transducer_wfst");
+        "graph",
+        "Make decoding graphs for the decoders ctc_wfst, ctc_wfst_cpu and transducer_wfst.");
     group->require_subcommand(1);
-    auto* build = group->add_subcommand(
-        "build", "from a tokenizer, a lexicon and a language model over words");
-    build->add_option("--lexicon", graph.lexicon, "lines of a word and its tokens; may be gzip")
+    auto* build = group->add_subcommand("build",
+                                        "Build a decoding graph from a tokenizer, a lexicon and an "
+                                        "n-gram language model over words.");
+    build
+        ->add_option(
+            "--lexicon", graph.lexicon,
+            "Lexicon with a word and its tokens on each line. May be compressed with gzip.")
         ->required()
         ->type_name("FILE");
-    build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")
+    build
+        ->add_option("--lm", graph.lm,
+                     "Language model over words, in ARPA format. May be compressed with gzip.")
         ->required()
         ->type_name("FILE");
     build
         ->add_option("--topology", graph.topology,
-                     "of CTC: compact, normal or normal_riva; for transducers: tokens")
+                     "Topology of the graph. normal: standard CTC. compact: CTC in a smaller "
+                     "graph, where a token may repeat without a blank. normal_riva: normal, as "
+                     "riva-asrlib-decoder builds it. tokens: for transducers.")
         ->type_name("TOPOLOGY");
     build->add_flag("--drop-unspelled", graph.drop_unspelled,
-                    "leave out words with pieces that the tokenizer lacks");
+                    "Leave out lines of the lexicon with tokens that the tokenizer lacks. Without "
+                    "this flag, they are an error.");
     build->callback([this] { code = build_graph_file(graph); });
 
-    auto* imported = group->add_subcommand("import", "a TLG or LG of OpenFst, Kaldi or k2");
-    imported->add_option("--openfst", graph.openfst, "the graph, binary or text; may be gzip")
-        ->required();
-    imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
+    auto* imported = group->add_subcommand(
+        "import", "Import a decoding graph (TLG or LG) that OpenFst, Kaldi or k2 wrote.");
+    imported
+        ->add_option("--openfst", graph.openfst,
+                     "File of the graph, binary or text. May be compressed with gzip.")
         ->required();
     imported
-        ->add_option(
-            "--blank", graph.blank,
-            "its input label of blank: last (tokens + 1), first (1, as EESEN and k2 have it), "
-            "or none in an LG; without, the graph must show that it is the last")
+        ->add_option("--words", graph.words,
+                     "Table of the graph's output labels, with a word and its number on each line.")
+        ->required();
+    imported
+        ->add_option("--blank", graph.blank,
+                     "Input label of blank in the graph. last: number of tokens + 1. first: 1 in "
+                     "EESEN, 0 in k2. none: the graph is an LG without blank. Without this option, "
+                     "the graph must show that blank is the last label.")
         ->check(CLI::IsMember({"last", "first", "none"}));
     imported->callback([this] { code = import_graph_file(graph); });
 
     for (CLI::App* command : {build, imported}) {
       command
           ->add_option("--tokenizer", graph.tokenizer,
-                       "checkpoint, SentencePiece .model, vocab.txt or tokenizer.json")
+                       "Tokenizer of the model: a checkpoint, a SentencePiece .model, a vocab.txt "
+                       "or a tokenizer.json.")
           ->required();
-      command->add_option("--output", graph.output, "file to write")->required();
+      command->add_option("--output", graph.output, "File for the decoding graph.")->required();
     }
   }
 };

@@ -306,10 +306,10 @@ std::string command_sections(const CommandHelp& command, const std::string& path
 constexpr const char* kEnd = R"(.SH "EXIT STATUS"
 .TP
 0
-All is well.
+Success.
 .TP
 1
-A case or a file failed, or something unforeseen happened.
+A case or a file failed, or an unexpected error occurred.
 .TP
 2
 The command line, a configuration or a file that it names is wrong.
@@ -318,19 +318,20 @@ The command line, a configuration or a file that it names is wrong.
 An exact decoder fell below the required grade (\fBverify.required\fR).
 .TP
 130
-Interrupted; \fB\-\-resume\fR goes on.
+Interrupted. Commands with the option \fB\-\-resume\fR can continue.
 .PP
-\fBrtfx gate\fR and \fBrtfx verify\fR: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, 12 INVALID, 13 CORRECTNESS.
+\fBrtfx gate\fR and \fBrtfx verify\fR return their verdict: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, 12 INVALID, 13 CORRECTNESS.
 .SH ENVIRONMENT
 .TP
 \fBNO_COLOR\fR
-No colours on a terminal.
+If set, rtfx prints no colours on a terminal.
 .TP
 \fBRTFX_PYTHON\fR
-The Python that draws pages and tables (default: that of .venv).
+Path of the Python that draws pages and tables, and runs decoders in Python (default: that of .venv).
 .TP
 \fBOMP_WAIT_POLICY\fR
-\fIpassive\fR lets waiting threads sleep, without which times on a busy CPU mean nothing.
+How threads wait for each other. With \fIpassive\fR, which rtfx sets by default, they sleep.
+Otherwise times on a busy CPU are wrong.
 .SH EXAMPLES
 .nf
 rtfx bench \-\-model m.nemo \-\-data recordings/ \-\-batch 1,32
@@ -350,9 +351,9 @@ std::string manual_page(const CommandHelp& program, const std::string& version) 
   text += fmt::format(".SH SYNOPSIS\n{} {} [{} ...]\n", bold("rtfx"), italic("command"),
                       italic("argument"));
   text += fmt::format(
-      ".SH DESCRIPTION\nrtfx runs decoders of speech\\-recognition models over the same encoder "
-      "outputs and says of each how fast it is, how good, and whether its results are the "
-      "baseline's. {} has the same as below for one command.\n",
+      ".SH DESCRIPTION\nrtfx runs decoders of speech\\-recognition models on the same encoder "
+      "outputs. For each decoder it reports the speed, the word error rate, and whether the "
+      "results equal those of the baseline. {} prints the help of one command.\n",
       bold("rtfx command --help"));
   return text + ".SH COMMANDS\n" + command_sections(program, "rtfx") + kEnd;
 }

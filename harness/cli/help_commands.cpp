@@ -111,9 +111,11 @@ void add_help_commands(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   auto* completion = app.add_subcommand(
       "completion",
-      "a script that completes the command line\n"
-      "For example rtfx completion bash > ~/.local/share/bash-completion/completions/rtfx");
-  completion->add_option("shell", *shell, "bash, zsh or fish")->required()->type_name("SHELL");
+      "Print a script that completes the commands and options of rtfx in a shell.\nExample: rtfx "
+      "completion bash > ~/.local/share/bash-completion/completions/rtfx");
+  completion->add_option("shell", *shell, "Shell: bash, zsh or fish.")
+      ->required()
+      ->type_name("SHELL");
   completion->callback([&app, shell] {
     using Writer = std::string (*)(const CommandHelp&);
     static const std::map<std::string, Writer> writers = {
@@ -125,15 +127,18 @@ void add_help_commands(CLI::App& app) {
   });
   const auto page = std::make_shared<std::string>();
   auto* reference =
-      app.add_subcommand("reference", "a reference page in Markdown, as in docs/reference");
-  reference->add_option("page", *page, fmt::format("{}", fmt::join(reference_pages(), ", ")))
+      app.add_subcommand("reference", "Print a reference page in Markdown, as in docs/reference.");
+  reference
+      ->add_option("page", *page,
+                   fmt::format("Page to print: {}.", fmt::join(reference_pages(), ", ")))
       ->required()
       ->type_name("PAGE");
   reference->callback([&app, page] { fmt::print("{}", reference_page(*page, describe(app))); });
-  app.add_subcommand("man", "the manual page: rtfx man | man -l -")->callback([&app] {
-    const std::string version = version_text();
-    fmt::print("{}", manual_page(describe(app), version.substr(0, version.find('\n'))));
-  });
+  app.add_subcommand("man", "Print the manual page.\nExample: rtfx man | man -l -")
+      ->callback([&app] {
+        const std::string version = version_text();
+        fmt::print("{}", manual_page(describe(app), version.substr(0, version.find('\n'))));
+      });
 }
 
 std::optional<UserError> mistyped(const CLI::App& app, const std::vector<std::string>& arguments) {

@@ -409,18 +409,22 @@ void report_cpu() {
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty()) {
     report("CPU governor",
-           governor == "performance" ? "" : governor + ": clocks follow the load, RTFx with them",
+           governor == "performance"
+               ? ""
+               : governor + ": clocks follow the load, and RTFx changes with them",
            governor, "note");
   }
   const bool waits = !first_line("/proc/self/schedstat").empty();
   report("waiting for a CPU",
-         waits ? "" : "the kernel keeps no schedstat: a busy machine stays unseen",
-         "is measured; rounds that waited are tagged", "note");
+         waits ? ""
+               : "not measured, since the kernel has no schedstat: rtfx cannot tell that the "
+                 "machine is busy",
+         "measured; rounds that waited are marked suspect", "note");
   const std::string policy = wait_policy();
   report("waiting threads",
          policy == "passive"
              ? ""
-             : policy + ": not passive; on a busy machine, threads that wait take the others' time",
+             : policy + ": not passive; on a busy machine, waiting threads slow the others down",
          policy, "note");
 }
 
@@ -462,10 +466,11 @@ void report_gpus() {
   cupti.load(problem);
   report("CUPTI", problem, "rtfx profile shows what the GPU does: " + cupti.path);
   const std::string nsys = find_nsys().string(), ncu = find_ncu().string();
-  report("Nsight Systems", nsys.empty() ? "no nsys: rtfx profile --nsys records elsewhere" : "",
+  report("Nsight Systems", nsys.empty() ? "no nsys: rtfx profile --nsys cannot record here" : "",
          "rtfx profile --nsys: " + nsys, "note");
-  report("Nsight Compute", ncu.empty() ? "no ncu: rtfx profile --roofline reckons" : "",
-         "rtfx profile --roofline counts: " + ncu, "note");
+  report("Nsight Compute",
+         ncu.empty() ? "no ncu: rtfx profile --roofline computes bytes and FLOP from shapes" : "",
+         "rtfx profile --roofline counts bytes and FLOP: " + ncu, "note");
 }
 
 }  // namespace

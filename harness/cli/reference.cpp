@@ -27,6 +27,10 @@ std::string cell(const std::string& text) {
   return escaped;
 }
 
+std::string with_full_stop(const std::string& text) {
+  return text.ends_with('.') ? text : text + ".";
+}
+
 std::string option_table(const std::vector<OptionInfo>& options, const char* head) {
   std::string table =
       fmt::format("| {} | default | allowed | meaning |\n|---|---|---|---|\n", head);
@@ -65,7 +69,8 @@ they search differently or change the model's scores. An option such as `lm` mak
     const Description d = entry->make(nullptr, "")->describe();
     const bool exact = d.exactness == Description::Exactness::exact;
     page += fmt::format(
-        "\n## {}\n\nSearch: {}. Models: {}. Result: {}.\n", entry->name, entry->summary,
+        "\n## {}\n\nSearch: {} Models: {}. Result: {}.\n", entry->name,
+        with_full_stop(entry->summary),
         d.model_kinds.empty() ? "all" : fmt::format("{}", fmt::join(d.model_kinds, ", ")),
         exact ? "exact" : "approximate");
     if (!entry->options.empty()) page += "\n" + option_table(entry->options, "option");
@@ -102,7 +107,7 @@ void add_command(const CommandHelp& command, const std::string& path, std::strin
     if (o.positional)
       usage += o.required ? " " + o.names.front() : fmt::format(" [{}]", o.names.front());
   }
-  page += fmt::format("\n## {}\n\n`{} [OPTION ...]`: {}.\n", path, usage,
+  page += fmt::format("\n## {}\n\n`{} [OPTION ...]`\n\n{}\n", path, usage,
                       cell(command.help.substr(0, line)));
   if (line != std::string::npos) page += fmt::format("\n    {}\n", command.help.substr(line + 1));
   std::string rows;

@@ -1,7 +1,6 @@
 #include "harness/cli/result_commands.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -28,14 +27,13 @@
 #include "harness/run/caching_audit.h"
 #include "harness/run/rescore.h"
 #include "harness/run/verify.h"
-#include "harness/scoring/normalize.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
 
 namespace {
 
-constexpr const char* kRunHelp = "a run's folder, or a journal";
+constexpr const char* kRunHelp = "Folder of a run, or its journal.";
 constexpr const char* kRun = "RUN";
 
 /// "rtfx.decode=0.05"
@@ -46,7 +44,7 @@ Tolerances parse_tolerances(const std::vector<std::string>& texts) {
     const size_t equals = text.find('=');
     const Metric& metric = find_metric(text.substr(0, equals), where);
     if (!metric.tolerance && metric.change != Metric::Change::ratio)
-      throw UserError(where, "this metric is shown, never gated", "");
+      throw UserError(where, "the gate does not judge this metric", "");
     double value = -1;
     size_t read = 0;
     try {
@@ -55,7 +53,8 @@ Tolerances parse_tolerances(const std::vector<std::string>& texts) {
       read = 0;
     }
     if (!(value >= 0 && value < 1) || equals + 1 + read != text.size())
-      throw UserError(where, "no share of 1", "for example --tolerance rtfx.decode=0.05");
+      throw UserError(where, "needs a share of at least 0 and below 1",
+                      "for example --tolerance rtfx.decode=0.05");
     tolerances[metric.key] = value;
   }
   return tolerances;
@@ -124,12 +123,16 @@ void add_compare(CLI::App& app) {
     bool json = false;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "compare", "effect sizes with intervals: two runs, or the decoders of one run");
+  auto* command = app.add_subcommand("compare",
+                                     "Compare two runs case by case, or the decoders of one run "
+                                     "with their baseline. Prints changes with 95 % intervals.");
   command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
-  command->add_option("b", args->b, "the run to compare it with; without one, decoders of A")
+  command
+      ->add_option("b", args->b,
+                   "Second run, compared with the first. Without it, the decoders of the first run "
+                   "are compared.")
       ->type_name(kRun);
-  command->add_flag("--json", args->json, "as JSON");
+  command->add_flag("--json", args->json, "Print JSON instead of text.");
   command->callback([args] {
     const ResultSet a = read_results(args->a);
     if (args->b.empty())
@@ -143,41 +146,50 @@ void add_gate(CLI::App& app, int& code) {
   const auto args = std::make_shared<GateArguments>();
   auto* command = app.add_subcommand(
       "gate",
-      "verdict against a baseline by exit code: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, "
-      "12 INVALID, 13 CORRECTNESS");
+      "Judge whether a run is slower or less accurate than a baseline run. The exit code is the "
+      "verdict: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, 12 INVALID, 13 CORRECTNESS.");
   command->add_option("current", args->current, kRunHelp)->required()->type_name(kRun);
   command
       ->add_option("--baseline", args->baselines,
-                   "a run's folder, or a journal; given five times or more, their spread says how "
-                   "far runs differ")
+                   "Folder or journal of a run to compare with. May be repeated. With five "
+                   "baselines or more, their spread replaces the assumed variation between runs.")
       ->required()
       ->allow_extra_args(false)
       ->type_name(kRun);
   command
       ->add_option("--tolerance", args->tolerances,
-                   "metric=share: by how much it may get worse, such as rtfx.decode=0.05")
+                   "How much a metric may get worse, as a share: rtfx.decode=0.05 allows a loss of "
+                   "5 %. May be repeated.")
       ->allow_extra_args(false)
       ->type_name("METRIC=SHARE");
   command
-      ->add_option("--drift", args->drift,
-                   fmt::format("standard deviation between runs of one program, as a share "
-                               "(default: {}, or what the baselines show)",
-                               kRunDrift))
+      ->add_option(
+          "--drift", args->drift,
+          fmt::format("Standard deviation between runs of one program, as a share of the mean "
+                      "(default: the spread of five baselines or more, else at least {}).",
+                      kRunDrift))
       ->check(between(0.0, 1.0))
       ->type_name("SHARE");
   command
-      ->add_option("--allow", args->allowed,
-                   fmt::format("what may differ: {}", fmt::join(allowable_differences(), ", ")))
+      ->add_option(
+          "--allow", args->allowed,
+          "Conditions that may differ, separated by commas. libtorch: LibTorch with CUDA and "
+          "cuDNN. driver: CUDA driver. encoder: how the encoder is computed. scorer: text "
+          "normalisation; the WER is then not compared. decoder: source of a decoder in Python.")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("KIND,...");
-  command->add_option("--junit", args->junit, "write JUnit XML too: a test for each row")
+  command
+      ->add_option("--junit", args->junit,
+                   "Also write the verdicts as JUnit XML, with a test for each row of the table.")
       ->type_name("FILE");
-  command->add_option("--markdown", args->markdown, "write a summary with the verdict too")
+  command
+      ->add_option("--markdown", args->markdown,
+                   "Also write a summary with the verdict in Markdown.")
       ->type_name("FILE");
-  command->add_flag("--json", args->json, "print JSON in place of the table");
+  command->add_flag("--json", args->json, "Print JSON instead of the table.");
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
-                    "exit with 0 where the verdict is INCONCLUSIVE");
+                    "Exit with 0 if the verdict is INCONCLUSIVE.");
   command->callback([args, &code] { code = run_gate(*args); });
 }
 
@@ -205,34 +217,44 @@ void add_verify(CLI::App& app, int& code) {
   const auto args = std::make_shared<Arguments>();
   VerifyOptions& options = args->options;
   options.output = "runs/verify";
-  auto* command = app.add_subcommand(
-      "verify", "run a sample of somebody else's journal again and compare; exit codes as gate's");
+  auto* command =
+      app.add_subcommand("verify",
+                         "Check a journal that somebody else made: judge its records, run some of "
+                         "its cases again, and compare. Exit codes are those of `rtfx gate`.");
   command->add_option("journal", args->journal, kRunHelp)->required()->type_name(kRun);
-  command->add_option("--sample", options.sample, "cases that are drawn and run again")
+  command
+      ->add_option("--sample", options.sample,
+                   "Number of cases that are drawn at random and run again.")
       ->check(at_least(1));
-  command->add_option("--seed", options.seed, "of what is drawn (default: another one each time)")
+  command
+      ->add_option("--seed", options.seed,
+                   "Seed of the random draw (default: another one each time, which is printed).")
       ->check(at_least(0));
-  command->add_option("--rounds", options.rounds, "measured passes of the rerun")
+  command
+      ->add_option("--rounds", options.rounds,
+                   "Number of measured rounds of each case that is run again.")
       ->check(at_least(1));
-  command->add_option("--only", options.only, "only cases with this in their name")
+  command->add_option("--only", options.only, "Draw only cases whose name contains this text.")
       ->type_name("TEXT");
   command
       ->add_option("--set", options.overrides,
-                   "override of the journal's configuration, above all where its files are here: "
-                   "models.0.path=m.nemo")
+                   "Override a key of the journal's configuration, mostly the path of a file on "
+                   "this machine, such as models.0.path=m.nemo. May be repeated.")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command
-      ->add_option("--device", options.device,
-                   "cpu, cuda or cuda:N (default: as the journal was measured)")
+      ->add_option(
+          "--device", options.device,
+          "Device: cpu, cuda or cuda:N (default: cpu or cuda, as the journal was measured).")
       ->type_name("DEVICE");
   command
       ->add_option("--output", options.output,
-                   "folder of the rerun; an earlier journal there is kept as journal.jsonl.N")
+                   "Folder for the journal of the rerun. An earlier journal there is kept as "
+                   "journal.jsonl.N.")
       ->type_name("FOLDER");
-  command->add_flag("--json", args->json, "print JSON in place of the table");
+  command->add_flag("--json", args->json, "Print JSON instead of the table.");
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
-                    "exit with 0 where the verdict is INCONCLUSIVE");
+                    "Exit with 0 if the verdict is INCONCLUSIVE.");
   // Hidden: it gives this to the child process of each audit, with the configuration in place of a
   // journal.
   command->add_option("--child", args->child)->group("");
@@ -270,23 +292,32 @@ void add_export(CLI::App& app) {
     ExportOptions options;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("export", "a run's results in the format of another tool");
+  auto* command =
+      app.add_subcommand("export", "Export the results of a run in the format of another tool.");
   command->add_option("run", args->run, kRunHelp)->required()->type_name(kRun);
-  command->add_option("--to", args->format, fmt::format("{}", fmt::join(export_formats(), ", ")))
+  command
+      ->add_option(
+          "--to", args->format,
+          "Format. gbench: Google Benchmark. bmf: Bencher. github-action: github-action-benchmark. "
+          "prometheus: gauges for node_exporter. csv: all figures. markdown, latex: tables. "
+          "open-asr-leaderboard: a folder of hypotheses.")
       ->required()
       ->type_name("FORMAT");
   command
       ->add_option("-o,--output", args->output,
-                   "file (default: standard output); open-asr-leaderboard: folder")
+                   "File for the export (default: standard output). For open-asr-leaderboard: a "
+                   "folder, which is required.")
       ->type_name("FILE");
   command
       ->add_option("--metric", args->options.metrics,
-                   "these alone, see `rtfx list metrics` (default: all)")
+                   "Metrics to export, separated by commas (see `rtfx list metrics`). Default: "
+                   "all; in markdown and latex without those that repeat a column.")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("METRIC,...");
   command->add_flag("--smaller-is-better", args->options.smaller_is_better,
-                    "github-action: the metrics of which less is better");
+                    "With --to github-action: export the metrics of which less is better, instead "
+                    "of those of which more is better.");
   command->callback([args] {
     if (args->format == kOpenAsrLeaderboard && !args->output.empty()) {
       if (args->options.smaller_is_better)
@@ -311,8 +342,9 @@ void add_export(CLI::App& app) {
 
 void add_summary(CLI::App& app) {
   const auto run = std::make_shared<std::string>();
-  auto* command = app.add_subcommand(
-      "summary", "means, grades and marks of a run's cases as JSON: what figures and pages show");
+  auto* command = app.add_subcommand("summary",
+                                     "Print the means, grades and marks of all cases of a run as "
+                                     "JSON. The scripts in plots/ read it.");
   command->add_option("run", *run, kRunHelp)->required()->type_name(kRun);
   command->callback([run] {
     write_summary(read_results(*run).require_results(),
@@ -326,7 +358,7 @@ void add_diff_runs(CLI::App& app) {
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
-      "diff-runs", "what changed between two runs' environments and configurations");
+      "diff-runs", "Show how the environments and configurations of two runs differ.");
   command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
   command->add_option("b", args->b, kRunHelp)->required()->type_name(kRun);
   command->callback([args] {
@@ -344,16 +376,22 @@ void add_rescore(CLI::App& app) {
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
-      "rescore", "word error rates of stored hypotheses by another scorer, without decoding");
-  command->add_option("run", args->run, "a run's folder, with its hypotheses")
+      "rescore",
+      "Compute word error rates of stored hypotheses with another scorer, without decoding again.");
+  command->add_option("run", args->run, "Folder of a run, with its hypotheses.")
       ->required()
       ->type_name(kRun);
   command
-      ->add_option("--scorer", args->scorer, fmt::format("{}", fmt::join(normalizer_names(), ", ")))
+      ->add_option("--scorer", args->scorer,
+                   "Text normalisation. none: words between white space. basic_english: lower case "
+                   "without punctuation. unicode_words: basic_english, divided at Unicode's word "
+                   "boundaries, for scripts without spaces. whisper_english: Whisper's rules.")
       ->required()
       ->type_name("SCORER");
   command
-      ->add_option("--output", args->output, "folder for a journal with the new word error rates")
+      ->add_option("--output", args->output,
+                   "Folder for a copy of the journal with the new word error rates (default: no "
+                   "copy is written).")
       ->type_name("FOLDER");
   command->callback([args] { rescore(args->run, args->scorer, args->output); });
 }
@@ -409,29 +447,34 @@ struct ReproduceArguments {
 
 void add_reproduce(CLI::App& app, int& code) {
   const auto args = std::make_shared<ReproduceArguments>();
-  auto* command = app.add_subcommand(
-      "reproduce", "run the configuration of a published table and set ours beside its figures");
-  command->add_option("table", args->table, "its name; without one, the tables are listed")
+  auto* command = app.add_subcommand("reproduce",
+                                     "Run the configuration of a published table, and print our "
+                                     "figures beside the published ones.");
+  command->add_option("table", args->table, "Name of the table. Without it, rtfx lists all tables.")
       ->type_name("TABLE");
   args->config.add_overrides_to(*command);
   args->mode.add_to(*command);
-  auto* quick =
-      command->add_option("--quick", args->quick, "only the first N utterances of each set")
-          ->check(at_least(1))
-          ->default_str("");
+  auto* quick = command
+                    ->add_option("--quick", args->quick,
+                                 "Use only the first N utterances of each dataset, for a first "
+                                 "look. The table is then marked QUICK.")
+                    ->check(at_least(1))
+                    ->default_str("");
   command
-      ->add_option("--from", args->journal,
-                   "journal or folder of a run: only render it, beside the journal or into the "
-                   "folder of --output")
+      ->add_option(
+          "--from", args->journal,
+          "Make the table from this journal or folder of a run, without running anything. The "
+          "files go to --output (default: beside the journal).")
       ->type_name("RUN")
       ->excludes(quick);
   command
-      ->add_flag("--all", args->all,
-                 "one page of all tables whose journals are in the folder of --from (default: "
-                 "runs), without running: tables.md there or in the folder of --output")
+      ->add_flag(
+          "--all", args->all,
+          "Make one page, tables.md, of all tables whose journals are in the folder of --from "
+          "(default: runs), without running anything. It goes to --output (default: that folder).")
       ->excludes(quick);
-  command->add_flag("--yes", args->yes, "run a large model on a CPU without asking");
-  command->add_flag("--latex", args->latex, "write the table as LaTeX too");
+  command->add_flag("--yes", args->yes, "Run a large model on a CPU without asking first.");
+  command->add_flag("--latex", args->latex, "Also write the table as LaTeX.");
   command->callback([args, command, &code] {
     const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
     if (args->all && !args->table.empty())
@@ -448,29 +491,33 @@ void add_reproduce(CLI::App& app, int& code) {
 
 void add_report(CLI::App& app) {
   const auto args = std::make_shared<ReportOptions>();
-  auto* command = app.add_subcommand("report", "table and HTML page of a run");
-  command->add_option("run", args->run, "folder with journal.jsonl, or a journal")
-      ->required()
-      ->type_name("RUN");
+  auto* command =
+      app.add_subcommand("report", "Print the table of a run, and write its HTML page.");
+  command->add_option("run", args->run, kRunHelp)->required()->type_name("RUN");
   command
       ->add_option("--baseline", args->baseline,
-                   "an earlier run: what changed since, with intervals")
+                   "Earlier run, as a folder or a journal. The page then shows what changed since "
+                   "then, with 95 % intervals.")
       ->type_name("RUN");
   command
       ->add_option("--history", args->history,
-                   "folder with the journals of earlier runs: RTFx and WER over revisions")
+                   "Folder with the journals of earlier runs. The page then shows RTFx and WER "
+                   "over the revisions of rtfx.")
       ->type_name("FOLDER");
   command
-      ->add_option("--profile", args->profile,
-                   "profile.jsonl of `rtfx profile` (default: beside the journal)")
+      ->add_option(
+          "--profile", args->profile,
+          "File profile.jsonl of `rtfx profile`, or its folder (default: beside the journal).")
       ->type_name("FILE");
   command
       ->add_option("-o,--output", args->output,
-                   "the page (default: report.html beside the journal)")
+                   "File for the HTML page (default: report.html beside journal.jsonl, NAME.html "
+                   "beside NAME.jsonl).")
       ->type_name("FILE");
-  command->add_flag("--table-only", args->table_only, "print the table, make no page");
+  command->add_flag("--table-only", args->table_only,
+                    "Print the table only, without writing a page.");
   command->add_flag("--costs", args->costs,
-                    "print time of a batch, GPU memory and energy of each case too");
+                    "Also print the time of a batch, the GPU memory and the energy of each case.");
   command->callback([args] { rtfx::report(*args); });
 }
 
@@ -490,25 +537,29 @@ void add_noise(CLI::App& app) {
     bool json = false;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command =
-      app.add_subcommand("noise", "the smallest change that this machine can show, by rounds");
+  auto* command = app.add_subcommand("noise",
+                                     "Print the smallest change that this machine can show, for "
+                                     "each case and several numbers of rounds.");
   command
-      ->add_option("run", args->runs,
-                   "a run's folder, or a journal; several of one program tell how far runs differ")
+      ->add_option(
+          "run", args->runs,
+          "Folder of a run, or its journal. Several runs of one program show how far runs differ.")
       ->required()
       ->type_name("RUN");
-  command->add_option("--metric", args->metrics, "of these (default: rtfx.total, rtfx.decode)")
+  command
+      ->add_option("--metric", args->metrics,
+                   "Metrics to examine, separated by commas (default: rtfx.total, rtfx.decode).")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("METRIC,...");
   command
       ->add_option("--drift", args->drift,
-                   fmt::format("standard deviation between runs of one program, as a share "
-                               "(default: {}, or what the runs show)",
+                   fmt::format("Standard deviation between runs of one program, as a share of the "
+                               "mean (default: the spread of five runs or more, else at least {}).",
                                kRunDrift))
       ->check(between(0.0, 1.0))
       ->type_name("SHARE");
-  command->add_flag("--json", args->json, "as JSON");
+  command->add_flag("--json", args->json, "Print JSON instead of text.");
   command->callback([args] {
     std::vector<ResultSet> runs;
     for (const std::string& run : args->runs) runs.push_back(read_results(run));
@@ -520,14 +571,16 @@ void add_noise(CLI::App& app) {
 void add_dashboard(CLI::App& app) {
   const auto args = std::make_shared<DashboardOptions>();
   auto* command = app.add_subcommand(
-      "dashboard", "a folder with a page that shows the figures of many journals by revision");
-  command->add_option("journals", args->journals, "folder with journals, at any depth")
+      "dashboard",
+      "Write a folder of web pages that show how the figures of many journals change by revision.");
+  command
+      ->add_option("journals", args->journals, "Folder with journals, which may be in sub-folders.")
       ->required()
       ->type_name("FOLDER");
-  command->add_option("--output", args->output, "folder for index.html and the runs' pages")
+  command->add_option("--output", args->output, "Folder for index.html and the pages of the runs.")
       ->required()
       ->type_name("FOLDER");
-  command->add_flag("--pages", args->pages, "make the page of each run that has none");
+  command->add_flag("--pages", args->pages, "Also make the page of each run that has none.");
   command->callback([args] { dashboard(*args); });
 }
 

@@ -45,13 +45,16 @@ void add_run(CLI::App& app, int& code) {
     std::vector<std::string> ended_decoders;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("run", "run a configuration: journal, table");
+  auto* command =
+      app.add_subcommand("run",
+                         "Measure every combination of model, dataset, decoder, batch size and "
+                         "dtype in a configuration. Writes a journal and prints a table.");
   args->config.add_to(*command);
   args->mode.add_to(*command);
   command
       ->add_option("--shard", args->shard,
-                   "i/n: this process takes the i-th of n parts of the utterances; auto: as "
-                   "torchrun or Slurm say")
+                   "Share of the utterances that this process decodes: i/n with i from 0 to n - 1. "
+                   "auto: i and n come from torchrun or Slurm.")
       ->type_name("I/N");
   // Hidden options: a run with `isolate` gives them to its child processes.
   command->add_option("--child", args->child.group)->group("");
@@ -71,50 +74,71 @@ void add_run(CLI::App& app, int& code) {
 
 void add_bench(CLI::App& app, int& code) {
   const auto args = std::make_shared<BenchOptions>();
-  auto* command =
-      app.add_subcommand("bench",
-                         "compare decoders without a configuration file; lists multiply\n"
-                         "For example rtfx bench --model m.nemo --data recordings/ --decoder "
-                         "frame_looping,label_looping --batch 1,32");
-  command->add_option("--model", args->models, "checkpoints: .nemo, or folders of Hugging Face")
+  auto* command = app.add_subcommand(
+      "bench",
+      "Compare decoders without a configuration file. Every combination of the given models, data, "
+      "decoders, batch sizes and dtypes is measured.\nExample: rtfx bench --model m.nemo --data "
+      "recordings/ --decoder frame_looping,label_looping --batch 1,32");
+  command
+      ->add_option(
+          "--model", args->models,
+          "Models: .nemo files, folders of Hugging Face models, or names of downloaded ones.")
       ->required()
       ->type_name("FILE");
   command
       ->add_option("--data", args->data,
-                   "manifests (.json, .jsonl), LibriSpeech folders, audio files or folders of them")
+                   "Manifests (.json, .jsonl), LibriSpeech folders, folders of audio files, or "
+                   "audio files. Single audio files together are one dataset.")
       ->required()
       ->type_name("FILE");
   command
-      ->add_option(
-          "--decoder", args->decoders,
-          "names (`rtfx list`), with options in brackets: label_looping[window=1,8] is "
-          "two, python[file=mine.py,class=Mine] is your own (default: the baseline and the "
-          "fastest of the model's kind)")
+      ->add_option("--decoder", args->decoders,
+                   "Decoders (see `rtfx list`), separated by commas, with options in brackets. "
+                   "label_looping[window=1,8] measures both windows. "
+                   "python[file=mine.py,class=Mine] is a decoder of your own. Default: "
+                   "frame_looping and label_looping for transducers, ctc_greedy for CTC heads.")
       ->type_name("DECODER");
   command
       ->add_option("--plugins", args->plugins,
-                   "shared libraries with further decoders, with commas between them")
+                   "Shared libraries with further decoders, separated by commas.")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FILE,...");
-  command->add_option("--batch", args->batches, "utterances in a batch")
+  command
+      ->add_option("--batch", args->batches,
+                   "Numbers of utterances in a batch, separated by commas.")
       ->delimiter(',')
       ->check(at_least(1));
   command->add_option("--dtype", args->dtypes, kDtypeHelp)->delimiter(',')->type_name("DTYPE");
-  command->add_option("--rounds", args->rounds, "measured passes")->check(at_least(1));
-  command->add_option("--warmup", args->warmup, "passes before them")->check(at_least(0));
-  command->add_option("--limit", args->limit, "only the first N utterances of each set; 0: all")
+  command
+      ->add_option("--rounds", args->rounds,
+                   "Number of measured rounds. A round is one pass over the dataset.")
+      ->check(at_least(1));
+  command
+      ->add_option("--warmup", args->warmup, "Number of warm-up rounds before the measured ones.")
       ->check(at_least(0));
-  command->add_option("--device", args->device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
-  command->add_option("--threads", args->threads, "CPU threads; 0: all that the process may use")
+  command
+      ->add_option("--limit", args->limit,
+                   "Use only the first N utterances of each dataset. 0: all.")
+      ->check(at_least(0));
+  command
+      ->add_option(
+          "--device", args->device,
+          "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU.")
+      ->type_name("DEVICE");
+  command
+      ->add_option("--threads", args->threads,
+                   "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
+                   "process may use.")
       ->check(at_least(0));
   command
       ->add_option("--output", args->output,
-                   "folder of the journal; an earlier one there is kept as journal.jsonl.N")
+                   "Folder for the journal. Without --resume, an earlier journal there is kept as "
+                   "journal.jsonl.N.")
       ->type_name("FOLDER");
-  command->add_flag("--resume", args->resume, "continue the journal in the output folder");
+  command->add_flag("--resume", args->resume, "Continue the journal in the output folder.");
   command->add_flag("--print-config", args->print_config,
-                    "print the configuration that this stands for, and run nothing");
+                    "Print the configuration that these arguments stand for, without running it.");
   command->callback([args, &code] {
     if (args->print_config) {
       fmt::print("{}\n", to_text(bench_document(*args), 2));
@@ -134,13 +158,15 @@ void add_tune(CLI::App& app, int& code) {
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
-      "tune", "choose weights on a development set (key \"tune\"): curve, configuration");
+      "tune",
+      "Choose options of decoders, such as language model weights, on a development set (key "
+      "\"tune\"). Prints the WER of each value and writes a configuration.");
   args->config.add_to(*command);
   args->mode.add_to(*command);
   command
-      ->add_option(
-          "--write", args->target,
-          "the configuration with the chosen weights (default: CONFIG.tuned.json beside it)")
+      ->add_option("--write", args->target,
+                   "File for the configuration with the chosen values, in the folder of the given "
+                   "one (default: NAME.tuned.json for NAME.json).")
       ->type_name("FILE");
   command->callback([args, &code] {
     const std::filesystem::path file = args->config.file;
@@ -160,11 +186,13 @@ void add_validate(CLI::App& app) {
     bool as_json = false;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "validate",
-      "check a configuration, print its plan and about how long it takes; needs no GPU");
+  auto* command = app.add_subcommand("validate",
+                                     "Check a configuration without running it. Prints its cases "
+                                     "and an estimate of the time. Needs no GPU.");
   args->config.add_to(*command);
-  command->add_flag("--json", args->as_json, "the configuration with all defaults, and its plan");
+  command->add_flag(
+      "--json", args->as_json,
+      "Print the configuration with all defaults, its cases and the estimate as JSON.");
   command->callback([args] { print_plan(args->config.load(), args->as_json); });
 }
 
@@ -187,56 +215,76 @@ void add_stream(CLI::App& app, int& code) {
     std::string trial;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "stream",
-      "streams in real time, served in batches: latency by their number; or, with "
-      "--model, live text of a microphone or of standard input");
+  auto* command =
+      app.add_subcommand("stream",
+                         "With a configuration: simulate live streams in real time, and measure "
+                         "latency for each number of streams. With --model: print live text of a "
+                         "microphone, a file or standard input.");
   command
       ->add_option("config", args->config.file,
-                   "JSON configuration; with --model the audio: - (standard input) or a file")
+                   "Configuration in JSON. With --model: the audio, which is a file, or - for "
+                   "standard input.")
       ->type_name("FILE");
   args->config.add_overrides_to(*command);
   args->mode.add_to(*command);
   ListenOptions& live = args->live;
-  auto* model =
-      command->add_option("--model", live.model, "live text by this checkpoint")->type_name("FILE");
+  auto* model = command
+                    ->add_option("--model", live.model,
+                                 "Model for live text: a .nemo file, a folder of a Hugging Face "
+                                 "model, or the name of a downloaded one.")
+                    ->type_name("FILE");
   const auto add = [&](const char* name, auto& value, const char* help) {
     return command->add_option(name, value, help)->needs(model);
   };
-  command->add_flag("--microphone", live.microphone, "what ALSA's arecord records")->needs(model);
-  add("--raw", live.raw_rate, "standard input is 16 bit samples of so many Hz, without a header")
+  command
+      ->add_flag("--microphone", live.microphone,
+                 "Transcribe the microphone, which ALSA's arecord records.")
+      ->needs(model);
+  add("--raw", live.raw_rate,
+      "Sample rate in Hz of standard input that consists of 16-bit samples without a header. 0: "
+      "standard input is WAV.")
       ->check(between(1000, 768000))
       ->type_name("HZ");
-  add("--language", live.language, "for a prompt-conditioned model (see `rtfx inspect`)");
-  add("--decoder", live.decoder, "see `rtfx list`");
-  add("--options", live.decoder_options, "of the decoder, a JSON object");
+  add("--language", live.language,
+      "Language of the speech, for a prompt-conditioned model (`rtfx inspect` lists the "
+      "languages).");
+  add("--decoder", live.decoder,
+      "Decoder (see `rtfx list`). Default: the fastest exact greedy search for model and device.");
+  add("--options", live.decoder_options,
+      "Options of the decoder as a JSON object (see `rtfx list DECODER`).");
   add("--dtype", live.dtype, kDtypeHelp);
   add("--att-context-size", live.att_context_size,
-      "of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx inspect`)")
+      "Attention context of a cache-aware encoder, in encoder frames: LEFT,RIGHT, or "
+      "LEFT,CHUNK,RIGHT (`rtfx inspect` lists those of the model). Less right context lowers the "
+      "latency.")
       ->delimiter(',')
       ->allow_extra_args(false);
   add("--buffer", args->buffer,
-      "of other encoders: seconds of a chunk, before it and behind it (default: 2,10,2)")
+      "Encode a buffer of audio for each chunk instead of caching states: CHUNK,LEFT,RIGHT in "
+      "seconds. Text comes after chunk and right context. Default for encoders that cannot cache: "
+      "2,10,2.")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add("--pause", live.pause, "seconds without a word that end an utterance; 0: no pause does")
+  add("--pause", live.pause, "Seconds without a word that end an utterance. 0: no pause ends one.")
       ->check(between(0.0, 3600.0));
   add("--end-token", live.end_tokens,
-      "token that ends an utterance; may be repeated; none: no token does (default: <EOU> and "
-      "<EOB>, where the model has them)")
+      "Token that ends an utterance, as the vocabulary spells it. May be repeated. none: no token "
+      "ends one (default: <EOU> and <EOB>, where the vocabulary has them).")
       ->allow_extra_args(false);
   auto* vad = add("--vad", live.vad,
-                  "voice activity detector that ends utterances: silero_vad.jit of the Python "
-                  "package silero-vad, or a TorchScript module that is called likewise")
+                  "Voice activity detector that ends utterances: silero_vad.jit of the Python "
+                  "package silero-vad, or a TorchScript module with the same interface.")
                   ->type_name("FILE");
   add("--vad-silence", live.vad_silence,
-      "seconds without speech, by this detector, that end an utterance")
+      "Seconds without speech, according to the detector of --vad, that end an utterance.")
       ->check(between(0.1, 3600.0))
       ->needs(vad);
   add("--decode-again", live.decode_again,
-      "seconds of speech without a word after which the stream starts over; 0: never")
+      "Seconds of speech without a word after which encoder and search start again from before "
+      "that speech. 0: never.")
       ->check(between(0.0, kMostWordlessSeconds));
-  command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
+  command->add_flag("--json", live.json, "Print a line of JSON for each change of the text.")
+      ->needs(model);
   // Hidden: a run with `stream.rule` gives it to its child processes.
   command->add_option("--child", args->trial)->group("");
   command->callback([args, command, &code] {
@@ -261,7 +309,7 @@ void add_stream(CLI::App& app, int& code) {
       throw UserError("--raw", "is for standard input", "give - for the audio");
     if (!args->buffer.empty() && args->buffer.size() != 3)
       throw UserError("--buffer", fmt::format("has {} numbers", args->buffer.size()),
-                      "give three: seconds of a chunk, before it and behind it");
+                      "give CHUNK,LEFT,RIGHT in seconds, such as 2,10,2");
     if (!args->buffer.empty()) options.buffer = {args->buffer[0], args->buffer[1], args->buffer[2]};
     if (!args->config.device.empty()) options.device = args->config.device;
     options.threads = args->config.threads.value_or(0);
@@ -274,9 +322,10 @@ void add_stream(CLI::App& app, int& code) {
 
 void add_emissions(CLI::App& app, int& code) {
   const auto args = std::make_shared<ConfigArguments>();
-  auto* command = app.add_subcommand("emissions",
-                                     "write CTC log-probabilities for other programs "
-                                     "(emissions.npy); keep earlier files as NAME.N");
+  auto* command = app.add_subcommand(
+      "emissions",
+      "Write the log probabilities of a CTC head to emissions.npy for other programs. Uses the "
+      "first model, dataset, dtype and batch size. Earlier files are kept as NAME.N.");
   args->add_to(*command);
   command->callback([args, &code] {
     const Config config = args->load();
@@ -290,20 +339,25 @@ void add_lattice(CLI::App& app, int& code) {
     LatticeOptions options;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "lattice", "write lattices of words for Kaldi and OpenFst; words of least expected errors");
+  auto* command =
+      app.add_subcommand("lattice",
+                         "Write word lattices of a CTC model for Kaldi and OpenFst. Uses the first "
+                         "dataset, and the first decoder ctc_wfst or ctc_wfst_cpu.");
   args->config.add_to(*command);
   command->add_flag("--mbr", args->options.mbr,
-                    "print the words with the fewest expected errors, as CTM with confidences");
+                    "Print the words with the fewest expected errors in NIST's CTM format, with "
+                    "times and confidences.");
   command->add_flag("--posteriors", args->options.posteriors,
-                    "write each frame's words and their probabilities to utterances.jsonl");
+                    "Add the words of each frame and their probabilities to utterances.jsonl.");
   command
       ->add_option("--acoustic-scale", args->options.acoustic_scale,
-                   "factor of acoustic costs for probabilities and OpenFst (default: the search's)")
+                   "Factor of acoustic costs in probabilities, best paths and OpenFst files "
+                   "(default: the decoder's acoustic_scale).")
       ->check(between(0.0, 1e3));
   command
       ->add_option("--graph-scale", args->options.graph_scale,
-                   "the same of the graph's costs; both smaller: alternatives are more probable")
+                   "Factor of the graph's costs in probabilities, best paths and OpenFst files. If "
+                   "both scales are smaller, alternatives become more probable.")
       ->check(between(0.0, 1e3));
   command->callback([args, &code] { code = write_lattices(args->config.load(), args->options); });
 }
@@ -326,22 +380,28 @@ void add_import(CLI::App& profile, int& code) {
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = profile.add_subcommand(
-      "import", "figures of sessions of `rtfx profile` that Nsight Systems recorded elsewhere");
+      "import",
+      "Import sessions of `rtfx profile` that Nsight Systems recorded, also on other machines. "
+      "Prints a table, and writes profile.jsonl and trace.json.");
   command
-      ->add_option("files", args->files,
-                   "SQLite exports of sessions: nsys export --type sqlite REPORT.nsys-rep")
+      ->add_option(
+          "files", args->files,
+          "SQLite files that `nsys export --type sqlite REPORT.nsys-rep` makes of sessions.")
       ->required()
       ->type_name("FILE");
   command
-      ->add_option(
-          "--output", args->options.output,
-          "folder of profile.jsonl and trace.json (default: runs/<name of the first file>)")
+      ->add_option("--output", args->options.output,
+                   "Folder for profile.jsonl and trace.json (default: runs/ and the name of the "
+                   "first file).")
       ->type_name("FOLDER");
-  command->add_option("--top", args->options.top, "kernels listed of each region")
+  command
+      ->add_option("--top", args->options.top,
+                   "Number of kernels listed for each region. With --roofline: kernels or "
+                   "operators for each case (default 10).")
       ->check(at_least(0));
   command
       ->add_option("--trace-limit", args->options.trace_limit,
-                   "events in trace.json; 0: no such file")
+                   "Largest number of events in trace.json. 0: the file is not written.")
       ->check(at_least(0));
   command->callback([args, &profile, &code] {
     require_nothing_before_import(profile);
@@ -364,41 +424,52 @@ void add_profile(CLI::App& app, int& code) {
   const auto args = std::make_shared<Arguments>();
   ProfileOptions& options = args->options;
   auto* command =
-      app.add_subcommand("profile", "where the GPU waits: busy and idle share, kernels, timeline");
+      app.add_subcommand("profile",
+                         "Measure how long each region of each case takes, for which share of that "
+                         "time the GPU is busy, and with which kernels. Writes a timeline.");
   args->config.add_to(*command);
   // Hidden: the program gives them to its own child processes.
   command->add_flag("--undisturbed", options.undisturbed)->group("");
   command->add_flag("--recorded", options.recorded)->group("");
   command->add_flag("--whole-name", options.whole_name)->group("");
   command
-      ->add_option("--laps", options.laps,
-                   "passes after the warm-up round, and as many before without a collector")
+      ->add_option(
+          "--laps", options.laps,
+          "Number of laps, which are passes over the dataset after a warm-up round. Where GPU "
+          "figures are collected, as many laps are timed before without the collector.")
       ->check(between(1, kMostLaps));
-  command->add_option("--top", options.top, "kernels listed of each region")->check(at_least(0));
-  command->add_option("--trace-limit", options.trace_limit, "events in trace.json; 0: no such file")
+  command
+      ->add_option("--top", options.top,
+                   "Number of kernels listed for each region. With --roofline: kernels or "
+                   "operators for each case (default 10).")
+      ->check(at_least(0));
+  command
+      ->add_option("--trace-limit", options.trace_limit,
+                   "Largest number of events in trace.json. 0: the file is not written.")
       ->check(at_least(0));
   command
       ->add_option("--graph-trace", args->graph_trace,
-                   "what is recorded of a CUDA graph: every kernel, or its run as a whole, which "
-                   "slows it down less")
+                   "How CUDA graphs are recorded. node: every kernel. graph: each run of a graph "
+                   "as a whole, which slows it down less but hides its kernels.")
       ->check(CLI::IsMember({"node", "graph"}));
   command->add_flag("--no-cupti", args->no_cupti,
-                    "wall times and NVTX ranges only, as under another profiler");
+                    "Record only wall times and NVTX ranges, for example under another profiler.");
   command->add_flag("--nsys", args->nsys,
-                    "collect with Nsight Systems, which must be installed, and keep its reports");
-  command->add_option("--only", options.only, "only cases with this in their name")
+                    "Record with Nsight Systems, which must be installed, and keep its reports.");
+  command->add_option("--only", options.only, "Profile only cases whose name contains this text.")
       ->type_name("TEXT");
   auto* roofline = command->add_flag(
       "--roofline", args->with_roofline,
-      "bytes, FLOP and share of the device's limits: by counters through ncu, else reckoned");
+      "Measure bytes, FLOP and their share of the device's limits. Nsight Compute (ncu) counts "
+      "them on a GPU. Without it, they are computed from tensor shapes.");
   command
       ->add_option("--region", args->roofline.region,
-                   "with --roofline: the region that is looked at")
+                   "With --roofline: region that is measured, such as encoder or decode.")
       ->needs(roofline)
       ->capture_default_str();
   command
       ->add_option("--launches", args->roofline.launches,
-                   "with --roofline: kernels of a case that are counted, at most")
+                   "With --roofline: largest number of kernels that ncu counts in each case.")
       ->needs(roofline)
       ->check(at_least(1))
       ->capture_default_str();

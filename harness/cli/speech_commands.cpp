@@ -14,39 +14,50 @@ namespace {
 
 void add_model(CLI::App& command, SpeechOptions& options) {
   command
-      .add_option("--model", options.model, ".nemo checkpoint, or folder of a Hugging Face model")
+      .add_option(
+          "--model", options.model,
+          "Model: a .nemo file, a folder of a Hugging Face model, or the name of a downloaded one.")
       ->required();
   command
       .add_option("--att-context-size", options.att_context_size,
-                  "attention context of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx "
-                  "inspect`)")
+                  "Attention context of a cache-aware encoder, in encoder frames: LEFT,RIGHT, or "
+                  "LEFT,CHUNK,RIGHT (`rtfx inspect` lists those of the model).")
       ->delimiter(',')
       ->allow_extra_args(false);  // what follows are files
   command.add_option("--language", options.language,
-                     "of files whose manifest states none, for a prompt-conditioned model (see "
-                     "`rtfx inspect`)");
+                     "Language of files whose manifest states none, for a prompt-conditioned model "
+                     "(`rtfx inspect` lists the languages).");
 }
 
 void add_machine(CLI::App& command, SpeechOptions& options) {
-  command.add_option("--device", options.device, "auto, cpu, cuda or cuda:N");
+  command.add_option(
+      "--device", options.device,
+      "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU.");
   command.add_option("--dtype", options.dtype, kDtypeHelp);
   command
       .add_option("--batch-size", options.batch_size,
-                  "files decoded together; 0: one on a CPU, on a GPU as many as fit in its memory")
+                  "Number of files in a batch. 0: one on a CPU; on a GPU as many as fit in its "
+                  "memory, up to 40 minutes of audio.")
       ->check(at_least(0));
-  command.add_option("--threads", options.threads, "CPU threads; 0: all that the process may use")
+  command
+      .add_option("--threads", options.threads,
+                  "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
+                  "process may use.")
       ->check(between(0, kMaxThreads));
 }
 
 CLI::Option* add_output(CLI::App& command, SpeechOptions& options) {
-  auto* const format = command
-                           .add_option("--format", options.format,
-                                       "txt; json: words with times; srt, vtt: subtitles; ctm, "
-                                       "stm: for scoring; tsv; textgrid: for Praat")
-                           ->check(CLI::IsMember(transcript_formats()));
+  auto* const format =
+      command
+          .add_option(
+              "--format", options.format,
+              "Output format. txt: plain text. json: words with times. srt, vtt: subtitles. ctm, "
+              "stm: NIST's formats for scoring. tsv: a table of words. textgrid: for Praat.")
+          ->check(CLI::IsMember(transcript_formats()));
   command
       .add_option("--output", options.output,
-                  "folder of a file for each input; earlier ones there are kept as NAME.N")
+                  "Folder for one output file per input (default: standard output). Earlier files "
+                  "there are kept as NAME.N.")
       ->type_name("FOLDER");
   return format;
 }
@@ -54,82 +65,97 @@ CLI::Option* add_output(CLI::App& command, SpeechOptions& options) {
 void add_details(CLI::App& command, SpeechOptions& options) {
   command
       .add_option("--channel", options.channel,
-                  "mix (the average of all channels), a number from 1 on, or separate: a text for "
-                  "each channel")
+                  "Channel to use. mix: the average of all channels. A number: this channel, "
+                  "counted from 1. separate: a result for each channel.")
       ->type_name("CHANNEL");
   command
       .add_option("--track", options.track,
-                  "audio track of a container that has several, from 1 on")
+                  "Audio track of a file that has several, counted from 1. The default, 0, is the "
+                  "first one.")
       ->check(at_least(1));
-  command.add_flag("--tokens", options.tokens, "tokens with their times in JSON and TextGrid");
+  command.add_flag("--tokens", options.tokens,
+                   "Add the tokens with their times to JSON and TextGrid output.");
   command
       .add_option("--pause", options.pause,
-                  "seconds without a word that end a segment of subtitles")
+                  "Seconds without a word that end a segment in subtitles, STM and JSON.")
       ->check(above_zero());
   command
       .add_option("--long-above", options.long_above,
-                  "seconds: longer files are cut, in pauses, and encoded a few chunks at a time")
+                  "Length in seconds above which a file is cut into chunks at quiet places, which "
+                  "bounds memory. 0: every file is cut.")
       ->check(at_least(0));
-  command.add_option("--chunk", options.chunk, "seconds of a chunk of theirs at most")
+  command
+      .add_option("--chunk", options.chunk,
+                  "Largest length of the chunks of long files, in seconds.")
       ->check(between(0.5, 3600.0));
   command
-      .add_option("--context", options.context, "seconds around a chunk that its encoder sees too")
+      .add_option("--context", options.context,
+                  "Audio on either side of a chunk that is encoded with it, in seconds.")
       ->check(between(0.0, 3600.0));
 }
 
 void add_files(CLI::App& command, SpeechOptions& options) {
   command
       .add_option("files", options.files,
-                  "audio or video files, folders of them, patterns, manifests (.json, .jsonl), "
-                  "or - for standard input")
+                  "Audio or video files, folders, patterns such as '*.mp3', manifests (.json, "
+                  ".jsonl), or - for standard input.")
       ->required();
 }
 
 void add_transcribe(CLI::App& app, int& code) {
   const auto options = std::make_shared<TranscribeOptions>();
-  auto* command = app.add_subcommand("transcribe", "print the text of audio files");
+  auto* command = app.add_subcommand("transcribe", "Transcribe audio and video files.");
   add_model(*command, *options);
-  command->add_option("--decoder", options->decoder, "see `rtfx list`");
-  command->add_option("--options", options->decoder_options, "decoder options as a JSON object");
+  command->add_option(
+      "--decoder", options->decoder,
+      "Decoder (see `rtfx list`). Default: the fastest exact greedy search for model and device.");
+  command->add_option("--options", options->decoder_options,
+                      "Options of the decoder as a JSON object (see `rtfx list DECODER`).");
   command
       ->add_option("--boost", options->boost,
-                   "file of phrases that are likely: one a line, with a tab and its weight")
+                   "File of phrases to make more likely (contextual biasing). Each line is a "
+                   "phrase, or a phrase, a tab and its weight.")
       ->type_name("FILE");
   command
       ->add_option("--boost-phrase", options->boost_phrases,
-                   "such a phrase; may be given several times")
+                   "Phrase to make more likely, beside those of --boost. May be repeated.")
       ->allow_extra_args(false);  // what follows are files
   command
       ->add_option("--allowed", options->allowed,
-                   "characters that texts may have: a script (latin), a range (U+0400-U+04FF) or "
-                   "a character; may be given several times")
+                   "Letters that texts may contain: a script (latin), a range (U+0400-U+04FF) or a "
+                   "single character. Digits and punctuation stay allowed. May be repeated.")
       ->allow_extra_args(false);
   command
       ->add_option("--plugins", options->plugins,
-                   "shared libraries with further decoders, with commas between them")
+                   "Shared libraries with further decoders, separated by commas.")
       ->delimiter(',')
       ->allow_extra_args(false);
   add_machine(*command, *options);
   auto* const format = add_output(*command, *options);
-  command->add_flag("--confidence", options->confidence, "how sure the model is of each word");
+  command->add_flag(
+      "--confidence", options->confidence,
+      "Add the model's confidence in each word, from 0 to 1, to JSON, CTM and TSV output.");
   command->add_option("--confidence-options", options->confidence_options,
-                      "the same, by a JSON object of options (docs/reference/transcripts.md)");
+                      "Options of the confidence as a JSON object (see "
+                      "docs/reference/transcripts.md). Implies --confidence.");
   command
       ->add_option("--nbest", options->nbest,
-                   "texts in JSON's `alternatives`, by a decoder that has a list of them")
+                   "Number of hypotheses for each file, in the JSON field \"alternatives\". Needs "
+                   "a decoder that returns n-best lists. Without --decoder, rtfx chooses one.")
       ->check(at_least(1));
   command->add_flag("--mbr", options->mbr,
-                    "choose the text with the fewest expected errors of the --nbest likeliest");
+                    "Choose the hypothesis with the fewest expected word errors, instead of the "
+                    "most probable one. Needs --nbest.");
   add_details(*command, *options);
   command
       ->add_option("--decode-again", options->decode_again,
-                   "seconds of speech without a word that are decoded again, half of it within a "
-                   "chunk; 0: nothing is")
+                   "Decode a part again if it has at least this many seconds of speech but no "
+                   "word. In chunks of long files, half as many are enough. 0: never.")
       ->check(between(0.0, 3600.0));
   command
       ->add_flag("--json", options->json,
-                 "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
-                 "frames, ...")
+                 "Print the decoder's hypotheses, one JSON object on each line: file, text, "
+                 "tokens, frames and more.")
       ->excludes(format)
       ->excludes(command->get_option("--output"));
   add_files(*command, *options);
@@ -138,23 +164,24 @@ void add_transcribe(CLI::App& app, int& code) {
 
 void add_align(CLI::App& app, int& code) {
   const auto options = std::make_shared<AlignOptions>();
-  auto* command =
-      app.add_subcommand("align", "when the words of given texts are said in audio files");
+  auto* command = app.add_subcommand("align",
+                                     "Find the times at which the words of given texts are said in "
+                                     "audio files (forced alignment).");
   add_model(*command, *options);
   command
       ->add_option("--text", options->text,
-                   "file with the text; for several files a line each. Without it, the texts of "
-                   "manifests")
+                   "File with the text. For several recordings, it has one line for each, in their "
+                   "order (default: the texts of the manifests).")
       ->type_name("FILE");
   command
       ->add_option("--head", options->head,
-                   "whose path: ctc or transducer; auto: ctc where the model has it")
+                   "Head of the model that aligns the text. auto: ctc where the model has a CTC "
+                   "head, else transducer.")
       ->check(CLI::IsMember({"auto", "ctc", "transducer"}));
   command
-      ->add_option(
-          "--band", options->band,
-          "seconds that a transducer's path may be from the CTC head's, or from the greedy "
-          "text's; 0: any distance")
+      ->add_option("--band", options->band,
+                   "Largest distance in seconds between a transducer's path and the CTC path, or "
+                   "the greedy result where there is no CTC head. 0: no limit.")
       ->check(between(0.0, 1e6));
   add_machine(*command, *options);
   add_output(*command, *options);

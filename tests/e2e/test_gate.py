@@ -244,11 +244,11 @@ def test_the_gravest_verdict_is_the_exit_code(gate):
     "arguments, message",
     [
         (["--tolerance", "rtfx.decod=0.1"], "did you mean 'rtfx.decode'"),
-        (["--tolerance", "rtfx.decode"], "no share of 1"),
+        (["--tolerance", "rtfx.decode"], "needs a share of at least 0 and below 1"),
         (["--allow", "libtroch"], "did you mean 'libtorch'"),
         (["--drift", "2"], "--drift"),
-        (["--tolerance", "rtfx.decode=5%"], "no share of 1"),
-        (["--tolerance", "share.decode=0.1"], "never gated"),
+        (["--tolerance", "rtfx.decode=5%"], "needs a share of at least 0 and below 1"),
+        (["--tolerance", "share.decode=0.1"], "does not judge this metric"),
         (["--nonsense"], "--nonsense"),
     ],
 )

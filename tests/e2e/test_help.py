@@ -83,6 +83,19 @@ def test_help_shows_defaults(rtfx):
         assert not re.search(r"=(\s|\[\]|\"\")", rtfx(command, "--help").stdout.replace("KEY=VALUE", ""))
 
 
+@pytest.mark.parametrize(
+    "command, option",
+    [("export", "--to"), ("rescore", "--scorer"), ("transcribe", "--format"), ("graph build", "--topology"),
+     ("graph import", "--blank"), ("profile", "--graph-trace")],
+)  # fmt: skip
+def test_help_explains_each_choice(rtfx, complete, command, option):
+    text = " ".join(rtfx(*command.split(), "--help").stdout.split())
+    choices = complete(f"rtfx {command} {option} ")
+    assert choices
+    for choice in choices:
+        assert re.search(rf"(?<![\w-]){re.escape(choice)}(, \w+)*: ", text), choice
+
+
 @pytest.fixture(scope="module")
 def complete(rtfx, tmp_path_factory):
     """complete("rtfx ru") is what bash offers with the cursor at the end."""
