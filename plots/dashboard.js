@@ -190,7 +190,7 @@ function show() {
   found.sort((a, b) => loss(b) - loss(a) || 0);
   const { meaning, direction } = METRICS[metric];
   const better = direction > 0 ? " More is better." : direction < 0 ? " Less is better." : "";
-  document.getElementById("meaning").textContent = `${metric}, ${unit(metric)}: ${meaning}.${better}`;
+  document.getElementById("meaning").textContent = `${metric}, ${unit(metric)}: ${meaning}${better}`;
   const changed = found.filter(s => s.changes[metric]).length;
   document.getElementById("count").textContent = `${found.length} charts, ${changed} with a change`;
   document.getElementById("charts").replaceChildren(...found.slice(0, limit).map(s => chart(s, metric)));

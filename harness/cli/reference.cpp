@@ -81,8 +81,12 @@ they search differently or change the model's scores. An option such as `lm` mak
 std::string metrics_page(const CommandHelp&) {
   std::string page = R"(# Metrics
 
-Journals, tables, pages, exports and the gate use these names. *Better* says whether more or less is better.
-`rtfx gate` judges the metrics that have a tolerance, unless `--tolerance` says otherwise.
+`rtfx list metrics` prints the names, units and meanings of this page. Journals, tables, pages, exports and the gate
+use the same names. A metric without a unit is a share, where 1 is 100 %.
+
+The column *better* says whether a larger value (*more*) or a smaller one (*less*) is better. `rtfx gate` judges the
+metrics that have a tolerance, and those that `--tolerance` names. A metric may get worse by its tolerance: a percentage
+of the old value, or percentage points.
 
 | metric | unit | better | the gate's tolerance | meaning |
 |---|---|---|---|---|
@@ -260,25 +264,31 @@ json object_schema(const std::vector<FieldInfo>& fields) {
 std::string journal_page() {
   std::string page = R"(# Fields of the journal
 
-Each line of a journal is a JSON object, a *record*. [The journal](../journal.md) says which files there are and
-how the figures are measured. [journal.schema.json](../journal.schema.json) is the JSON Schema of a line, for other
-programs.
+Each line of a journal is a JSON object, which is called a *record*. Its field `kind` says what it describes. This page
+lists the fields of each kind of record, and then the objects that records contain. [The journal](../journal.md)
+describes the files and the measurement of the figures. Other programs can check a line with the JSON Schema
+[journal.schema.json](../journal.schema.json).
 
-A field that is not marked *always* is left out where it does not apply, and journals of earlier releases may lack
-it. No number is NaN or infinite: such a value is null.
+The column *present* says *always* if every record has the field. Any other field is left out if it does not apply, and
+journals of earlier releases may lack it. A number that is NaN or infinite is written as null.
 )";
   for (const record::Kind& kind : record::kinds()) {
     const ObjectInfo& info = kind.info();
     const bool of_case = std::ranges::any_of(
         info.fields, [](const FieldInfo& field) { return field.group == "a case"; });
     page += fmt::format(
-        "\n## {}\n\nA record of `{}` with `\"kind\": \"{}\"`. {} It also has the "
+        "\n## {}\n\nRecords with `\"kind\": \"{}\"` are lines of `{}`. {} They also have the "
         "fields of [every record](#every-record){}.\n",
-        kind.name, kind.file, kind.name, info.about, of_case ? " and of [a case](#a-case)" : "");
+        kind.name, kind.name, kind.file, info.about, of_case ? " and of [a case](#a-case)" : "");
     page += field_table(info.fields, "");
   }
-  for (const char* group : {"every record", "a case"}) {
-    page += fmt::format("\n## {}\n", group);
+  const std::pair<const char*, const char*> groups[] = {
+      {"every record", "Records of all kinds have these fields."},
+      {"a case",
+       "A case is one decoder on one model and dataset, at one batch size and dtype. These fields "
+       "name it."}};
+  for (const auto& [group, about] : groups) {
+    page += fmt::format("\n## {}\n\n{}\n", group, about);
     page += field_table(record::Run::table().info().fields, group);
   }
   for (const ObjectInfo* object : all_objects()) {

@@ -684,7 +684,7 @@ std::string caption(const ResultSet& results, const std::vector<Metric>& columns
   if (!models.empty()) text += fmt::format(" Stand-in models: {}.", fmt::join(models, "; "));
   for (const Metric& metric : columns) {
     if (!metric.tolerance)
-      text += fmt::format(" {}{}: {}.", metric.key,
+      text += fmt::format(" {}{}: {}", metric.key,
                           *metric.unit == '\0' ? "" : fmt::format(" ({})", metric.unit),
                           metric.meaning);
   }

@@ -20,7 +20,7 @@ struct Metric {
   std::optional<double> (*value)(const record::Run& round);
   const char* unit;     // "x": seconds of audio per second of work; "": a share of 1; "ms", "MiB",
                         // "J"; else what is counted
-  const char* meaning;  // one line
+  const char* meaning;  // whole sentences, each with its full stop
   int direction;        // 1: bigger is better, -1: smaller is better, 0: neither
   Change change;        // how two values are compared; a ratio needs positive ones
   /// The gate lets it get worse by this: a share of the old value for a ratio, a difference for

@@ -6,15 +6,15 @@ namespace rtfx::record {
 const RecordTable<Model>& Model::table() {
   static const auto table =
       RecordTable<Model>("model", "")
-          .add("id", &Model::id, "", "name of the model in the configuration")
-          .add("kind", &Model::kind, "", "`rnnt`, `multiblank`, `tdt`, `ctc` or a hybrid of them")
+          .add("id", &Model::id, "", "Id of the model in the configuration.")
+          .add("kind", &Model::kind, "",
+               "Kind of model: `rnnt`, `multiblank`, `tdt` or `ctc`. A hybrid of a transducer and "
+               "CTC has the kind of its transducer.")
           .add("weights", &Model::weights, "",
-               "`synthetic` in older journals for a model that was timed without its checkpoint: "
-               "the region `encoder` then times random weights of the right size")
-          .add(
-              "stand_in", &Model::stand_in, "",
-              "what the checkpoint was made from, where it stands in for another one; null: it was "
-              "trained");
+               "In journals of earlier releases, `synthetic` if the checkpoint was absent. The "
+               "region `encoder` then times random weights of the right size.")
+          .add("stand_in", &Model::stand_in, "",
+               "Origin of a checkpoint that stands in for another one. Null: it was trained.");
   return table;
 }
 
@@ -22,11 +22,13 @@ template <template <class> class Presence>
 const RecordTable<Dataset<Presence>>& Dataset<Presence>::table() {
   static const auto table =
       RecordTable<Dataset>(std::is_same_v<Presence<int>, int> ? "dataset" : "profiled dataset", "")
-          .add("id", &Dataset::id, "", "name of the dataset in the configuration")
-          .add("utterances", &Dataset::utterances, "", "number of its utterances")
-          .add("audio_seconds", &Dataset::audio_seconds, "s", "their audio, without padding")
+          .add("id", &Dataset::id, "", "Id of the dataset in the configuration.")
+          .add("utterances", &Dataset::utterances, "", "Number of utterances.")
+          .add("audio_seconds", &Dataset::audio_seconds, "s",
+               "Length of the audio of all utterances, without padding.")
           .add("stand_in", &Dataset::stand_in, "",
-               "description of the audio that stands in for the set; null: the set itself");
+               "Description of the audio that stands in for the dataset. Null: the dataset itself "
+               "was used.");
   return table;
 }
 template struct Dataset<Always>;
@@ -36,14 +38,22 @@ template <template <class> class Presence>
 const RecordTable<Decoder<Presence>>& Decoder<Presence>::table() {
   static const auto table =
       RecordTable<Decoder>(std::is_same_v<Presence<int>, int> ? "decoder" : "profiled decoder", "")
-          .add("id", &Decoder::id, "", "name of the decoder in the configuration")
-          .add("name", &Decoder::name, "", "the decoder's name in `rtfx list`")
-          .add("options", &Decoder::options, "", "its options with all defaults")
-          .add("head", &Decoder::head, "", "`transducer`, `ctc`, or `none` for `null`")
-          .add("exactness", &Decoder::exactness, "", "`exact` or `approximate`, as it declares")
-          .add("score_kind", &Decoder::score_kind, "", "the numbers that its scores sum")
+          .add("id", &Decoder::id, "", "Id of the decoder in the configuration.")
+          .add("name", &Decoder::name, "", "Name of the decoder in `rtfx list`.")
+          .add("options", &Decoder::options, "", "Options of the decoder, with all defaults.")
+          .add("head", &Decoder::head, "",
+               "Head of the model that the decoder uses: `transducer`, `ctc`, or `none` for the "
+               "decoder `null`.")
+          .add("exactness", &Decoder::exactness, "",
+               "Declared kind of result. `exact`: equal to greedy search up to rounding. "
+               "`approximate`: it may differ.")
+          .add("score_kind", &Decoder::score_kind, "",
+               "Numbers that make a score: sums of logits (`logit`) or log-probabilities "
+               "(`logprob`), or the log-probability of a text in a beam (`text_logprob`, "
+               "`monotonic_text_logprob`). Empty: no score.")
           .add("control_of", &Decoder::control_of, "",
-               "the baseline in the A/A control, which `protocol.aa_control` runs a second time");
+               "Id of the baseline that this decoder repeats as the A/A control "
+               "(`protocol.aa_control`). Absent for other decoders.");
   return table;
 }
 template struct Decoder<Always>;
@@ -52,182 +62,239 @@ template struct Decoder<Optional>;
 const RecordTable<Batch>& Batch::table() {
   static const auto table =
       RecordTable<Batch>("batch", "")
-          .add("by", &Batch::by, "", "`count`, `seconds` of audio, or `streams`")
-          .add("size", &Batch::size, "", "utterances, seconds of audio or streams")
-          .add("largest", &Batch::largest, "", "true where `max` was asked for");
+          .add("by", &Batch::by, "",
+               "Unit of `size`: `count` for utterances, `seconds` for seconds of audio, or "
+               "`streams`.")
+          .add("size", &Batch::size, "", "Size of a batch, or number of streams.")
+          .add("largest", &Batch::largest, "",
+               "True if the configuration asks for the largest batch that fits (`max`).");
   return table;
 }
 
 const RecordTable<RegionTimes>& RegionTimes::table() {
   static const auto table =
       RecordTable<RegionTimes>("times of a region", "")
-          .add("host_seconds", &RegionTimes::host_seconds, "s", "time of the host")
+          .add("host_seconds", &RegionTimes::host_seconds, "s", "Time by the clock of the host.")
           .add("device_seconds", &RegionTimes::device_seconds, "s",
-               "time of the GPU; null on a CPU");
+               "Time of the GPU, between CUDA events around the region. Null on a CPU.");
   return table;
 }
 
 const RecordTable<WordErrors>& WordErrors::table() {
   static const auto table =
       RecordTable<WordErrors>("word errors", "")
-          .add("normalizer", &WordErrors::normalizer, "", "name of the text normaliser")
-          .add("version", &WordErrors::version, "", "version of the normaliser")
+          .add("normalizer", &WordErrors::normalizer, "", "Name of the text normaliser.")
+          .add("version", &WordErrors::version, "", "Version of the text normaliser.")
           .add("wer", &WordErrors::wer, "",
-               "errors / reference words; null where no reference has words")
-          .add("substitutions", &WordErrors::substitutions, "", "words that are wrong")
-          .add("insertions", &WordErrors::insertions, "", "words that are too many")
-          .add("deletions", &WordErrors::deletions, "", "words that are missing")
-          .add("reference_words", &WordErrors::reference_words, "", "words of the references")
-          .add("cer", &WordErrors::cer, "", "character errors / reference characters")
+               "Word error rate: (substitutions + insertions + deletions) / reference words. "
+               "Null: no reference has words.")
+          .add("substitutions", &WordErrors::substitutions, "",
+               "Number of reference words that are replaced by another word.")
+          .add("insertions", &WordErrors::insertions, "",
+               "Number of additional words in the results.")
+          .add("deletions", &WordErrors::deletions, "",
+               "Number of reference words that are missing in the results.")
+          .add("reference_words", &WordErrors::reference_words, "",
+               "Number of words in the references.")
+          .add("cer", &WordErrors::cer, "",
+               "Character error rate: `character_errors` / `reference_characters`.")
           .add("character_errors", &WordErrors::character_errors, "",
-               "characters that are wrong, too many or missing; spaces do not count")
+               "Number of characters that are substituted, inserted or deleted. Spaces do not "
+               "count.")
           .add("reference_characters", &WordErrors::reference_characters, "",
-               "characters of the references")
+               "Number of characters in the references, without spaces.")
           .add("unspaced_characters", &WordErrors::unspaced_characters, "",
-               "of these, in scripts without spaces between words");
+               "Number of these characters that belong to scripts without spaces between words.");
   return table;
 }
 
 const RecordTable<OracleErrors>& OracleErrors::table() {
   static const auto table =
       RecordTable<OracleErrors>("oracle word errors",
-                                "They count the text of each n-best list with the fewest errors.")
-          .add("normalizer", &OracleErrors::normalizer, "", "name of the text normaliser")
-          .add("version", &OracleErrors::version, "", "version of the normaliser")
-          .add("wer", &OracleErrors::wer, "", "errors / reference words")
-          .add("substitutions", &OracleErrors::substitutions, "", "words that are wrong")
-          .add("insertions", &OracleErrors::insertions, "", "words that are too many")
-          .add("deletions", &OracleErrors::deletions, "", "words that are missing")
-          .add("reference_words", &OracleErrors::reference_words, "", "words of the references")
-          .add("entries", &OracleErrors::entries, "", "length of the longest n-best list");
+                                "The text with the fewest errors is counted for each n-best list.")
+          .add("normalizer", &OracleErrors::normalizer, "", "Name of the text normaliser.")
+          .add("version", &OracleErrors::version, "", "Version of the text normaliser.")
+          .add("wer", &OracleErrors::wer, "",
+               "Word error rate: (substitutions + insertions + deletions) / reference words.")
+          .add("substitutions", &OracleErrors::substitutions, "",
+               "Number of reference words that are replaced by another word.")
+          .add("insertions", &OracleErrors::insertions, "",
+               "Number of additional words in the results.")
+          .add("deletions", &OracleErrors::deletions, "",
+               "Number of reference words that are missing in the results.")
+          .add("reference_words", &OracleErrors::reference_words, "",
+               "Number of words in the references.")
+          .add("entries", &OracleErrors::entries, "", "Length of the longest n-best list.");
   return table;
 }
 
 const RecordTable<BoostedPhrases>& BoostedPhrases::table() {
   static const auto table =
-      RecordTable<BoostedPhrases>("boosted phrases",
-                                  "They count all entries by the rules of NeMo's `compute_fscore`.")
-          .add("occurrences", &BoostedPhrases::occurrences, "", "entries in the references")
-          .add("recalled", &BoostedPhrases::recalled, "", "how many of them the results have")
-          .add("false_alarms", &BoostedPhrases::false_alarms, "", "entries only in the results")
-          .add("recall", &BoostedPhrases::recall, "", "recalled / occurrences")
-          .add("precision", &BoostedPhrases::precision, "", "recalled / (recalled + false alarms)")
-          .add("count", &BoostedPhrases::count, "", "distinct entries");
+      RecordTable<BoostedPhrases>(
+          "boosted phrases",
+          "Phrases of one word or more are counted by the rules of NeMo's `compute_fscore`. "
+          "A share is null if its divisor is 0.")
+          .add("occurrences", &BoostedPhrases::occurrences, "",
+               "Number of boosted phrases in the references. A phrase counts each time that it "
+               "occurs.")
+          .add("recalled", &BoostedPhrases::recalled, "",
+               "Number of these phrases that the results have too.")
+          .add("false_alarms", &BoostedPhrases::false_alarms, "",
+               "Number of boosted phrases in the results where the reference has other words.")
+          .add("recall", &BoostedPhrases::recall, "", "Recall: recalled / occurrences.")
+          .add("precision", &BoostedPhrases::precision, "",
+               "Precision: recalled / (recalled + false alarms).")
+          .add("count", &BoostedPhrases::count, "",
+               "Number of distinct phrases. If utterances have lists of their own, it is that of "
+               "the longest list.");
   return table;
 }
 
 const RecordTable<Boosted>& Boosted::table() {
   static const auto table =
-      RecordTable<Boosted>("boosted words",
-                           "They count the utterances with a reference, by the alignment of `wer`. "
-                           "A share is null where its divisor is 0.")
-          .add("occurrences", &Boosted::occurrences, "", "boosted words in the references")
-          .add("recalled", &Boosted::recalled, "", "how many of them the results have")
-          .add("false_alarms", &Boosted::false_alarms, "", "boosted words only in the results")
-          .add("recall", &Boosted::recall, "", "recalled / occurrences")
-          .add("precision", &Boosted::precision, "", "recalled / (recalled + false alarms)")
-          .add("phrases", &Boosted::phrases, "", "the counts of all entries, also of many words")
+      RecordTable<Boosted>(
+          "boosted words",
+          "Words are counted in utterances with a reference, by the alignment of `wer`. A "
+          "share is null if its divisor is 0.")
+          .add("occurrences", &Boosted::occurrences, "",
+               "Number of boosted words in the references. A word counts each time that it occurs.")
+          .add("recalled", &Boosted::recalled, "",
+               "Number of these words that the results have too.")
+          .add("false_alarms", &Boosted::false_alarms, "",
+               "Number of boosted words in the results where the reference has another word or "
+               "none.")
+          .add("recall", &Boosted::recall, "", "Recall: recalled / occurrences.")
+          .add("precision", &Boosted::precision, "",
+               "Precision: recalled / (recalled + false alarms).")
+          .add("phrases", &Boosted::phrases, "",
+               "Counts of boosted phrases, which have one word or more.")
           .add("f_score", &Boosted::f_score, "",
-               "2 recalled / (occurrences + recalled + false alarms), of the phrases")
-          .add("words", &Boosted::words, "", "distinct words after normalisation")
+               "F-score of the phrases: 2 recalled / (occurrences + recalled + false alarms).")
+          .add("words", &Boosted::words, "",
+               "Number of distinct words in the decoder's options, after normalisation.")
           .add("left_out", &Boosted::left_out, "",
-               "entries that the normaliser does not leave as one word");
+               "Number of entries in the decoder's options that normalisation turns into several "
+               "words or none. They count as phrases alone.");
   return table;
 }
 
 const RecordTable<WordlessSpeech>& WordlessSpeech::table() {
   static const auto table =
-      RecordTable<WordlessSpeech>("speech without words",
-                                  "Parts of 8 s or more, and whole utterances, with speech energy "
-                                  "and without a token, as `rtfx transcribe` decodes them again. "
-                                  "Here they are counted alone: no measured work is added.")
-          .add("utterances", &WordlessSpeech::utterances, "", "utterances with such a part")
-          .add("parts", &WordlessSpeech::parts, "", "all such parts")
-          .add("seconds", &WordlessSpeech::seconds, "s", "sum of their lengths");
+      RecordTable<WordlessSpeech>(
+          "speech without words",
+          "A part counts if it lasts 8 s or more, sounds like speech and has no token. A "
+          "whole utterance without a token may be shorter. `rtfx transcribe` decodes such "
+          "parts again, but a run only counts them.")
+          .add("utterances", &WordlessSpeech::utterances, "",
+               "Number of utterances with such a part.")
+          .add("parts", &WordlessSpeech::parts, "", "Number of such parts.")
+          .add("seconds", &WordlessSpeech::seconds, "s", "Total length of these parts.");
   return table;
 }
 
 const RecordTable<FirstDifference>& FirstDifference::table() {
   static const auto table =
       RecordTable<FirstDifference>("first difference", "")
-          .add("utterance", &FirstDifference::utterance, "", "id of the utterance")
-          .add("frame", &FirstDifference::frame, "", "encoder frame of the first difference")
-          .add("seconds", &FirstDifference::seconds, "s", "time of that frame")
-          .add("baseline_words", &FirstDifference::baseline_words, "", "words of the baseline")
-          .add("words", &FirstDifference::words, "", "words of this decoder");
+          .add("utterance", &FirstDifference::utterance, "", "Id of the utterance.")
+          .add("frame", &FirstDifference::frame, "", "Encoder frame of the first difference.")
+          .add("seconds", &FirstDifference::seconds, "s", "Time of this frame in the utterance.")
+          .add("baseline_words", &FirstDifference::baseline_words, "",
+               "Words around the first difference, in the result that this one is compared with.")
+          .add("words", &FirstDifference::words, "",
+               "Words around the first difference, in this result.");
   return table;
 }
 
 const RecordTable<BeyondDecision>& BeyondDecision::table() {
   static const auto table =
-      RecordTable<BeyondDecision>("decision beyond rounding", "")
-          .add("utterance", &BeyondDecision::utterance, "", "id of the utterance")
-          .add("kind", &BeyondDecision::kind, "", "`label`, `duration`, `score` or `path`")
-          .add("frame", &BeyondDecision::frame, "", "encoder frame of the decision")
-          .add("seconds", &BeyondDecision::seconds, "s", "time of that frame")
-          .add("chosen", &BeyondDecision::chosen, "", "label or duration of the hypothesis")
-          .add("best", &BeyondDecision::best, "", "the best one by the reference network")
-          .add("gap", &BeyondDecision::gap, "", "difference of their scores; null: infinite")
-          .add("bound", &BeyondDecision::bound, "", "the most that rounding explains");
+      RecordTable<BeyondDecision>(
+          "decision beyond rounding",
+          "The object describes a decision of a hypothesis that rounding does not explain.")
+          .add("utterance", &BeyondDecision::utterance, "", "Id of the utterance.")
+          .add("kind", &BeyondDecision::kind, "",
+               "Kind of decision: a `label`, a `duration`, the `score` of the hypothesis, or a "
+               "`path` to the next token that does not exist.")
+          .add("frame", &BeyondDecision::frame, "", "Encoder frame of the decision.")
+          .add("seconds", &BeyondDecision::seconds, "s", "Time of this frame in the utterance.")
+          .add("chosen", &BeyondDecision::chosen, "",
+               "Label or duration that the hypothesis has. 0 for a score or a path.")
+          .add("best", &BeyondDecision::best, "",
+               "Label or duration that the reference network finds best. 0 for a score or a path.")
+          .add("gap", &BeyondDecision::gap, "",
+               "Difference between the scores of `best` and `chosen`. Null: infinite.")
+          .add("bound", &BeyondDecision::bound, "",
+               "Largest difference that rounding explains. Null: infinite.");
   return table;
 }
 
 const RecordTable<Replay>& Replay::table() {
   static const auto table =
-      RecordTable<Replay>("proof by replay",
-                          "A hypothesis that was replayed before is not replayed "
-                          "again.")
-          .add("decisions", &Replay::decisions, "", "decisions that were replayed")
-          .add("beyond", &Replay::beyond, "", "how many were beyond rounding")
+      RecordTable<Replay>(
+          "proof by replay",
+          "Replay computes each decision of a hypothesis again with a reference network. "
+          "Equal hypotheses of an utterance are replayed once.")
+          .add("decisions", &Replay::decisions, "", "Number of decisions that were checked.")
+          .add("beyond", &Replay::beyond, "", "Number of decisions that rounding does not explain.")
           .add("worst_gap_over_bound", &Replay::worst_gap_over_bound, "",
-               "largest gap / bound; null: infinite")
-          .add("first", &Replay::first, "", "the first one beyond");
+               "Largest gap / bound of a decision. Null: infinite.")
+          .add("first", &Replay::first, "",
+               "First decision that rounding does not explain. Null: there is none.");
   return table;
 }
 
 const RecordTable<Exactness>& Exactness::table() {
   static const auto table =
-      RecordTable<Exactness>("exactness", "")
-          .add("baseline", &Exactness::baseline, "", "id of the decoder that it is compared with")
+      RecordTable<Exactness>(
+          "exactness",
+          "[Exactness](../background/exactness.md) explains the grades and the replay.")
+          .add("baseline", &Exactness::baseline, "",
+               "Id of the decoder with which this one is compared.")
           .add("grade", &Exactness::grade, "",
-               "the worst of any utterance: `bitwise` > `exact` > `rounding` > `text` > `wer` > "
-               "`different`, or `baseline`")
-          .add("grades", &Exactness::grades, "", "number of utterances with each grade")
+               "Worst grade of any utterance: `bitwise`, `exact`, `rounding`, `text`, `wer` or "
+               "`different`, from best to worst. `baseline`: the decoder is the baseline itself.")
+          .add("grades", &Exactness::grades, "", "Number of utterances with each grade.")
           .add("first_difference", &Exactness::first_difference, "",
-               "the first utterance with the worst grade")
-          .add("replay", &Exactness::replay, "", "null for decoders that cannot be replayed")
+               "First utterance with the worst grade. Null: no utterance has a grade below "
+               "`exact`.")
+          .add("replay", &Exactness::replay, "",
+               "Findings of the replay of the decoder's own results. Null: they were not replayed.")
           .add("replay_left_out", &Exactness::replay_left_out, "",
-               "what prevents replay, for example the option `boost` in a beam, or that a decoder "
-               "is "
-               "declared approximate");
+               "Reason why the results cannot be replayed, for example that the decoder is "
+               "declared approximate.");
   return table;
 }
 
 const RecordTable<Batches>& Batches::table() {
   static const auto table =
-      RecordTable<Batches>("batches",
-                           "Each list has an entry for each batch, in the order of the round, "
-                           "rounded to 1 µs.")
-          .add("audio_seconds", &Batches::audio_seconds, "s", "audio without padding", kPositive)
-          .add(
-              "total_seconds", &Batches::total_seconds, "s",
-              "time of all regions; in mode `throughput` the time between the texts of two batches",
-              kNotNegative)
-          .add("decode_seconds", &Batches::decode_seconds, "s", "time of the region `decode`",
+      RecordTable<Batches>(
+          "batches",
+          "Each list has an entry for each batch, in the order of the round. Times are "
+          "rounded to 1 µs.")
+          .add("audio_seconds", &Batches::audio_seconds, "s",
+               "Length of the batch's audio, without padding.", kPositive)
+          .add("total_seconds", &Batches::total_seconds, "s",
+               "Time of all regions. In the mode `throughput`: time from the text of the batch "
+               "before to the text of this batch.",
+               kNotNegative)
+          .add("decode_seconds", &Batches::decode_seconds, "s", "Time of the region `decode`.",
                kNotNegative)
           .add("latency_seconds", &Batches::latency_seconds, "s",
-               "in mode `throughput`: from the padding of a batch to its text");
+               "Time from the padding of the batch to its text. Present in the mode `throughput`.");
   return table;
 }
 
 const RecordTable<Pipeline>& Pipeline::table() {
   static const auto table =
       RecordTable<Pipeline>("pipeline", "")
-          .add("in_flight", &Pipeline::in_flight, "", "batches in flight")
-          .add("audio", &Pipeline::audio, "", "where the samples come from: `memory` or `files`")
+          .add("in_flight", &Pipeline::in_flight, "", "Largest number of batches in flight.")
+          .add("audio", &Pipeline::audio, "",
+               "Source of the samples. `memory`: they are read before the pass. `files`: each "
+               "pass reads the files.")
           .add("pass_seconds", &Pipeline::pass_seconds, "s",
-               "time of each pass of the round; the other times of the record are their means")
-          .add("encoder", &Pipeline::encoder, "", "how the batches of these passes were encoded");
+               "Time of each pass of the round. Other times of the record are means over these "
+               "passes.")
+          .add("encoder", &Pipeline::encoder, "",
+               "Number of batches in these passes, by the way in which the encoder ran.");
   return table;
 }
 
@@ -235,13 +302,15 @@ const RecordTable<EncoderRuns>& EncoderRuns::table() {
   static const auto table =
       RecordTable<EncoderRuns>(
           "runs of the encoder",
-          "They count batches. On a CPU, and without `encoder_graphs`, nothing "
-          "is counted.")
-          .add("launched", &EncoderRuns::launched, "", "batches launched kernel by kernel")
+          "Batches are counted by the way in which the encoder ran. On a CPU, and without "
+          "`encoder_graphs`, nothing is counted.")
+          .add("launched", &EncoderRuns::launched, "",
+               "Number of batches for which the encoder was launched kernel by kernel.")
           .add("recorded", &EncoderRuns::recorded, "",
-               "batches among them, the second of their size, that also recorded a CUDA graph")
+               "Number of these batches that also recorded a CUDA graph: the second batch of each "
+               "size.")
           .add("replayed", &EncoderRuns::replayed, "",
-               "batches of a size whose CUDA graph was there");
+               "Number of batches that launched a CUDA graph which was recorded before.");
   return table;
 }
 
@@ -249,13 +318,14 @@ const RecordTable<FirstPass>& FirstPass::table() {
   static const auto table =
       RecordTable<FirstPass>(
           "first pass",
-          "It is the first pass of the case in its process. On a GPU, a batch of "
-          "silence of the largest size came before it. A warm-up round has it "
-          "where there is one.")
-          .add("seconds", &FirstPass::seconds, "s", "from the first sample to the last text")
+          "The object describes the first pass of the case in its process, which is a "
+          "warm-up round if there are any. On a GPU, a batch of silence of the largest size "
+          "comes before it.")
+          .add("seconds", &FirstPass::seconds, "s", "Time from the first sample to the last text.")
           .add("first_text_seconds", &FirstPass::first_text_seconds, "s",
-               "from the samples of the first batch to its text")
-          .add("encoder", &FirstPass::encoder, "", "how its batches were encoded");
+               "Time from the samples of the first batch to its text.")
+          .add("encoder", &FirstPass::encoder, "",
+               "Number of batches by the way in which the encoder ran.");
   return table;
 }
 
@@ -263,23 +333,27 @@ const RecordTable<IsolatedComparison>& IsolatedComparison::table() {
   static const auto table =
       RecordTable<IsolatedComparison>(
           "comparison with an isolated pass",
-          "The results of overlapped passes are compared with those of one pass region by region, "
-          "of the same decoder, batches and dtype.")
+          "The results of overlapped passes are compared with those of one pass region by "
+          "region, with the same decoder, batches and dtype.")
           .add("grade", &IsolatedComparison::grade, "",
-               "the worst of any utterance, as in exactness")
-          .add("grades", &IsolatedComparison::grades, "", "number of utterances with each grade")
+               "Worst grade of any utterance, as in [exactness](#exactness).")
+          .add("grades", &IsolatedComparison::grades, "", "Number of utterances with each grade.")
           .add("first_difference", &IsolatedComparison::first_difference, "",
-               "the first utterance with the worst grade");
+               "First utterance with the worst grade. Null: no utterance has a grade below "
+               "`exact`.");
   return table;
 }
 
 const RecordTable<LengthLatency>& LengthLatency::table() {
   static const auto table =
       RecordTable<LengthLatency>("latency of a length", "")
-          .add("seconds", &LengthLatency::seconds, "s", "length of the utterances")
-          .add("requests", &LengthLatency::requests, "", "batches of one utterance of this length")
-          .add("p50_ms", &LengthLatency::p50_ms, "ms", "median of the times from samples to text")
-          .add("p99_ms", &LengthLatency::p99_ms, "ms", "their 99th percentile");
+          .add("seconds", &LengthLatency::seconds, "s", "Length of the utterances.")
+          .add("requests", &LengthLatency::requests, "",
+               "Number of batches that had one utterance of this length.")
+          .add("p50_ms", &LengthLatency::p50_ms, "ms", "Median of the times from samples to text.")
+          .add(
+              "p99_ms", &LengthLatency::p99_ms, "ms",
+              "99th percentile of the times from samples to text. Null: there are fewer than 100.");
   return table;
 }
 
@@ -287,36 +361,41 @@ const RecordTable<DeviceMemory>& DeviceMemory::table() {
   static const auto table =
       RecordTable<DeviceMemory>(
           "device memory",
-          "Bytes of LibTorch's allocator on a GPU. The model, the encoder, CUDA's own memory and "
-          "the workspace of cuBLAS are not counted.")
+          "Memory of LibTorch's allocator on the GPU is counted. The model, the encoder, "
+          "CUDA's own memory and the workspace of cuBLAS are left out.")
           .add("kept_bytes", &DeviceMemory::kept_bytes, "byte",
-               "what the decoder's `prepare()` kept: tensors, and all memory of its CUDA graphs")
+               "Memory that the decoder's `prepare()` keeps: tensors, and all memory of its CUDA "
+               "graphs. Null: not known.")
           .add("decode_bytes", &DeviceMemory::decode_bytes, "byte",
-               "the most that one batch took beyond that")
-          .add("peak_bytes", &DeviceMemory::peak_bytes, "byte", "the sum of both");
+               "Largest amount of memory that decoding a batch takes beyond that. Null: not "
+               "known, as in the mode `throughput`.")
+          .add("peak_bytes", &DeviceMemory::peak_bytes, "byte",
+               "Largest amount of memory in use: `kept_bytes` + `decode_bytes`. Null: not known.");
   return table;
 }
 
 const RecordTable<Energy>& Energy::table() {
   static const auto table =
-      RecordTable<Energy>("energy",
-                          "After round 0 the decoder passed over the whole dataset by itself for "
-                          "at least `protocol.energy_seconds`.")
+      RecordTable<Energy>(
+          "energy",
+          "After round 0, the decoder makes passes over the whole dataset by itself, for at "
+          "least `protocol.energy_seconds`.")
           .add("watts", &Energy::watts, "W",
-               "mean power between the first and the last step of NVML's counter")
-          .add("updates", &Energy::updates, "", "steps of the counter")
-          .add("seconds", &Energy::seconds, "s", "time of these passes")
-          .add("passes", &Energy::passes, "", "their number")
-          .add("audio_seconds", &Energy::audio_seconds, "s", "their audio");
+               "Mean power between the first and the last step of NVML's energy counter.")
+          .add("updates", &Energy::updates, "", "Number of steps of the counter.")
+          .add("seconds", &Energy::seconds, "s", "Time of these passes.")
+          .add("passes", &Energy::passes, "", "Number of these passes.")
+          .add("audio_seconds", &Energy::audio_seconds, "s",
+               "Length of the audio of all these passes.");
   return table;
 }
 
 const RecordTable<ClockRate>& ClockRate::table() {
   static const auto table =
       RecordTable<ClockRate>("clock rate", "")
-          .add("mean", &ClockRate::mean, "MHz", "mean of the samples")
-          .add("min", &ClockRate::min, "MHz", "lowest sample")
-          .add("device_max", &ClockRate::device_max, "MHz", "highest rate of the device");
+          .add("mean", &ClockRate::mean, "MHz", "Mean of the samples.")
+          .add("min", &ClockRate::min, "MHz", "Lowest sample.")
+          .add("device_max", &ClockRate::device_max, "MHz", "Highest clock rate of the device.");
   return table;
 }
 
@@ -324,29 +403,37 @@ const RecordTable<MachineConditions>& MachineConditions::table() {
   static const auto table =
       RecordTable<MachineConditions>(
           "conditions",
-          "They describe the machine during the round, which all its decoders share. All but the "
-          "first four are of the GPU, sampled every 50 ms through NVML.")
-          .add("wall_seconds", &MachineConditions::wall_seconds, "s", "time of the round")
+          "All decoders of a round share these figures. Figures of the GPU come from NVML, "
+          "which is sampled every 50 ms.")
+          .add("wall_seconds", &MachineConditions::wall_seconds, "s", "Length of the round.")
           .add("cpu_wait_seconds", &MachineConditions::cpu_wait_seconds, "s",
-               "time that threads waited for a CPU, summed over threads; null: unknown")
+               "Time that threads of the process waited for a CPU, summed over threads. Null: not "
+               "known.")
           .add("stopped_seconds", &MachineConditions::stopped_seconds, "s",
-               "time in which no thread ran, because the process was stopped or the machine slept")
+               "Time in which no thread ran, because the process was stopped or the machine "
+               "slept. Delays of up to 0.25 s do not count.")
           .add("other_cpus", &MachineConditions::other_cpus, "CPUs",
-               "CPUs that other programs and the hypervisor used on average; null: unknown")
-          .add("sm_clock_mhz", &MachineConditions::sm_clock_mhz, "MHz", "clock of the processors")
-          .add("memory_clock_mhz", &MachineConditions::memory_clock_mhz, "MHz", "memory clock")
-          .add("temperature_c", &MachineConditions::temperature_c, "°C", "temperature")
-          .add("power_w", &MachineConditions::power_w, "W", "power")
-          .add("throttle", &MachineConditions::throttle, "", "reasons seen in any sample");
+               "Mean number of CPUs that other programs and the hypervisor used. Null: not known.")
+          .add("sm_clock_mhz", &MachineConditions::sm_clock_mhz, "MHz",
+               "Clock rate of the multiprocessors.")
+          .add("memory_clock_mhz", &MachineConditions::memory_clock_mhz, "MHz",
+               "Clock rate of the memory at the end of the round.")
+          .add("temperature_c", &MachineConditions::temperature_c, "°C",
+               "Temperature at the end of the round.")
+          .add("power_w", &MachineConditions::power_w, "W", "Power at the end of the round.")
+          .add("throttle", &MachineConditions::throttle, "",
+               "Reasons for a lower clock in any sample: `sw_power_cap`, `hw_slowdown`, "
+               "`sw_thermal`, `hw_thermal` or `hw_power_brake`.");
   return table;
 }
 
 const RecordTable<ShardTimes>& ShardTimes::table() {
   static const auto table =
       RecordTable<ShardTimes>("times of shards", "")
-          .add("total_seconds", &ShardTimes::total_seconds, "s", "total time of each shard")
-          .add("decode_seconds", &ShardTimes::decode_seconds, "s", "decode time of each shard")
-          .add("skew", &ShardTimes::skew, "", "longest / mean total time");
+          .add("total_seconds", &ShardTimes::total_seconds, "s", "Total time of each shard.")
+          .add("decode_seconds", &ShardTimes::decode_seconds, "s",
+               "Time of the region `decode` in each shard.")
+          .add("skew", &ShardTimes::skew, "", "Longest total time of a shard / mean total time.");
   return table;
 }
 
