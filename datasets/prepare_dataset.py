@@ -73,7 +73,8 @@ def unpacked(source, output):
                 archive.extractall(folder)
         else:
             with tarfile.open(source) as archive:
-                archive.extractall(folder, filter="data")
+                # The filter came with Python 3.11.4; Debian 12 has 3.11.2.
+                archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise UserError(f"{source}: {error}; download the archive again") from None
     done.touch()
@@ -108,7 +109,7 @@ def utterance(path, text, seconds=None):
 
 def librispeech(source, output, parts):
     found = {}
-    for transcript in sorted(source.rglob("*.trans.txt")):
+    for transcript in sorted(source.resolve().rglob("*.trans.txt")):  # parts are named by the folders above
         part = transcript.parents[2].name
         if not wanted(part, parts):
             continue
@@ -158,7 +159,10 @@ def cut(recording, segments, folder):
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     # The whole recording at once: behind a seek, MP3 is decoded wrongly for some frames.
-    samples, hz = soundfile.read(recording, dtype="int16", always_2d=True)
+    try:
+        samples, hz = soundfile.read(recording, dtype="int16", always_2d=True)
+    except RuntimeError as error:
+        raise UserError(f"{recording}: {error}; unpack or download it again") from None
     for name, begin, end, text in segments:
         path = folder / f"{name}.flac"
         piece = samples[round(begin * hz) : round(end * hz)]

@@ -61,6 +61,10 @@ Hypothesis hypothesis_of(const rtfx_hypothesis& given, const Tokenizer& tokenize
       throw UserError("tokens", fmt::format("{}, of {} pieces", token, tokenizer.size()),
                       "give those of a hypothesis of this model");
   }
+  for (const int32_t frame : hypothesis.frames) {
+    if (frame < 0)
+      throw UserError("frames", fmt::format("{}", frame), "give those of a hypothesis");
+  }
   if (given.has_words == 0) return hypothesis;
   hypothesis.words.emplace();
   for (int64_t i = 0; i < given.word_count; ++i) {

@@ -6,10 +6,19 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:?usage: environment.sh NAME [REQUIREMENT...]}
 shift
+[[ -d rivals/$name ]] || {
+  echo "environment.sh: no rival '$name'; there are: $(cd rivals && echo */ | tr -d /)" >&2
+  exit 2
+}
 base=$(realpath --no-symlinks "${PYTHON:-.venv/bin/python}")
 environment=rivals/$name/.venv
 requirements=("$@")
 ((${#requirements[@]})) || requirements=(--requirement "rivals/$name/requirements.txt")
+
+"$base" -c 'import torch' 2>/dev/null || {
+  echo "environment.sh: $base has no torch; run make setup without LIBTORCH, or set PYTHON to a Python that has it" >&2
+  exit 1
+}
 
 "$base" -m venv --clear "$environment"
 torch=$("$base" -c 'import importlib.metadata as m, pathlib

@@ -148,7 +148,7 @@ def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
     except BaseException:
         stop.value = 1
         while not running.done():
-            with contextlib.suppress(KeyboardInterrupt):
+            with contextlib.suppress(BaseException):  # also SystemExit, which handlers of signals raise
                 wait([running])
         raise
     finally:
@@ -217,9 +217,11 @@ def require_values(where: str, tensor: torch.Tensor) -> None:
 def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
     """[n] float32 on the host of a tensor, an array or a list of floats. `where` names it in errors."""
     if hasattr(audio, "__array_interface__") and hasattr(audio, "flags"):  # of numpy
-        # torch knows neither negative strides nor another byte order, and warns of memory that it may not write.
+        # torch knows only strides of whole elements that are not negative, and the machine's byte order. It warns of
+        # memory that it may not write.
         native = audio.dtype.newbyteorder("=")
-        if native != audio.dtype or not audio.flags.writeable or any(stride < 0 for stride in audio.strides):
+        odd = any(stride < 0 or stride % max(1, audio.itemsize) for stride in audio.strides)
+        if native != audio.dtype or not audio.flags.writeable or odd:
             audio = audio.astype(native)
     try:
         samples = torch.as_tensor(audio)

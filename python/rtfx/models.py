@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import numbers
 import os
 import warnings
 import weakref
@@ -208,8 +209,11 @@ class Model(library.Handle):
 
 
 def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
-    is_one = isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__")
-    return [audio] if is_one else list(audio)
+    """The clips of what a caller gives: one clip, which may be a sequence of numbers, or several."""
+    if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
+        return [audio]
+    clips = list(audio)
+    return [clips] if clips and isinstance(clips[0], numbers.Real) else clips
 
 
 def _rows(batch_size: int | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -73,8 +74,8 @@ class Together:
                 self._serve_alone(calls, work)
                 return
             results = [error]
-        except Exception as error:
-            results = [error] * len(calls)
+        except Exception as error:  # each thread gets one of its own, to which it adds its traceback
+            results = [error, *(copy.copy(error) for _ in calls[1:])]
         except BaseException:  # Ctrl-C is this thread's alone; the others work for themselves
             with self._list:
                 self._waiting[:0] = calls[1:]

@@ -47,7 +47,7 @@ class HypothesisView(ctypes.Structure):
             view.durations = integers(durations, "durations", c_int32)
         if words is not None:
             view.has_words, view.word_count = True, len(words)
-            view.words = (c_char_p * len(words))(*(word.encode() for word in words))
+            view.words = (c_char_p * len(words))(*(_encoded(word, "words") for word in words))
             view.word_frames = integers(word_frames, "word_frames", c_int32)
         return view
 
@@ -148,6 +148,17 @@ def integers(values: Sequence[int], where: str, kind: type = c_int64) -> ctypes.
 def message(given: bytes) -> str:
     """A message of the library, which may name a path that is not UTF-8."""
     return given.decode(errors="surrogateescape")
+
+
+def _encoded(given: str, where: str) -> bytes:
+    """A text as C takes it: C would read the part before a NUL alone."""
+    try:
+        encoded = given.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise InputError(f"{where}: {given!r}; give a text of Unicode characters") from None
+    if b"\0" in encoded:
+        raise InputError(f"{where}: {given!r} has a NUL character; leave it out")
+    return encoded
 
 
 def _text(given: bytes) -> str:

@@ -5,8 +5,8 @@
 
 Each row gives a line of JSON in the output and on stdout. It holds the median seconds from log-probabilities (in
 memory, or on the GPU) to words on the host, the word error rate, and the number of empty results. Every row runs in a
-process of its own with a time limit, so that a crash costs only that row. Rows that the output holds already are not
-run again. README.md lists the rows.
+process of its own with a time limit, so that a crash costs only that row. Rows that the output holds already with the
+same settings are not run again. README.md lists the rows.
 """
 
 import argparse
@@ -92,6 +92,24 @@ def missing(row, options):
     return next((f"no such file: {path}" for path in needed if not path.is_file()), None)
 
 
+def settings(options):
+    """Returns the options that decide what a row's record says."""
+    return {"scale": options.scale, "max_active": options.max_active, "runs": options.runs, "limit": options.limit}
+
+
+def measured(output, options):
+    """Returns the names of the rows that the file holds with these settings."""
+    names = set()
+    for line in output.read_text(encoding="utf-8").splitlines() if output.exists() else []:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the process was killed while it wrote this line
+        if "name" in record and "error" not in record and settings(options).items() <= record.items():
+            names.add(record["name"])
+    return names
+
+
 def machine():
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
@@ -131,11 +149,11 @@ def main():
     if options.list:
         return print("\n".join(map(name, wanted)))
     output = Path(options.output)
-    done = set()
-    if output.exists():
-        records = map(json.loads, output.read_text(encoding="utf-8").splitlines())
-        done = {r["name"] for r in records if "name" in r and "error" not in r}
+    done = measured(output, options)
+    text = output.read_bytes() if output.exists() else b""
     with output.open("a", encoding="utf-8") as journal:
+        if text and not text.endswith(b"\n"):  # a line that was cut short ends here
+            journal.write("\n")
 
         def keep(record):
             line = json.dumps(record)
@@ -149,7 +167,7 @@ def main():
                 continue
             gone = missing(row, options)
             result = {"error": gone} if gone else run(row, options)
-            keep({"name": name(row)} | row | {"scale": options.scale} | result)
+            keep({"name": name(row)} | row | settings(options) | result)
 
 
 if __name__ == "__main__":

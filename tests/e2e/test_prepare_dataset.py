@@ -73,6 +73,14 @@ def test_librispeech(prepare, tmp_path):
     assert [line["duration"] for line in found["test-other"]] == [1, 2]
 
 
+def test_librispeech_from_within_the_set(prepare, tmp_path, monkeypatch):
+    folder = make_librispeech(tmp_path)
+    for inside in ("test-other", "test-other/367"):
+        monkeypatch.chdir(folder / inside)
+        found = prepare("librispeech", ".", "--part", "test-other")
+        assert texts(found["test-other"]) == ["TEST-OTHER TEXT 0", "TEST-OTHER TEXT 1"]
+
+
 def test_librispeech_from_its_archive(prepare, tmp_path):
     folder = make_librispeech(tmp_path / "made")
     with tarfile.open(tmp_path / "test-other.tar.gz", "w:gz") as archive:
@@ -170,6 +178,8 @@ def test_earnings22(prepare, tmp_path):
     assert np.sqrt(2 * np.mean(samples**2)) == pytest.approx(11.25 / 12, abs=0.01)  # from its place
     tone(root / "media/44.mp3", 11.2, format="MP3")
     assert "before 44-00011000-00011500 ends at 11.50 s; download it again" in complaint("earnings22", root, tmp_path)
+    (root / "media/44.mp3").write_bytes(bytes(range(7, 256)) * 20)
+    assert "44.mp3: " in complaint("earnings22", root, tmp_path)
     (root / "media/44.mp3").write_text("version https://git-lfs.github.com/spec/v1\n")
     assert "git lfs pull" in complaint("earnings22", root, tmp_path)
 

@@ -47,6 +47,9 @@ REFUSED = {
     "frames_beyond_int32": ("m.words(rtfx.Hypothesis('', [1], [2**31], 0.0))", "frames: 2147483648 is out of range"),
     "negative_durations": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, [-2**31 - 1]))", "durations: -2147483649 is out of"),
     "negative_word_frames": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, words=['a'], word_frames=[-1]))", "word_frames: -1"),
+    "negative_frames": ("m.words(rtfx.Hypothesis('', [1], [-1], 0.0))", "frames: -1"),
+    "word_of_half_a_character": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, words=['\\ud800'], word_frames=[0]))", "words: "),
+    "word_with_nul": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, words=['a\\0b'], word_frames=[0]))", "has a NUL character"),
     "context_beyond_int32": ("rtfx.load(MODEL, att_context_size=[2**32 + 70, 1])", "att_context_size: 4294967366 is out"),
     "path_with_nul": ("rtfx.load(MODEL + '\\0.nemo')", "has a NUL character; leave it out"),
     "audio_with_nul": ("m.transcribe([CLIPS[0] + '\\0'])", "has a NUL character; leave it out"),
@@ -66,6 +69,8 @@ REFUSED = {
 }
 TRUE = {
     "reversed_view": "m.transcribe(clip.numpy()[::-1])[0].text == m.transcribe(clip.flip(0))[0].text",
+    "list_of_floats": "m.transcribe(clip[:16000].tolist()) == m.transcribe(clip[:16000])",
+    "strides_of_half_elements": "m.transcribe(packed(clip)) == m.transcribe(clip)",
     "big_endian": "m.transcribe(clip.numpy().astype('>f4')) == m.transcribe(clip)",
     "read_only": "quietly(lambda: m.transcribe(numpy.frombuffer(clip.numpy().tobytes(), 'f4'))) == m.transcribe(clip)",
     "aligned_words": "[(w.text, 0 <= w.confidence <= 1) for w in m.align(CLIPS[0], 'henderson went')[0].words] == "
@@ -86,6 +91,7 @@ TRUE = {
     "threads_and_faults": "faults_of_threads()",
     "threads_and_nan": "faults_of_threads(float('nan') * frames[0], rtfx.Error)",
     "an_interrupted_retry": "interrupted_retry()",
+    "an_error_for_each_thread": "errors_of_joined_calls() == 3",
     "numpy_lengths": "d(frames, numpy.array(lengths))[0] == d(frames, lengths)[0]",
     "last_frame_of_all": "m.words(rtfx.Hypothesis('', [1], [2**31 - 1], 0.0))[0].end > 2**31 * m.frame_seconds - 1e-3",
     "no_autocast": "under_autocast(lambda: m.encode(CLIPS[:1])[0].tolist()) == frames.tolist()",
@@ -209,6 +215,36 @@ def interrupted_retry():
         found = [other.result() for other in others]
     return first.result() == "first" and sorted(found)[0] == "KeyboardInterrupt" and \
         sum(text == request for text, request in zip(found, "abc")) == 2
+
+def packed(samples):
+    # The samples as a field of records of five bytes.
+    records = numpy.zeros(len(samples), [("sample", "f4"), ("flag", "u1")])
+    records["sample"] = samples
+    return records["sample"]
+
+def errors_of_joined_calls():
+    # Three threads that wait for the same work get an exception each, since each adds its traceback.
+    together, begun, held = rtfx.together.Together(), threading.Event(), threading.Event()
+    def work(requests):
+        if requests == ["first"]:
+            begun.set()
+            held.wait()
+            return requests
+        raise rtfx.Error("all of them")
+    def call(request):
+        try:
+            together.call("key" if request != "first" else "first", request, work)
+        except rtfx.Error as error:
+            return error
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        pool.submit(call, "first")
+        begun.wait()
+        others = [pool.submit(call, request) for request in "abc"]
+        while len(together._waiting) < 3:
+            time.sleep(0.001)
+        held.set()
+        found = [other.result() for other in others]
+    return len({id(error) for error in found if str(error) == "all of them"})
 
 def under_autocast(work):
     with torch.autocast("cpu", dtype=torch.bfloat16):
