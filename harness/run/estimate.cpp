@@ -251,13 +251,15 @@ int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const Acous
 }
 
 /// Whether a round of the group runs without an error of memory.
-bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device) {
+bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device,
+                const std::function<void(CaseGroupRunner&)>& begin) {
   bool fits = true;
   {
     const auto on_failure = [&](const Arm&, const std::string&, const std::string& message) {
       if (message.starts_with("out of memory")) fits = false;
     };
     CaseGroupRunner runner(workspace, group, device, on_failure, [] {});
+    begin(runner);
     runner.prepare();
     const auto alive = [](const Arm& arm) { return !arm.failed; };
     if (fits && std::ranges::any_of(runner.arms(), alive)) runner.round(0, RoundKind::trial);
@@ -282,16 +284,22 @@ int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits
   return good;
 }
 
-int64_t largest_batch(Workspace& workspace, CaseGroup group, at::Device device) {
+std::optional<int64_t> largest_batch(Workspace& workspace, CaseGroup group, at::Device device,
+                                     const std::function<void(CaseGroupRunner&)>& begin) {
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
-  if (dataset.failure) return 1;
-  const auto model = workspace.model(group.model, device, group.dtype);
+  if (dataset.failure) return std::nullopt;
+  std::shared_ptr<const AcousticModel> model;
+  try {
+    model = workspace.model(group.model, device, group.dtype);
+  } catch (const std::exception&) {  // CaseGroupRunner::prepare() meets it again and says it
+    return std::nullopt;
+  }
   const auto fits = [&](int64_t size) {
     group.rule.size = static_cast<double>(size);
     const int64_t needed = reckoned_bytes(workspace, group, *model);
     const int64_t free = free_memory(device);
     if (!device.is_cuda()) return needed <= free / 2;
-    return needed <= free && round_fits(workspace, group, device);
+    return needed <= free && round_fits(workspace, group, device, begin);
   };
   return std::max<int64_t>(1, largest_that_fits(static_cast<int64_t>(dataset.audio.size()), fits));
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "harness/run/workspace.h"
 
 namespace rtfx {
+
+class CaseGroupRunner;
 
 // About how long a plan takes, before anything of it has run.
 
@@ -52,7 +55,10 @@ int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits
 /// fits where a whole round of the group, in its mode and with the check of its results, runs
 /// without an error of memory. Other errors are left to the run itself. On a CPU, where too much
 /// memory ends the process, half of what it can get must be enough for what the encoder is reckoned
-/// to need at least. Throws Interrupted between batches.
-int64_t largest_batch(Workspace& workspace, CaseGroup group, at::Device device);
+/// to need at least. None where audio or model cannot be used, which the run records as failures.
+/// `begin` is called with the runner of each trial, before it prepares. Throws Interrupted between
+/// batches.
+std::optional<int64_t> largest_batch(Workspace& workspace, CaseGroup group, at::Device device,
+                                     const std::function<void(CaseGroupRunner&)>& begin);
 
 }  // namespace rtfx

@@ -79,7 +79,7 @@ class Runner {
   };
 
   /// Finds the size of the largest batch: that of the journal's rounds with the same settings, or
-  /// by trying.
+  /// by trying. Where no size can be tried, the run records why.
   void find_size(CaseGroup& group) {
     std::map<std::string, std::string> keys;  // result keys, by case
     for (const PlannedDecoder& planned : group.decoders) {
@@ -94,10 +94,26 @@ class Runner {
       if (found != keys.end() && found->second == run.result_key) group.rule.size = run.batch.size;
     }
     if (group.rule.size > 0) return;
-    const int64_t size = largest_batch(workspace_, group, session_.device());
-    group.rule.size = static_cast<double>(size);
+    const auto has_ended = [&](const PlannedDecoder& planned) {
+      return task_.ended.contains(session_.config().decoders[planned.spec].id);
+    };
+    std::optional<int64_t> size;
+    if (!std::ranges::all_of(group.decoders, has_ended)) {
+      size = largest_batch(workspace_, group, session_.device(),
+                           [&](CaseGroupRunner& runner) { follow_task(runner); });
+    }
+    group.rule.size = static_cast<double>(size.value_or(1));
+    if (!size) return;
     print_message("rtfx: notice: {}: the largest batch that fits has {} utterances\n",
-                  printable(group.decoders.front().case_name), size);
+                  printable(group.decoders.front().case_name), *size);
+  }
+
+  /// In a child, the runner tells its stages to the parent, and leaves out decoders that have ended
+  /// earlier children.
+  void follow_task(CaseGroupRunner& runner) const {
+    if (!task_.is_child()) return;
+    runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
+    for (Arm& arm : runner.arms()) arm.failed = task_.ended.contains(arm.spec->id);
   }
 
   /// The rounds of the arm by earlier invocations. Those before rounds of the same case with other
@@ -150,7 +166,7 @@ class Runner {
       require_device(session_.device());
     };
     CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
-    if (task_.is_child()) runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
+    follow_task(runner);
     const auto begin = Clock::now();
     measured_.clear();
     for (Arm& arm : runner.arms()) {
@@ -158,10 +174,9 @@ class Runner {
           result_key(workspace_, group, arm.plan, arm.decoder->options(), session_.device());
       const Measured& measured = measured_[arm.result_key] = measured_before(arm);
       arm.first_hash = measured.first_hash;
-      if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
-        arm.failed = true;
-        if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
-      }
+      if (const auto crash = task_.ended.find(arm.spec->id);
+          crash != task_.ended.end() && !crash->second.recorded)
+        on_failure(arm, crash->second.stage, crash->second.message);
     }
     // The journal holds enough rounds. At most the summaries are missing, where an earlier
     // invocation ended just before them.

@@ -218,6 +218,7 @@ std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device d
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();
+    current_key_.clear();  // should the next one fail, none is there
     current_ = AcousticModel::build(checkpoints_[index], device, parse_dtypes(dtype, "dtypes"),
                                     parse_encoder_form(config_.encoder, "encoder"));
     current_key_ = key;

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM, runs_of, strict_records
+from conftest import PROGRAM, ROOT, runs_of, strict_records
+from test_nvtx import HAS_GPU
 
 PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 ROUNDS = 3
@@ -77,6 +78,32 @@ def test_a_crash_is_recorded_also_where_the_next_process_does_not_start(run_conf
     assert {r["decoder"]["id"]: r["stage"] for r in failures} == {
         "faulty": "decode", "frame_looping": "prepare", "label_looping": "prepare"}  # fmt: skip
     assert len(failures) == 3
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_model_that_cannot_be_built_costs_its_cases_alone(run_config, tmp_path, isolate):
+    """It is needed first where the largest batch is looked for, and the model before it is needed again."""
+    datasets = [{"id": name, "manifest": str(ROOT / "tests/data/two.jsonl")} for name in ("a", "b")]
+    result = run_config(isolate=isolate, batch_sizes=["max"], dtypes=["fp32", "fp8"], datasets=datasets, protocol=PROTOCOL)
+    assert result.returncode == 1, result.stderr
+    assert result.stderr.count("the largest batch that fits has") == len(datasets)
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    failures = [r for r in records if r["kind"] == "failure"]
+    assert [(r["dtype"], r["stage"]) for r in failures] == [("fp8", "prepare")] * 2 * len(datasets)
+    measured = [(r["dataset"]["id"], r["decoder"]["id"]) for r in runs_of(records)]
+    decoders = ("frame_looping", "label_looping")
+    assert sorted(measured) == sorted((d["id"], name) for d in datasets for name in decoders for _ in range(ROUNDS))
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="no GPU")
+def test_a_crash_while_the_largest_batch_is_looked_for_costs_one_record(run_config, tmp_path):
+    result = run_config("--device", "cuda", batch_sizes=["max"], **with_fault())
+    assert result.returncode == 1, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    for decoder in ("frame_looping", "label_looping"):
+        assert rounds_of(records, decoder) == list(range(ROUNDS))
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "faulty" and failure["stage"] == "decode"
 
 
 def test_without_isolation_it_ends_the_run(run_config, tmp_path):
