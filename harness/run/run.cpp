@@ -11,8 +11,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
+#include "base/sha256.h"
 #include "base/terminal.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/statistics.h"
@@ -356,6 +358,17 @@ Config of_shard(Config config, const Shard& shard) {
   return config;
 }
 
+/// A hash of what all shards of a run have in common. The journals of shards that go on and of
+/// those that begin anew do not belong together.
+std::string common_to_shards(const Config& config, Journal::Mode mode) {
+  const auto output = std::filesystem::absolute(config.output).lexically_normal();
+  const nlohmann::json common = {{"config", config.hash()},
+                                 {"protocol", config.resolved().at("protocol")},
+                                 {"output", output.string()},
+                                 {"mode", static_cast<int>(mode)}};
+  return sha256(to_text(common));
+}
+
 void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) {
   if (shard.whole()) return;
   const std::string where = "--shard " + shard.label();
@@ -386,9 +399,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (config.isolate && !task.is_child()) return run_isolated(config, mode);
   const InterruptWatch watch;
   std::optional<Rendezvous> rendezvous;
-  // The journals of shards that go on and of those that begin anew do not belong together.
-  if (!shard.whole())
-    rendezvous.emplace(shard, fmt::format("{}/{}", config.hash(), static_cast<int>(mode)));
+  if (!shard.whole()) rendezvous.emplace(shard, common_to_shards(config, mode));
   record::Records records;
   bool whole = true;
   try {

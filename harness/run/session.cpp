@@ -150,6 +150,7 @@ struct Rendezvous::State {
   std::optional<Heartbeat> own_heartbeat;
   std::map<std::string, SeenHeartbeat> heartbeats;  // by label
   std::string first_process;                        // that of shard 0
+  bool has_begun = false;                           // all shards of this run have come
 
   std::string key(const std::string& name) const { return prefix + name; }
 
@@ -232,6 +233,7 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
   first.index = 0;
   state_->first_process = state_->text_of("process/" + first.label());
   meet("begin", kToCome);
+  state_->has_begun = true;
 }
 
 void Rendezvous::require_same_run(const std::string& own) {
@@ -255,8 +257,9 @@ void Rendezvous::require_same_run(const std::string& own) {
   }
   state_->say("refused", state_->shard.label());
   throw state_->error(
-      "the configuration, the number of shards, --force or --resume is not that of shard 0",
-      "start all shards with the same settings");
+      "the configuration, --output, --force, --resume or the number of shards is not that of "
+      "shard 0",
+      "start all shards with the same settings, in the same working folder");
 }
 
 Rendezvous::~Rendezvous() {
@@ -288,7 +291,9 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
       state_->store->set(state_->key(name + "/open"), bytes("1"));
     while (!state_->wait(name + "/open")) {
       check_interrupt();
-      if (const std::string other = state_->said("refused"); !other.empty()) {
+      // A shard that is refused after the begin belongs to another run.
+      const std::string other = state_->has_begun ? "" : state_->said("refused");
+      if (!other.empty()) {
         throw state_->error("shard " + other + " has other settings or another number of shards",
                             "start all shards with the same settings");
       }

@@ -29,8 +29,8 @@ def start(popen, program, config, tmp_path):
     """start(arguments, environment) begins one process; all have ended when the test ends."""
     path = config(**SHARDED)
 
-    def run(arguments, environment):
-        return popen([program, "run", path, "--output", tmp_path / "run", *arguments], env=os.environ | environment)
+    def run(arguments, environment, output="run"):
+        return popen([program, "run", path, "--output", tmp_path / output, *arguments], env=os.environ | environment)
 
     return run
 
@@ -109,16 +109,23 @@ def test_waiting_for_other_shards_is_no_warning(start):
         assert process.returncode == 0 and "c10d" not in stderr and "timed out" not in stderr, stderr
 
 
-@pytest.mark.parametrize("first, second", [(["--shard", "0/2"], ["--shard", "1/2", "--set", "scorer=none"]),
-                                           (["--shard", "0/2"], ["--shard", "1/3"]),
-                                           (["--shard", "0/2", "--force"], ["--shard", "1/2", "--resume"])])  # fmt: skip
-def test_shards_of_other_runs_are_told_at_once(start, first, second):
+@pytest.mark.parametrize(
+    "first, second, output",
+    [
+        (["--shard", "0/2"], ["--shard", "1/2", "--set", "scorer=none"], "run"),
+        (["--shard", "0/2"], ["--shard", "1/2", "--set", "protocol.measured_rounds=3"], "run"),
+        (["--shard", "0/2"], ["--shard", "1/2"], "other"),
+        (["--shard", "0/2"], ["--shard", "1/3"], "run"),
+        (["--shard", "0/2", "--force"], ["--shard", "1/2", "--resume"], "run"),
+    ],
+)
+def test_shards_of_other_runs_are_told_at_once(start, first, second, output):
     port = {"MASTER_PORT": free_port()}
-    processes = [start(arguments, port) for arguments in (first, second)]
+    processes = [start(first, port), start(second, port, output)]
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [2, 2], errors
     assert "has other settings or another number of shards" in errors[0]
-    assert "the configuration, the number of shards, --force or --resume is not that of shard 0" in errors[1]
+    assert "the configuration, --output, --force, --resume or the number of shards is not that of shard 0" in errors[1]
     assert all("start all shards with the same settings" in error for error in errors)
 
 
@@ -144,9 +151,9 @@ def test_lost_hypotheses_of_a_shard_are_an_error(start, tmp_path):
     assert code == 2 and f"{lost}: is missing" in error and "--force" in error, error
 
 
-def endless(start, count):
-    """Begins shards that measure until something ends them; each has written a round."""
-    port = {"MASTER_PORT": free_port()}
+def endless(start, count, port=None):
+    """Begins shards that measure until something ends them."""
+    port = port or {"MASTER_PORT": free_port()}
     return [start(["--shard", f"{i}/{count}", "--set", "protocol.measured_rounds=1000"], port) for i in range(count)]
 
 
@@ -196,6 +203,21 @@ def test_a_shard_that_stands_still_is_not_taken_for_ended(start, tmp_path):
     time.sleep(3)
     assert [shard.poll() for shard in shards] == [None, None]
     assert journal_of(tmp_path, 1, 2).stat().st_size > length
+
+
+def test_a_shard_of_another_run_does_not_end_one_that_is_under_way(start, tmp_path):
+    port = {"MASTER_PORT": free_port()}
+    shards = endless(start, 2, port)
+    for i, shard in enumerate(shards):
+        wait_for_a_round(shard, journal_of(tmp_path, i, 2))
+    stray = start(["--shard", "1/2", "--set", "scorer=none"], port)
+    _, error = stray.communicate(timeout=60)
+    assert stray.returncode == 2 and "is not that of shard 0" in error
+    shards[1].send_signal(signal.SIGSTOP)  # shard 0 then waits at a barrier
+    time.sleep(3)
+    shards[1].send_signal(signal.SIGCONT)
+    time.sleep(1)
+    assert [shard.poll() for shard in shards] == [None, None]
 
 
 @pytest.mark.parametrize("failing", [0, 1])
