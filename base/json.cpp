@@ -78,6 +78,12 @@ std::string to_text(const nlohmann::json& value, int indent) {
 
 std::string to_line(const nlohmann::json& value) { return to_text(value) + "\n"; }
 
+std::string text_in(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 JsonView JsonView::child(const std::string& key, const nlohmann::json& value) const {
   return {value, where_ + (nlohmann::json::json_pointer() / key).to_string()};
 }

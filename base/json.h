@@ -29,6 +29,9 @@ std::string to_text(const nlohmann::json& value, int indent = -1);
 /// to_text() on one line, with its end.
 std::string to_line(const nlohmann::json& value);
 
+/// A member of an object that is text; empty where there is none, or `object` is no object.
+std::string text_in(const nlohmann::json& object, const char* key);
+
 /// A JSON value that knows where it stands, so that every complaint names file and pointer.
 class JsonView {
  public:

@@ -132,10 +132,7 @@ std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
   ErrorList errors;
   for (size_t i = 0; i < config.decoders.size(); ++i) {
     const DecoderSpec& spec = config.decoders[i];
-    const auto named = [&](const std::string& kind) { return contains(spec.models, kind); };
-    const bool wanted = spec.models.empty() || named(config.models[model].id) ||
-                        std::any_of(kinds.begin(), kinds.end(), named);
-    if (!wanted) continue;
+    if (!is_wanted(spec, config.models[model], kinds)) continue;
     if (!serves(spec.description, kinds)) {
       errors.add({spec.where,
                   fmt::format("decoder '{}' cannot decode model '{}' of kind {}", spec.id,
@@ -257,6 +254,11 @@ bool runs_on_cpu(const std::string& decoder, const std::string& loop) {
 }
 
 }  // namespace
+
+bool is_wanted(const DecoderSpec& decoder, const ModelSource& model, const ModelKinds& kinds) {
+  const auto is_named = [&](const std::string& name) { return contains(decoder.models, name); };
+  return decoder.models.empty() || is_named(model.id) || std::ranges::any_of(kinds, is_named);
+}
 
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });

@@ -32,6 +32,9 @@ std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed);
 /// The kinds of a model: "ctc", "rnnt", "multiblank", "tdt"; a hybrid has two.
 using ModelKinds = std::vector<std::string>;
 
+/// Whether the decoder's `models` names the model by its id or by one of its kinds, or names none.
+bool is_wanted(const DecoderSpec& decoder, const ModelSource& model, const ModelKinds& kinds);
+
 struct PlannedDecoder {
   size_t spec = 0;          // index into Config::decoders
   std::string case_name;    // model/dataset/decoder/b16/fp32

@@ -14,9 +14,11 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/config/decoder_options.h"
+#include "harness/config/plan.h"
 #include "harness/results/results.h"
 #include "harness/results/statistics.h"
 #include "harness/run/run.h"
+#include "harness/run/workspace.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -176,6 +178,7 @@ class Tuner {
     }
     decoder_ = *std::ranges::find(config.decoders, spec.decoder, &DecoderSpec::id);
     config_ = of_one_round(config);
+    keep_models();
   }
 
   std::vector<WeighedErrors> search() {
@@ -249,12 +252,7 @@ class Tuner {
     config.output = config.output / "tune" / spec_.decoder;
     config.datasets = {spec_.dataset};
     config.datasets.front().batch_sizes.clear();
-    const std::vector<std::string>& wanted = spec_.models.empty() ? decoder_.models : spec_.models;
-    const auto is_named = [&](const ModelSource& model) {
-      return std::ranges::count(wanted, model.id) > 0;
-    };
-    if (std::ranges::any_of(config.models, is_named))
-      std::erase_if(config.models, [&](const ModelSource& model) { return !is_named(model); });
+    config.decoders = {decoder_};
     config.batches.resize(1);
     config.batch_sizes.resize(std::min<size_t>(1, config.batch_sizes.size()));
     config.batch_seconds.resize(config.batch_sizes.empty() ? 1 : 0);
@@ -264,12 +262,35 @@ class Tuner {
     config.stream.reset();
     config.isolate = false;
     config.replay = config.isolated = false;  // word errors alone are asked for
-    config.protocol.steady_seconds = 0;
+    config.confidence.reset();
+    config.protocol.steady_seconds = config.protocol.energy_seconds = 0;
     config.protocol.warmup_rounds = 0;
     config.protocol.measured_rounds = 1;
     config.protocol.aa_control = false;
     config.protocol.precision = 0;
     return config;
+  }
+
+  /// Leaves the models for which the options are chosen.
+  void keep_models() {
+    std::vector<ModelSource>& models = config_.models;
+    if (!spec_.models.empty()) {
+      std::erase_if(models, [&](const ModelSource& model) {
+        return std::ranges::count(spec_.models, model.id) == 0;
+      });
+      return;
+    }
+    if (decoder_.models.empty()) return;
+    const std::vector<ModelKinds> kinds = Workspace(config_).kinds();  // which the decoder may name
+    std::vector<ModelSource> wanted;
+    for (size_t i = 0; i < models.size(); ++i)
+      if (is_wanted(decoder_, models[i], kinds[i])) wanted.push_back(models[i]);
+    if (wanted.empty()) {
+      throw UserError(spec_.where + "/decoder",
+                      fmt::format("'{}' is for none of the models", spec_.decoder),
+                      "check its \"models\"");
+    }
+    models = std::move(wanted);
   }
 
   /// "0.25", "late"
@@ -293,6 +314,7 @@ class Tuner {
       one.id = id_of(weights);
       one.models.clear();
       one.datasets.clear();
+      one.baseline.clear();
       set(one.options, weights);
       one.describe();
     }
@@ -364,8 +386,10 @@ json& decoder_entry(json& document, const std::string& id) {
   if (!list.is_array()) list = json::array({list});
   for (json& entry : list) {
     if (entry == id) entry = {{"name", id}};
-    if (!entry.is_object() || entry.value("id", entry.value("name", "")) != id) continue;
-    if (!entry.contains("options")) entry["options"] = json::object();
+    const std::string own = text_in(entry, "id");
+    if ((own.empty() ? text_in(entry, "name") : own) != id) continue;
+    json& options = entry["options"];
+    if (options.is_null()) options = json::object();
     return entry;
   }
   throw UserError("decoders", fmt::format("'{}' stands for several decoders", id),

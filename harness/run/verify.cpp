@@ -35,13 +35,6 @@ namespace fs = std::filesystem;
 
 using Claims = std::vector<const CaseResult*>;
 
-/// A member that is text; empty where there is none, since a foreign configuration may hold
-/// anything.
-std::string text_in(const json& object, const char* key) {
-  const json value = object.is_object() ? object.value(key, json()) : json();
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
 /// Why the case cannot be run again as one process would; empty where it can.
 std::string not_repeatable(const CaseResult& claim) {
   if (claim.summary.failure) return "failed: " + *claim.summary.failure;

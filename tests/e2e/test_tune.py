@@ -12,6 +12,7 @@ from test_language_model import arpa
 
 TUNE = {"decoder": "with_lm", "dataset": {"id": "dev", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3},
         "options": {"lm.alpha": [0, 2]}, "grid": 3, "tolerance": 0.3}  # fmt: skip
+QUICK = TUNE | {"grid": 2, "tolerance": 1}
 DECODERS = [
     "frame_looping",
     {"id": "with_lm", "name": "label_looping", "options": {"lm": {"path": "lm.arpa"}}},
@@ -95,7 +96,7 @@ def test_a_resumed_search_counts_its_own_cases_alone(tuned, rtfx, tmp_path):
 def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config, tmp_path):
     (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
     models = [str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")]
-    path = config(models=models, decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
+    path = config(models=models, decoders=DECODERS, tune=QUICK)
     result = rtfx("tune", path, "--output", tmp_path / "run")
     assert result.returncode == 0 and "with_lm on dev: 3 utterances" in result.stdout, result.stderr
     (tuned_path,) = tmp_path.glob("*.tuned.json")
@@ -203,10 +204,37 @@ def test_ways_of_fusion_are_choices(rtfx, tmp_path):
 def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, config):
     (tmp_path / "lm.arpa").write_text(arpa({}))
     measured = [{"id": "test", "manifest": TUNE["dataset"]["manifest"]}]
-    path = config(datasets=measured, decoders=DECODERS, tune=TUNE | {"grid": 2, "tolerance": 1})
+    path = config(datasets=measured, decoders=DECODERS, tune=QUICK)
     result = rtfx("tune", path, "--output", tmp_path / "run")
     assert result.returncode == 0, result.stderr
     assert "3 of the 3 utterances of the development set dev are in the set test too" in result.stderr
+
+
+@pytest.mark.parametrize("restriction, measured", [(["tdt"], ["tdt"]), (["tdt", "quickstart-rnnt"], ["rnnt", "tdt"])])
+def test_a_decoder_may_be_for_kinds_of_models(rtfx, config, tmp_path, restriction, measured):
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    models = [str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")]
+    path = config(models=models, decoders=[DECODERS[0], DECODERS[1] | {"models": restriction}], tune=QUICK)
+    result = rtfx("tune", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "run/tune/with_lm/journal.jsonl"))
+    assert {run["model"]["id"] for run in runs} == {f"quickstart-{kind}" for kind in measured}
+    none = rtfx("tune", path, "--output", tmp_path / "none", "--set", "decoders.1.models=multiblank")
+    assert none.returncode == 2 and "#/tune/decoder: 'with_lm' is for none of the models" in none.stderr
+
+
+def test_words_alone_are_measured(rtfx, config, tmp_path):
+    """Neither the decoder's baseline nor energy and confidence. Null leaves a key out."""
+    decoder = {"id": None, "name": "label_looping", "options": None, "baseline": "frame_looping"}
+    spec = QUICK | {"decoder": "label_looping", "options": {"blank_penalty": [0, 1]}}
+    protocol = {"warmup_rounds": 0, "measured_rounds": 1, "energy_seconds": 3}
+    path = config(decoders=["frame_looping", decoder], tune=spec, confidence={"method": "entropy"}, protocol=protocol)
+    result = rtfx("tune", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    measured = strict_records(tmp_path / "run/tune/label_looping/journal.jsonl")[0]["config"]
+    assert measured["protocol"]["energy_seconds"] == 0 and not measured.get("confidence")
+    written = json.loads((tmp_path / "config.tuned.json").read_text())["decoders"][1]
+    assert written["options"].keys() == {"blank_penalty"}
 
 
 @pytest.mark.parametrize(

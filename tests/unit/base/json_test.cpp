@@ -35,6 +35,13 @@ TEST(ToText, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(to_line({{"a", 1}}), "{\"a\":1}\n");
 }
 
+TEST(TextInAnObject, IsEmptyWhereThereIsNoText) {
+  const nlohmann::json object = {{"a", "b"}, {"null", nullptr}, {"one", 1}};
+  EXPECT_EQ(text_in(object, "a"), "b");
+  for (const char* key : {"null", "one", "absent"}) EXPECT_EQ(text_in(object, key), "") << key;
+  EXPECT_EQ(text_in("a", "a"), "");
+}
+
 TEST(JsonFile, DepthIsLimited) {
   for (const size_t depth : {102, 10'000, 1'000'000}) {
     EXPECT_NE(complaint(std::string(depth, '[')).find("100 levels"), std::string::npos) << depth;
