@@ -184,7 +184,7 @@ class ClaimedConfig {
     keep(value, "decoders", decoders);
     for (json& dataset : value["datasets"]) dataset.erase("batch_sizes");
     for (json& decoder : value["decoders"]) {
-      decoder.erase("models");
+      for (const char* key : {"models", "datasets"}) decoder.erase(key);
       if (!decoders.contains(text_in(decoder, "baseline"))) decoder.erase("baseline");
     }
     if (!decoders.contains(text_in(value, "baseline"))) value.erase("baseline");
@@ -525,7 +525,9 @@ class Verifier {
 Verification verify(const fs::path& journal, const VerifyOptions& options) {
   const ResultSet results = read_results(journal);
   results.require_cases();
-  if (fs::weakly_canonical(options.output) == fs::weakly_canonical(results.journal.parent_path())) {
+  // A name without a folder has an empty parent path, which is no path of the working folder.
+  if (fs::weakly_canonical(fs::absolute(options.output)) ==
+      fs::weakly_canonical(fs::absolute(results.journal).parent_path())) {
     throw UserError(options.output.string(), "holds the journal that is to be verified",
                     "choose another --output");
   }

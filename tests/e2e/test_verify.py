@@ -158,6 +158,22 @@ def test_other_batches_and_overlapped_ones(rtfx, verify, tmp_path):
     assert "case" not in {row["what"] for row in rows}
 
 
+def test_a_decoder_for_some_datasets_alone_is_run_again(rtfx, verify, tmp_path):
+    datasets = [{"id": name, "manifest": str(ROOT / "tests/data/two.jsonl")} for name in "abc"]
+    own = {"id": "own", "name": "label_looping", "datasets": ["a", "b"]}
+    journal = run(rtfx, tmp_path / "made", decoders=["frame_looping", own], datasets=datasets)
+    result = verify(journal, "--only", "/own/", "--json", rounds=1)
+    assert result.stdout, result.stderr
+    assert [row["verdict"] for row in rows_of(result)["own", "results"]] == ["PASS", "PASS"]
+
+
+def test_the_journal_is_not_in_the_folder_of_the_rerun(rtfx, journal, tmp_path):
+    shutil.copy(journal, tmp_path / "journal.jsonl")
+    result = rtfx("verify", "journal.jsonl", "--output", ".", "--only", "/label_looping/", "--rounds", 1, cwd=tmp_path)
+    assert result.returncode == USAGE and "holds the journal that is to be verified" in result.stderr
+    assert (tmp_path / "journal.jsonl").read_text() == journal.read_text()
+
+
 # Altered journals.
 
 
