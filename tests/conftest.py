@@ -1,6 +1,7 @@
 """Fixtures that all Python tests share: the program (RTFX_BIN, else the release build) and small inputs."""
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -221,6 +222,16 @@ def strict_records(journal):
     text = read_text(journal)
     assert text.endswith("\n")
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def is_locked(journal):
+    """Whether a process of rtfx keeps the journal for itself."""
+    with journal.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def runs_of(records):

@@ -426,9 +426,9 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   return whole ? outcome(cases, config) : kInterrupted;
 }
 
-bool measure(const Config& config, Journal::Mode mode) {
+bool measure(const Config& config) {
   SessionOptions options;
-  options.mode = mode;
+  options.mode = Journal::Mode::child;
   Session session(config, options);
   Runner runner(session, nullptr, {});
   return session.run([&] { runner.run(); });

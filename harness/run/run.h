@@ -21,8 +21,8 @@ namespace rtfx {
 int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
         const ChildTask& task = {});
 
-/// Runs in this process, without table and verdict. Returns false after an interrupt, which it
-/// reports on standard error.
-bool measure(const Config& config, Journal::Mode mode);
+/// Continues the journal, which the caller has locked, without table and verdict. Returns false
+/// after an interrupt, which it reports on standard error.
+bool measure(const Config& config);
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -171,7 +172,7 @@ std::string text_of(const json& choice) {
 class Tuner {
  public:
   Tuner(const Config& config, const TuneSpec& spec, Journal::Mode mode)
-      : spec_(spec), normalizer_(find_normalizer(config.scorer, "scorer")), mode_(mode) {
+      : spec_(spec), normalizer_(find_normalizer(config.scorer, "scorer")) {
     for (const auto& [name, range] : spec.options) {
       names_.push_back(name);
       ranges_.push_back(range);
@@ -179,6 +180,7 @@ class Tuner {
     decoder_ = *std::ranges::find(config.decoders, spec.decoder, &DecoderSpec::id);
     config_ = of_one_round(config);
     keep_models();
+    journal_.emplace(config_.output, mode);
   }
 
   std::vector<WeighedErrors> search() {
@@ -318,8 +320,7 @@ class Tuner {
       set(one.options, weights);
       one.describe();
     }
-    if (!measure(config_, mode_)) throw TuningInterrupted();
-    mode_ = Journal::Mode::resume;
+    if (!measure(config_)) throw TuningInterrupted();
     const ResultSet results = read_results(config_.output);
     std::vector<int64_t> errors;
     for (const Weights& weights : points) errors.push_back(count(results, weights));
@@ -372,11 +373,11 @@ class Tuner {
 
   const TuneSpec& spec_;
   const Normalizer& normalizer_;
-  Journal::Mode mode_;
   std::vector<std::string> names_;  // of the options, in the order of the weights
   std::vector<TuneRange> ranges_;
   DecoderSpec decoder_;
   Config config_;
+  std::optional<Journal> journal_;                    // locked for the whole search
   std::map<Weights, std::vector<EditCounts>> edits_;  // of each utterance
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -19,6 +20,7 @@
 #include "harness/config/plan.h"
 #include "harness/results/claims.h"
 #include "harness/results/compare.h"
+#include "harness/results/journal.h"
 #include "harness/run/caching_audit.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/run.h"
@@ -348,8 +350,10 @@ class Verifier {
     check_own_records();
     check_completeness();
     ResultSet rerun;
+    std::optional<Journal> lock;  // for the rerun and the audits, which follow it
     try {
       draw();
+      lock.emplace(options_.output, Journal::Mode::force);
       rerun = run_again();
     } catch (const UserError&) {
       found_.not_repeated = std::current_exception();
@@ -461,19 +465,19 @@ class Verifier {
     for (const CaseResult* claim : drawn_) found_.sampled.emplace_back(claim->name());
   }
 
-  /// Runs the drawn cases, those together that share encoder passes, into one journal.
+  /// Runs the drawn cases, those together that share encoder passes, into one journal, which this
+  /// process has locked.
   ResultSet run_again() {
     std::map<std::pair<std::string, std::string>, Claims> groups;
     for (const CaseResult* claim : drawn_) {
       const std::string invocation = claim->provenance().provenance_id.value_or("");
       groups[{invocation, claim->group()}].push_back(claim);
     }
-    Journal::Mode mode = Journal::Mode::force;
     for (const auto& [key, claims] : groups) {
       const Config config = config_of(*claims.front()).in_file(claims, true, next_file());
-      const bool whole = config.isolate ? measure_isolated(config, mode) : measure(config, mode);
+      const bool whole =
+          config.isolate ? measure_isolated(config, Journal::Mode::child) : measure(config);
       if (!whole) throw Interrupted();
-      mode = Journal::Mode::resume;
     }
     return read_results(options_.output);
   }

@@ -5,9 +5,10 @@ import io
 import json
 import re
 import shutil
+import time
 
 import pytest
-from conftest import AUDIO, MODELS, runs_of, small_config, strict_records
+from conftest import AUDIO, MODELS, is_locked, runs_of, small_config, strict_records
 from test_language_model import arpa
 
 TUNE = {"decoder": "with_lm", "dataset": {"id": "dev", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3},
@@ -67,6 +68,21 @@ def test_the_journal_resumes(tuned, rtfx, tmp_path):
     resumed = rtfx("tune", folder / "config.json", "--output", folder / "run", "--resume")
     assert resumed.returncode == 0 and resumed.stdout == text
     assert len(runs_of(strict_records(journal))) == len(measured)
+
+
+def test_the_journal_is_locked_for_the_whole_search(tuned, popen, program, tmp_path):
+    folder, _ = tuned
+    command = [program, "tune", folder / "config.json", "--output", tmp_path / "run", "--write", folder / "locked.tuned.json"]
+    process = popen(command)
+    journal = tmp_path / "run/tune/with_lm/journal.jsonl"
+    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
+        time.sleep(0.01)
+    locked = []
+    while process.poll() is None:
+        locked.append(is_locked(journal))
+        time.sleep(0.005)
+    assert process.returncode == 0, process.communicate()
+    assert locked[0] and locked == sorted(locked, reverse=True)  # it is never locked a second time
 
 
 def test_lost_hypotheses_are_named(tuned, rtfx, tmp_path):

@@ -4,9 +4,10 @@ import gzip
 import json
 import os
 import shutil
+import time
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT, small_config, strict_records
+from conftest import AUDIO, MODELS, ROOT, is_locked, small_config, strict_records
 
 PASS, USAGE, REGRESSED, INCONCLUSIVE, INVALID, CORRECTNESS = 0, 2, 10, 11, 12, 13
 SPEEDS = {"rtfx.total", "rtfx.decode"}
@@ -172,6 +173,13 @@ def test_the_journal_is_not_in_the_folder_of_the_rerun(rtfx, journal, tmp_path):
     result = rtfx("verify", "journal.jsonl", "--output", ".", "--only", "/label_looping/", "--rounds", 1, cwd=tmp_path)
     assert result.returncode == USAGE and "holds the journal that is to be verified" in result.stderr
     assert (tmp_path / "journal.jsonl").read_text() == journal.read_text()
+
+
+def test_the_journal_is_locked_during_the_audits(popen, program, journal, tmp_path):
+    process = popen([program, "verify", journal, "--output", tmp_path, "--rounds", "1", "--only", "/label_looping/"])
+    while process.poll() is None and not (tmp_path / "configs/2.json").exists():  # that of the audit
+        time.sleep(0.01)
+    assert process.poll() is None and is_locked(tmp_path / "journal.jsonl")
 
 
 # Altered journals.
