@@ -218,6 +218,9 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
   if (config.protocol.overlapped())
     identity["throughput"] = {config.protocol.throughput.in_flight,
                               config.protocol.throughput.audio, config.protocol.steady_seconds};
+  // Results that were not checked are measured again where the check is wanted.
+  if (!config.replay) identity["replay"] = false;
+  if (config.protocol.overlapped() && !config.isolated) identity["isolated"] = false;
   if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
   if (config.confidence) identity["confidence"] = confidence_options().resolved(*config.confidence);
   if (config.sort == "shuffle") identity["seed"] = config.protocol.seed;

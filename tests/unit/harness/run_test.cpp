@@ -217,6 +217,24 @@ TEST_F(RunTest, ResumeMeasuresAudioThatWasReplacedAnew) {
   EXPECT_EQ(records("summary").back()["rounds"], 2);
 }
 
+TEST_F(RunTest, ResumeMeasuresResultsThatWereNotCheckedAnew) {
+  for (const char* check : {"replay", "isolated"}) {
+    json config = document({"label_looping"});
+    config["protocol"]["mode"] = "throughput";
+    config["protocol"]["steady_seconds"] = 0;
+    config["verify"] = {{check, false}};
+    EXPECT_EQ(run(config, Journal::Mode::force), kOk);
+    EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+    ASSERT_EQ(records("run").size(), 2U);
+    config.erase("verify");
+    EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+    const auto runs = records("run");
+    ASSERT_EQ(runs.size(), 4U) << check;
+    EXPECT_NE(runs[0]["result_key"], runs[2]["result_key"]);
+    EXPECT_EQ(records("summary").back()["rounds"], 2);
+  }
+}
+
 TEST_F(RunTest, ResumeWritesHypothesesThatAreLost) {
   json config = document({"label_looping"});
   EXPECT_EQ(run(config), kOk);
