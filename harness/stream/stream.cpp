@@ -71,6 +71,8 @@ Config streaming_only(Config config) {
   }
   if (const size_t left_out = before - config.decoders.size(); left_out > 0)
     print_message("rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
+  // One that is left out may be the baseline of another decoder. Streams have no grade by it.
+  for (DecoderSpec& spec : config.decoders) spec.baseline.clear();
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -90,15 +91,15 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
                   trial.confirms ? ", to confirm the number" : "");
     arguments.insert(arguments.end(), {"--child", trial.argument()});
     trial.failure = run_child(config, arguments);
-    if (!trial.failure.empty()) {
-      arguments.back() = trial.argument();
-      run_child(config, arguments);
-      return false;
+    const std::string name = case_name_of_streams(config, plan[static_cast<size_t>(trial.group)],
+                                                  trial.decoder, trial.streams, trial.confirms);
+    if (trial.failure.empty()) return was_kept(read_journal(journal.path()), name);
+    arguments.back() = trial.argument();
+    if (const std::string why = run_child(config, arguments); !why.empty()) {
+      throw std::runtime_error(fmt::format("{}: {}; the process that was to record this failed: {}",
+                                           name, trial.failure, why));
     }
-    const CaseGroup& group = plan[static_cast<size_t>(trial.group)];
-    return was_kept(
-        read_journal(journal.path()),
-        case_name_of_streams(config, group, trial.decoder, trial.streams, trial.confirms));
+    return false;
   };
   bool whole = true;
   try {

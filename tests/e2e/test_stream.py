@@ -11,6 +11,7 @@ import soundfile
 from conftest import AUDIO, MODELS, PROGRAM, ROOT, strict_records
 
 PLUGIN = PROGRAM.parent / "tests/librtfx_planting_decoder.so"
+FAULTY = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
 CACHE_AWARE = ROOT / "tests/data/checkpoints/tiny_streaming.nemo"
 
@@ -82,6 +83,14 @@ def test_every_kind_of_search_streams(stream, tmp_path):
     records = streams_of(tmp_path / "run")
     assert [r["decoder"]["name"] for r in records] == decoders
     assert all(r["streamed"]["different"] == 0 and r["streamed"]["tokens"] > 0 for r in records)
+
+
+def test_a_baseline_may_be_a_decoder_that_takes_no_pieces(stream, tmp_path):
+    decoders = ["alsd", {"name": "alsd_pp", "baseline": "alsd"}]
+    result = stream(decoders=decoders, prepare=None, stream={"streams": [1], "seconds": 1.6, "period_ms": 200})
+    assert result.returncode == 0, result.stderr
+    assert "1 decoders that take no pieces are left out" in result.stderr
+    assert [r["decoder"]["name"] for r in streams_of(tmp_path / "run")] == ["alsd_pp"]
 
 
 def test_streams_from_samples_on(stream, tmp_path):
@@ -217,6 +226,17 @@ def test_words_cannot_be_compared_without_texts(stream, tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("notice: dataset 'two' has no texts") == 1
     assert "quality" not in streams_of(tmp_path / "run")[0]
+
+
+def test_a_failure_that_cannot_be_recorded_ends_the_search(rtfx, config, tmp_path):
+    data = dataset_of(tmp_path, {"1737-146161-0007.flac": "one two"})
+    changes = {"decoders": ["ctc_greedy"], "datasets": [data], "plugins": [str(FAULTY)], "prepare": None}
+    path = config(**settings(tmp_path, stream=load_by_rule(), **changes))
+    environment = os.environ | {"RTFX_TEST_ENDS_CHILDREN": "1"}
+    result = rtfx("stream", path, "--output", tmp_path / "run", env=environment)
+    assert result.returncode == 1 and not result.stdout, result.stdout + result.stderr
+    assert "/ctc_greedy/streams1/fp32: its process was ended by signal 9" in result.stderr
+    assert "; the process that was to record this failed: its process was ended by signal 9" in result.stderr
 
 
 def test_results_of_two_datasets_and_types_are_told_apart(stream, tmp_path):
