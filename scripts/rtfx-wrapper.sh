@@ -15,6 +15,8 @@ if [ ! -e "$libtorch/lib/libtorch.so" ]; then
   echo "rtfx: no LibTorch at '$libtorch'; give --libtorch DIR or RTFX_LIBTORCH=DIR (the folder that holds lib/libtorch.so)" >&2
   exit 2
 fi
-LD_LIBRARY_PATH=$here/../lib:$libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# CUDA's libraries are in $libtorch/lib too, or in Python packages beside torch. The libraries of ../lib are found by the
+# program's rpath. Here, they would also replace those of ffmpeg and other programs that rtfx starts.
+LD_LIBRARY_PATH=$libtorch/lib:$libtorch/../nvidia/cu13/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 exec "$here/rtfx.bin" "$@"

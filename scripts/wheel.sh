@@ -11,10 +11,12 @@ about=$stage/rtfx-$version.dist-info
 scripts/build.sh --target rtfx rtfx_library
 rm -rf $stage
 scripts/dist.sh $stage/rtfx >/dev/null
-rm $stage/rtfx/bin/rtfx  # the package's own command finds LibTorch
+rm $stage/rtfx/bin/rtfx  # the package has a command of its own
+# pip installs torch, and CUDA's libraries in a package of their own, beside this package.
+patchelf --force-rpath --set-rpath '$ORIGIN/../lib:$ORIGIN/../../torch/lib:$ORIGIN/../../nvidia/cu13/lib' $stage/rtfx/bin/rtfx.bin
 mv $stage/rtfx/README.md $stage/
 install -m 755 -s build/release/librtfx.so $stage/rtfx/lib/
-patchelf --set-rpath '$ORIGIN' $stage/rtfx/lib/librtfx.so
+patchelf --force-rpath --set-rpath '$ORIGIN' $stage/rtfx/lib/librtfx.so
 cp python/rtfx/*.py python/rtfx/py.typed $stage/rtfx/
 mkdir "$about"
 cp LICENSE NOTICE "$about"/

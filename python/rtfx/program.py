@@ -24,13 +24,21 @@ CASES_FAILED, BAD_INPUT, GRADE_TOO_LOW = 1, 2, 13
 
 
 def _environment() -> dict[str, str]:
-    """With the folder of the installed torch's libraries, which is not imported for that."""
+    """Returns the environment of the program. Scripts and decoders in Python get this Python.
+
+    The program's own rpath names the libraries of the wheel, and of a torch in the same folder as the package. It finds a
+    torch elsewhere by LD_LIBRARY_PATH. The wheel's libraries are never in there, since ffmpeg and other programs that
+    rtfx starts would load them in place of the system's. Torch is not imported for this, which would take seconds.
+    """
     found = importlib.util.find_spec("torch")
     if found is None or not found.submodule_search_locations:
         raise Error("rtfx needs torch; pip install torch")
-    folders = [str(PROGRAM.parents[1] / "lib"), str(Path(found.submodule_search_locations[0]) / "lib")]
-    folders += [folder for folder in [os.environ.get("LD_LIBRARY_PATH")] if folder]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "RTFX_PYTHON": sys.executable}
+    environment = {**os.environ, "RTFX_PYTHON": sys.executable}
+    site = Path(found.submodule_search_locations[0]).parent
+    if not site.samefile(PROGRAM.parents[2]):
+        folders = [str(site / "torch/lib"), str(site / "nvidia/cu13/lib"), os.environ.get("LD_LIBRARY_PATH")]
+        environment["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+    return environment
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """rtfx.run() and rtfx.records(), with programs that stand in for the wheel's."""
 
 import gzip
-import importlib
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pickle
@@ -38,6 +39,34 @@ def runs(package, tmp_path, monkeypatch):
 
     yield of
     assert os.listdir(tmp_path) == ["bin"] or sorted(os.listdir(tmp_path)) == ["bin", "kept"]
+
+
+@pytest.fixture
+def environment(package, tmp_path, monkeypatch):
+    """environment(site) returns that of the program, with torch in the folder `site` of tmp_path; the package is in "own"."""
+    program = importlib.import_module("rtfx.program")
+    monkeypatch.setattr(program, "PROGRAM", tmp_path / "own/rtfx/bin/rtfx.bin")
+    (tmp_path / "own").mkdir()
+
+    def of(site):
+        folder = tmp_path / site / "torch"
+        folder.mkdir(parents=True)
+        spec = importlib.machinery.ModuleSpec("torch", None, is_package=True)
+        spec.submodule_search_locations.append(str(folder))
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+        return program._environment()
+
+    return of
+
+
+@pytest.mark.parametrize("before", [None, "/before"])
+def test_programs_that_the_program_starts_get_none_of_its_libraries(environment, tmp_path, monkeypatch, before):
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    if before:
+        monkeypatch.setenv("LD_LIBRARY_PATH", before)
+    assert environment("own").get("LD_LIBRARY_PATH") == before
+    other = [f"{tmp_path}/other/torch/lib", f"{tmp_path}/other/nvidia/cu13/lib"]
+    assert environment("other")["LD_LIBRARY_PATH"].split(":") == other + [before] * bool(before)
 
 
 @pytest.mark.parametrize("code", [0, 13])

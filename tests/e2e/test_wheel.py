@@ -1,8 +1,10 @@
 """The wheel: installed beside torch, `import rtfx` gives what the program gives."""
 
+import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -54,6 +56,33 @@ def test_its_libraries_find_each_other_without_those_of_the_system(site):
         assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
 
 
+def found_libraries(program, environment):
+    """{library: the path at which the loader finds it, or None}, without the system's list of folders (/etc/ld.so.conf)."""
+    listed = subprocess.run(["/lib64/ld-linux-x86-64.so.2", "--inhibit-cache", program], capture_output=True, text=True,
+                            env=environment | {"LD_TRACE_LOADED_OBJECTS": "1"}, check=True).stdout  # fmt: skip
+    return {name: path and Path(path) for name, path in re.findall(r"^\s(\S+) => (?:(/\S+)|not found)", listed, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("torch_is", ["beside it", "elsewhere"])
+def test_its_program_needs_no_libraries_of_the_system(rtfx_package, site, tmp_path, torch_is):
+    packages = Path(torch.__file__).resolve().parents[1]
+    if not (packages / "nvidia/cu13/lib").is_dir():
+        pytest.skip("CUDA's libraries are not in Python packages")
+    folder, environment = site, importlib.import_module("rtfx.program")._environment()
+    if torch_is == "beside it":
+        folder, environment = tmp_path, {}
+        shutil.copytree(site / "rtfx", folder / "rtfx", copy_function=os.link)
+        for name in ("torch", "nvidia"):
+            (folder / name).symlink_to(packages / name)
+    found = found_libraries(folder / "rtfx/bin/rtfx.bin", environment)
+    assert [name for name, path in found.items() if not path] == []
+    for name, path in found.items():
+        if name.startswith(("libtorch", "libcudart", "libcublas")):
+            assert path.resolve().is_relative_to(packages), name
+        if (folder / "rtfx/lib" / name).exists():
+            assert path.parent.samefile(folder / "rtfx/lib"), name
+
+
 def unique_symbols(path):
     elf = pytest.importorskip("elftools.elf.elffile")
     with path.open("rb") as file:
@@ -79,12 +108,11 @@ def test_another_openfst_may_be_in_the_process(site, other_openfst, order):
     assert (result.returncode, result.stdout) == (0, "1\n"), result.stderr
 
 
-def test_a_page_without_its_packages_names_the_extra(site, tmp_path):
+def test_a_page_without_its_packages_names_the_extra(rtfx_package, site, tmp_path):
     synthetic.write(tmp_path / "run", [synthetic.provenance(), synthetic.run()])
     (tmp_path / "python").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "python").chmod(0o755)
-    libraries = f"{site / 'rtfx/lib'}:{Path(torch.__file__).parent / 'lib'}"
-    environment = {**os.environ, "LD_LIBRARY_PATH": libraries, "RTFX_PYTHON": str(tmp_path / "python")}
+    environment = importlib.import_module("rtfx.program")._environment() | {"RTFX_PYTHON": str(tmp_path / "python")}
     result = subprocess.run([site / "rtfx/bin/rtfx.bin", "report", tmp_path / "run"], env=environment,
                             capture_output=True, text=True)  # fmt: skip
     assert result.returncode == 2 and "pip install 'rtfx[report]'" in result.stderr
