@@ -24,7 +24,7 @@ CASES_FAILED, BAD_INPUT, GRADE_TOO_LOW = 1, 2, 13
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of the program. Scripts and decoders in Python get this Python.
+    """Returns the environment of the program. Scripts and decoders in Python get this Python, unless RTFX_PYTHON names one.
 
     The program's own rpath names the libraries of the wheel, and of a torch in the same folder as the package. It finds a
     torch elsewhere by LD_LIBRARY_PATH. The wheel's libraries are never in there, since ffmpeg and other programs that
@@ -33,7 +33,7 @@ def _environment() -> dict[str, str]:
     found = importlib.util.find_spec("torch")
     if found is None or not found.submodule_search_locations:
         raise Error("rtfx needs torch; pip install torch")
-    environment = {**os.environ, "RTFX_PYTHON": sys.executable}
+    environment = {**os.environ, "RTFX_PYTHON": os.environ.get("RTFX_PYTHON") or sys.executable}
     site = Path(found.submodule_search_locations[0]).parent
     if not site.samefile(PROGRAM.parents[2]):
         folders = [str(site / "torch/lib"), str(site / "nvidia/cu13/lib"), os.environ.get("LD_LIBRARY_PATH")]

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pickle
+import sys
 
 import pytest
 from conftest import ROOT, package_from
@@ -67,6 +68,12 @@ def test_programs_that_the_program_starts_get_none_of_its_libraries(environment,
     assert environment("own").get("LD_LIBRARY_PATH") == before
     other = [f"{tmp_path}/other/torch/lib", f"{tmp_path}/other/nvidia/cu13/lib"]
     assert environment("other")["LD_LIBRARY_PATH"].split(":") == other + [before] * bool(before)
+
+
+def test_the_python_that_the_user_names_runs_scripts_and_decoders(environment, monkeypatch):
+    for given, expected in (("rivals/nemo/.venv/bin/python", None), ("", sys.executable)):
+        monkeypatch.setenv("RTFX_PYTHON", given)
+        assert environment(f"site{given == ''}")["RTFX_PYTHON"] == (expected or given)
 
 
 @pytest.mark.parametrize("code", [0, 13])
