@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs and the plots,
+# dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs, their licences and the plots,
 # for another x86-64 Linux machine with the same LibTorch. The other machine
 # provides LibTorch, CUDA and the C and C++ run time. LibTorch links the same ones, and a process must not hold two copies of
 # libstdc++.
@@ -30,6 +30,7 @@ comm -23 <(echo "$ours") <(echo "$theirs") | while read -r library; do
   *) cp -L "$library" "$folder"/lib/ ;;
   esac
 done
+scripts/licences.sh "$folder"
 # A Python process may hold other releases of these libraries (kaldifst has an OpenFst of its own).
 .venv/bin/python scripts/own_symbols.py "$folder"/lib/*
 # The libraries find each other by relative paths, so the folder may be moved.

@@ -34,3 +34,29 @@ def test_programs_that_the_program_starts_get_none_of_its_libraries(wrapper, tmp
     expected = [str(libtorch / "lib"), str(tmp_path / "site/nvidia/cu13/lib")]
     assert wrapper(libtorch) == expected
     assert wrapper(libtorch, LD_LIBRARY_PATH="/before") == [*expected, "/before"]
+
+
+def licences(folder, *libraries):
+    (folder / "lib").mkdir()
+    for name in libraries:
+        (folder / "lib" / name).touch()
+    return subprocess.run([ROOT / "scripts/licences.sh", folder], capture_output=True, text=True)
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="no Debian packages")
+def test_licences_of_libraries_and_headers_are_copied(tmp_path):
+    done = licences(tmp_path, "libarchive.so.13", "libmp3lame.so.0")
+    assert done.returncode == 0, done.stderr
+    listed = (tmp_path / "licences/libraries.txt").read_text().partition("\n\n")[2].splitlines()
+    owners = {library: owner for library, owner, _, _ in map(str.split, listed)}
+    assert owners.keys() == {"libarchive.so.13", "libmp3lame.so.0"}
+    for package in {*owners.values(), "libcli11-dev", "nlohmann-json3-dev"}:
+        assert (tmp_path / "licences" / package).read_text() == open(f"/usr/share/doc/{package}/copyright").read()
+    # libmp3lame's file names this text of Debian, which other systems lack.
+    assert "GNU LIBRARY GENERAL PUBLIC LICENSE" in (tmp_path / "licences/LGPL-2").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="no Debian packages")
+def test_a_library_without_a_licence_is_an_error(tmp_path):
+    done = licences(tmp_path, "libof_nobody.so.1")
+    assert done.returncode == 1 and "libof_nobody.so.1 is of no Debian package" in done.stderr

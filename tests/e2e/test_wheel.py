@@ -56,6 +56,14 @@ def test_its_libraries_find_each_other_without_those_of_the_system(site):
         assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
 
 
+def test_each_library_in_it_has_a_licence(site):
+    licences = site / "rtfx/licences"
+    owners = dict(line.split()[:2] for line in (licences / "libraries.txt").read_text().partition("\n\n")[2].splitlines())
+    assert owners.keys() == {path.name for path in (site / "rtfx/lib").iterdir()} - {"librtfx.so"} != set()
+    for package in {*owners.values(), "libcli11-dev", "nlohmann-json3-dev"}:
+        assert "opyright" in (licences / package).read_text(encoding="utf-8"), package
+
+
 def found_libraries(program, environment):
     """{library: the path at which the loader finds it, or None}, without the system's list of folders (/etc/ld.so.conf)."""
     listed = subprocess.run(["/lib64/ld-linux-x86-64.so.2", "--inhibit-cache", program], capture_output=True, text=True,
