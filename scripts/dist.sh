@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs, their licences and the plots,
-# for another x86-64 Linux machine with the same LibTorch. The other machine
+# for another x86-64 Linux machine with the same LibTorch. FOLDER is new, empty or of an earlier call. The other machine
 # provides LibTorch, CUDA and the C and C++ run time. LibTorch links the same ones, and a process must not hold two copies of
 # libstdc++.
 set -euo pipefail
@@ -8,6 +8,10 @@ folder=$(realpath -m "${1:-$(dirname "$0")/../dist/rtfx}")
 cd "$(dirname "$0")/.."
 program=build/release/rtfx
 
+if [[ -e $folder && ! -e $folder/bin/rtfx.bin ]] && ! rmdir "$folder" 2>/dev/null; then
+  echo "dist.sh: $folder holds something else, which would be deleted; name a new folder, or one that dist.sh has made" >&2
+  exit 2
+fi
 rm -rf "$folder"
 mkdir -p "$folder"/bin "$folder"/lib
 install -m 755 -s $program "$folder"/bin/rtfx.bin

@@ -36,6 +36,13 @@ def test_programs_that_the_program_starts_get_none_of_its_libraries(wrapper, tmp
     assert wrapper(libtorch, LD_LIBRARY_PATH="/before") == [*expected, "/before"]
 
 
+def test_a_folder_of_something_else_is_not_deleted(tmp_path):
+    (tmp_path / "mine").touch()
+    done = subprocess.run([ROOT / "scripts/dist.sh", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 2 and f"{tmp_path} holds something else" in done.stderr
+    assert (tmp_path / "mine").exists()
+
+
 def licences(folder, *libraries):
     (folder / "lib").mkdir()
     for name in libraries:
