@@ -30,7 +30,7 @@ ours=$(ldd $program | awk '$3 ~ /^\// {print $3}' | sort -u)
 theirs=$(ldd "$libtorch"/libtorch_cpu.so | awk '$3 ~ /^\// {print $3}' | sort -u)
 comm -23 <(echo "$ours") <(echo "$theirs") | while read -r library; do
   case $library in
-  "$libtorch"/* | */nvidia/* | *libcuda*) ;;
+  "$libtorch"/* | */nvidia/* | *libcuda* | *libcublas*) ;;
   *) cp -L "$library" "$folder"/lib/ ;;
   esac
 done
