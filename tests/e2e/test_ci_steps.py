@@ -115,6 +115,23 @@ def test_gate(runner):
     assert {path.name for path in (runner.work / "runs").iterdir()} == {"base", "change", "gate.xml", "gate.md"}
 
 
+@pytest.mark.parametrize("code", [13, 2])
+def test_the_gate_judges_wrong_results_of_either_commit(runner, code):
+    """13: a grade is below what is required. Other failures end the job, which has nothing to compare then."""
+
+    def fail():
+        for folder in ("base", "change"):
+            program = runner.work / folder / "build/release"
+            program.unlink()
+            program.mkdir()
+            (program / "rtfx").write_text(f'#!/bin/sh\necho {folder} >> "$CALLS"\nexit {code}\n')
+            (program / "rtfx").chmod(0o755)
+
+    step = runner("gate.yml", "gate", also={"Measure both": 1}, only="Measure both", before=fail)["Measure both"]
+    assert step["done"].returncode == (0 if code == 13 else 1)
+    assert runner.calls.read_text().split() == (["base", "change"] if code == 13 else ["base"])
+
+
 def test_the_base_is_built_where_no_run_has_built_it(runner):
     def forget():
         (runner.work / "base/build/release").unlink()
