@@ -59,7 +59,7 @@ def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | 
     have the grade."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(output) if output else Path(scratch) / "run"
-        with _config_file(config) as file:
+        with _config_file(config, folder) as file:
             done = subprocess.run([PROGRAM, "run", file, "--output", folder, *arguments], env=_environment(),
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="surrogateescape")  # fmt: skip
         message = done.stderr.strip().removeprefix("rtfx: error: ") or f"exit code {done.returncode}"
@@ -71,13 +71,14 @@ def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | 
 
 
 @contextlib.contextmanager
-def _config_file(config: dict[str, Any] | str | os.PathLike) -> Iterator[Path]:
-    """The file of a configuration. A dict is written into the working folder, from which its paths count."""
+def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> Iterator[Path]:
+    """The file of a configuration. A dict is written into the working folder, from which its paths count. If it has no
+    name, it gets that of the output's folder: the program would take the name of the file, which is another each time."""
     if not isinstance(config, dict):
         yield Path(config)
         return
     try:
-        text = json.dumps(config)
+        text = json.dumps({"name": output.resolve().name, **config})
     except (TypeError, ValueError) as error:
         raise InputError(f"config: {error}; give values that JSON has") from None
     handle, name = tempfile.mkstemp(".json", "rtfx-", dir=os.getcwd())

@@ -79,7 +79,13 @@ def test_the_python_that_the_user_names_runs_scripts_and_decoders(environment, m
 @pytest.mark.parametrize("code", [0, 13])
 def test_records_of_a_run(runs, tmp_path, code):
     assert runs(code)() == [{"kind": "run", "decoder.id": "label_looping", "question": "two\u2028lines"}]
-    assert json.loads((tmp_path / "bin/config").read_text()) == {"question": "Which?"}
+    assert json.loads((tmp_path / "bin/config").read_text()) == {"name": "run", "question": "Which?"}
+
+
+def test_a_configuration_without_a_name_has_that_of_its_folder(runs, tmp_path):
+    for config, name in (({"question": "Which?"}, "kept"), ({"name": "own", "question": "Which?"}, "own")):
+        runs(0)(config, output=tmp_path / "kept")
+        assert json.loads((tmp_path / "bin/config").read_text())["name"] == name
 
 
 def test_records_of_the_other_cases_survive_a_failure(runs, package):
