@@ -19,6 +19,8 @@ export OMP_WAIT_POLICY ?= passive
 VENV := .venv/bin
 RTFX := build/release/rtfx
 
+# Several targets of one call would install packages and build in the same folders at once. The build itself is parallel.
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help setup program build bench check test microbench fuzz consumers dist wheel install format tidy clean
 

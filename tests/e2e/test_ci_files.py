@@ -1,6 +1,8 @@
 """The files for continuous integration in docs/ci: what linters say, and what they speak of exists."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +45,22 @@ def test_what_they_speak_of_exists(path):
         assert (ROOT / name).is_file(), name
     for name in re.findall(r"uses: \./(?:\w+/)?\.github/(\S+)", text):
         assert (ROOT / "docs/ci" / name / "action.yml").is_file(), name
+
+
+def test_targets_of_one_call_take_turns(tmp_path):
+    """They install packages and build in the same folders, also where MAKEFLAGS asks for several jobs."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    for name in ("setup", "consumers", "build", "wheel", "test"):
+        script = tmp_path / f"scripts/{name}.sh"
+        script.write_text(f"#!/bin/sh\necho begin {name} >>calls\nsleep 0.1\necho end {name} >>calls\n")
+        script.chmod(0o755)
+    subprocess.run([tmp_path / ".ci/run"], env=os.environ | {"MAKEFLAGS": "-j8"}, capture_output=True, check=True)
+    calls = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+    for (begin, name), (end, other) in zip(calls[::2], calls[1::2], strict=True):
+        assert (begin, end) == ("begin", "end") and name == other, calls
+    assert [name for _, name in calls[::2] if name != "setup"] == ["consumers", "build", "wheel", "test"]
 
 
 def test_what_takes_long_is_cached():
