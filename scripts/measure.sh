@@ -14,6 +14,7 @@
 # how to make data/riva. Steps beside a rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that
 # of rivals/NAME/.venv.
 set -euo pipefail
+[[ ${1:-} == --list ]] || folder=$(realpath -m "${1:?usage: measure.sh FOLDER [STEP...], or --list}")
 cd "$(dirname "$0")/.."
 rtfx=${RTFX_BIN:-build/release/rtfx}
 speech=data/test_other/manifest.jsonl
@@ -50,7 +51,8 @@ STEPS=(
   microbench                 # parts of decoding and of the encoder, blocks of threads, loading a checkpoint
   trace gate                 # a profile in detail, and a baseline of the gate (with nothing beside it)
 )
-mapfile -t -O ${#STEPS[@]} STEPS < <(python3 scripts/table_settings.py --steps | sed 's/^/table:/')
+tables=$(python3 scripts/table_settings.py --steps) # alone, so that its failure ends this script
+mapfile -t -O ${#STEPS[@]} STEPS < <(sed 's/^/table:/' <<<"$tables")
 STEPS+=(scaling) # all GPUs of the machine
 STEPS+=(profile) # where the GPU waits, for figures of speed_of_light_table1
 STEPS+=(tables)  # joins the journals of tables, and renders them into FOLDER/tables/tables.md
@@ -159,7 +161,7 @@ step() {
     transcribe)
       for _ in 1 2 3; do
         { time "$rtfx" transcribe --model "data/standin-${SHAPES[rnnt_0.6b]}.nemo" --device cuda --dtype bf16 \
-          --output "$(mktemp -d)" $speech; } 2>&1 | tail -5
+          --output "$(mktemp -dp "$transcripts")" $speech; } 2>&1 | tail -5
       done | tee "$folder/transcribe.txt"
       ;;
     table)
@@ -184,8 +186,9 @@ step() {
       return "$status"
       ;;
     profile) # The figures of a table find it beside the joined journals.
-      local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings
-      mapfile -t settings < <(python3 scripts/table_settings.py $table $model)
+      local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings text
+      text=$(python3 scripts/table_settings.py $table $model)
+      mapfile -t settings <<<"$text"
       mkdir -p "$folder/tables"
       profile tables/profile tables/$table --only /frame_looping --laps 1 --trace-limit 60000 --set "${settings[@]}"
       mv "$folder/tables/profile.json.gz" "$folder/tables/trace.json.gz"
@@ -263,7 +266,7 @@ partial.rename(joined)
       for _ in 1 2 3; do
         for audio in $joined $speech; do
           echo "$(basename "$audio"):"
-          "$rtfx" transcribe --model data/standin256-rnnt.nemo --device cuda --dtype bf16 --output "$(mktemp -d)" "$audio" 2>&1 | tail -1
+          "$rtfx" transcribe --model data/standin256-rnnt.nemo --device cuda --dtype bf16 --output "$(mktemp -dp "$transcripts")" "$audio" 2>&1 | tail -1
         done
       done | tee "$folder/long_audio.txt"
       ;;
@@ -307,13 +310,14 @@ if [[ ${1:-} == --list ]]; then
   printf '%s\n' "${STEPS[@]}"
   exit
 fi
-folder=$(realpath -m "${1:?usage: measure.sh FOLDER [STEP...], or --list}")
 shift
 for name in "$@"; do
   [[ $name != *[[:space:]]* && " ${STEPS[*]} " == *" $name "* ]] || { echo "measure.sh: no step '$name'; --list names them" >&2; exit 2; }
 done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"
+transcripts=$(mktemp -d) # nobody reads them
+trap 'rm -rf "$transcripts"' EXIT
 failed=() code=0
 for name in "$@"; do
   mark=$folder/.done-$name used=

@@ -7,10 +7,10 @@
 #   PROGRAMS="rtfx_microbench"   # only these
 #   RTFX_MICROBENCH=FILE         # rtfx_microbench, which is built already, with the other programs beside it
 set -euo pipefail
-cd "$(dirname "$0")/.."
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 checkpoint=${1:+$(realpath -m "$1")} json=${2:+$(realpath -m "$2")}
 shift 2
+cd "$(dirname "$0")/.."
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
 gpu=$({ nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader || true; } 2>/dev/null | head -1)
 read -ra programs <<<"${PROGRAMS:-}"

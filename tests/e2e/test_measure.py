@@ -40,11 +40,12 @@ def measure(tmp_path):
     (tmp_path / "rtfx_bench_encoder").symlink_to(benchmark)
     folder = tmp_path / "out"
 
-    def run(*steps, python="/bin/true"):
+    def run(*steps, python="/bin/true", **settings):
         environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(benchmark)}
         environment.setdefault("PROGRAMS", "rtfx_microbench")  # no checkpoint of full size is made
         environment["RTFX_PYTHON"] = str(python or program)
-        result = subprocess.run([SCRIPT, folder, *steps], capture_output=True, text=True, env=environment)
+        name = os.path.relpath(folder, settings["cwd"]) if "cwd" in settings else folder
+        result = subprocess.run([SCRIPT, name, *steps], capture_output=True, text=True, env=environment, **settings)
         told = calls.read_text().split("--\n")[:-1] if calls.exists() else []
         return result, [call.splitlines() for call in told], folder
 
@@ -294,6 +295,29 @@ def test_nemo_streams_have_the_steps_of_ours(measure):
         assert 80 * (right + 1) == period and left % (right + 1) == 0
         streams = theirs[theirs.index("--streams") + 1 : theirs.index("--closer")]
         assert streams == sorted(streams, key=int) and len(streams) >= 3
+
+
+def test_the_folder_counts_from_that_of_the_caller(measure, tmp_path):
+    result, _, folder = measure("prompt", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (folder / "prompt.jsonl.gz").is_file()
+
+
+def test_tables_without_settings_are_not_left_out(measure, monkeypatch, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to("/bin/false")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert measure("prompt")[0].returncode == 1
+    assert subprocess.run([SCRIPT, "--list"], capture_output=True).returncode == 1
+
+
+def test_transcripts_of_steps_are_removed(measure, monkeypatch, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    result, calls, folder = measure("transcribe")
+    assert result.returncode == 0, result.stderr
+    outputs = [call[call.index("--output") + 1] for call in calls]
+    assert len(set(outputs)) == 3 and list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_an_unknown_step_is_named(measure):
