@@ -54,9 +54,18 @@ std::pair<pid_t, int> start(std::vector<std::string> arguments) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
   const pid_t parent = getpid();
+  // Until execv(), the child has our handler, which would take an interrupt that wait_for() passes
+  // on. So the interrupt waits until the child handles it by the default, which ends the child.
+  sigset_t passed_on, before;
+  sigemptyset(&passed_on);
+  sigaddset(&passed_on, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &passed_on, &before);
   const pid_t child = fork();
+  if (child != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (child < 0) fail("fork");
   if (child == 0) {  // only calls that are safe between fork and exec
+    std::signal(SIGTERM, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotStarted);
     setpgid(0, 0);  // Ctrl-C on a terminal reaches the parent alone, which passes it on
@@ -144,6 +153,7 @@ std::string reason(const ChildEnd& end, double limit) {
 
 /// Runs a child to its end. Throws UserError where it refuses `config`, and Interrupted.
 ChildEnd end_of_child(const Config& config, std::vector<std::string> arguments) {
+  check_interrupt();
   const auto [child, stages] = start(std::move(arguments));
   ChildEnd end = wait_for(child, stages);
   if (end.interrupted || end.code == kInterrupted) throw Interrupted();
