@@ -15,9 +15,11 @@ namespace {
 
 volatile std::sig_atomic_t caught = 0;
 
-extern "C" void on_signal(int signal) {
+extern "C" void on_signal(int) {
   caught = 1;
-  std::signal(signal, SIG_DFL);  // so that a second signal ends the process at once
+  // A second signal, also the other one, ends the process at once.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <csignal>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -20,6 +22,19 @@ const auto kNothing = [] { return std::shared_ptr<void>(); };
 
 std::function<bool(size_t)> fewer_than(size_t items) {
   return [items](size_t item) { return item < items; };
+}
+
+TEST(InterruptWatch, TheSecondSignalEndsTheProcessAlsoIfItIsTheOther) {
+  const auto interrupt_twice = [](int first, int second) {
+    const InterruptWatch watch;
+    std::raise(first);
+    if (is_interrupted()) std::raise(second);
+    std::_Exit(0);
+  };
+  for (const int first : {SIGINT, SIGTERM}) {
+    for (const int second : {SIGINT, SIGTERM})
+      EXPECT_EXIT(interrupt_twice(first, second), testing::KilledBySignal(second), "");
+  }
 }
 
 class Stages : public testing::Test {
