@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/stop.h"
 #include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/cli/graph_commands.h"
@@ -224,6 +225,9 @@ int run_program(int argc, char** argv, int& unwritten) {
     }
     program.app.exit(e);
     return asked ? kOk : kUsage;
+  } catch (const Interrupted&) {
+    print_message("\nrtfx: interrupted\n");
+    return kInterrupted;
   } catch (const UserError& e) {
     print_error(e);
   } catch (const std::system_error& e) {

@@ -155,6 +155,15 @@ def test_interrupted_while_it_reads_standard_input(speech, tmp_path):
     assert not list(tmp_path.glob("rtfx-*"))
 
 
+def test_interrupted_before_live_speech_begins(popen, program):
+    command = [program, "stream", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "-"]
+    process = popen(command, stdin=subprocess.PIPE)
+    assert process.stderr.readline().startswith("rtfx: notice: ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read().endswith("rtfx: interrupted\n")
+
+
 @pytest.mark.parametrize("limit", [1000, 5000, 7000])
 def test_disk_full(run_config, journal, limit):
     """A limit on the size of a file stands for a full disk: before and within the run records."""

@@ -248,6 +248,22 @@ def test_interrupting_one_ends_all(start, tmp_path):
     assert shards[1].wait(timeout=60) == 130
 
 
+def test_interrupted_while_it_waits_for_the_others(start):
+    port = free_port()
+    shard = start(["--shard", "0/2"], {"MASTER_PORT": port})
+    deadline = time.monotonic() + 60
+    while True:  # until it listens
+        try:
+            socket.create_connection(("127.0.0.1", int(port))).close()
+            break
+        except ConnectionRefusedError:
+            assert shard.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+    shard.send_signal(signal.SIGINT)
+    _, stderr = shard.communicate(timeout=60)
+    assert shard.returncode == 130 and stderr.endswith("rtfx: interrupted\n")
+
+
 def test_slurm(start, whole, tmp_path):
     port = free_port()
     shards = [
