@@ -15,6 +15,7 @@
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/spelling.h"
 #include "speech/runtime/device.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 
@@ -122,8 +123,10 @@ void Workspace::read_audio_files() {
     const auto begin = std::chrono::steady_clock::now();
     Notices notices;
     try {
-      for (const Utterance& utterance : loaded.dataset.utterances)
+      for (const Utterance& utterance : loaded.dataset.utterances) {
+        check_interrupt();
         load_utterance(utterance, *normalizer_, loaded, notices);
+      }
     } catch (const UserError& e) {
       loaded.failure = e.what();
     }

@@ -60,7 +60,7 @@ class Workspace {
   const std::map<std::string, std::string>& decoder_files() const { return decoder_files_; }
 
   /// Reads all audio into memory and takes the words of the references; a file that cannot be used
-  /// is the failure of its dataset.
+  /// is the failure of its dataset. Throws Interrupted between files.
   void read_audio_files();
 
   /// Tokens of the reference texts per second of their audio, spelled by the model's tokenizer from

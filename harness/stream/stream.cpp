@@ -287,6 +287,7 @@ class StreamRunner {
     state->whole.resize(dataset.seconds.size());
     Streams& streams = *state->streams;
     for (size_t b = 0; b < batches.size(); ++b) {
+      check_interrupt();
       EncodedBatch projected = encoded[b];
       projected.frames = streams.project(encoded[b].frames);
       std::vector<int64_t> in_one_piece;

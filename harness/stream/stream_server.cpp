@@ -232,6 +232,7 @@ std::vector<Hypothesis> in_one_piece(SpeechStreams& speech, const Clips& audio, 
   std::vector<Hypothesis> results(audio.size());
   std::map<int64_t, size_t> open;
   for (size_t next = 0; next < audio.size() || !open.empty();) {
+    check_interrupt();
     while (next < audio.size() && static_cast<int64_t>(open.size()) < streams) {
       const int64_t number = speech.open(audio[next].prompt);
       speech.push(number, audio[next].samples);

@@ -176,7 +176,7 @@ std::vector<FinishedUtterance> serve_all(LoadServer& server, int64_t streams, in
                                          size_t utterances);
 
 /// The results of utterances that are complete from the start, decoded by `speech`. None of its
-/// streams is open, and `streams` of them can be.
+/// streams is open, and `streams` of them can be. Throws Interrupted between steps.
 std::vector<Hypothesis> in_one_piece(SpeechStreams& speech, const Clips& audio, int64_t streams);
 
 }  // namespace rtfx

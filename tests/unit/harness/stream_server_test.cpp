@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
+#include "speech/runtime/stages.h"
 #include "tests/support/stream_runs.h"
 
 namespace rtfx {
@@ -54,6 +57,18 @@ TEST(SpeechServer, UtterancesWaitUntilTheEncoderHasRoom) {
   ASSERT_EQ(server.finished().size(), static_cast<size_t>(kStreams * kRounds));
   for (const FinishedUtterance& one : server.finished())
     EXPECT_EQ(one.result.tokens, whole[one.utterance].tokens);
+
+  const auto interrupted = [&] {
+    const InterruptWatch watch;
+    std::raise(SIGINT);
+    try {
+      in_one_piece(speech, audio, kStreams);
+    } catch (const Interrupted&) {
+      std::_Exit(0);
+    }
+    std::_Exit(1);
+  };
+  EXPECT_EXIT(interrupted(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
