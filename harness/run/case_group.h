@@ -133,8 +133,8 @@ class CaseGroupRunner {
   /// Without it, an overdue stage ends the program (end_suddenly).
   void watch_stages(OnStage on_stage, OnOverdue on_overdue);
 
-  /// Sets the advice of errors for a stage that ends the program, which else is that of `rtfx
-  /// run`.
+  /// Sets the advice of errors for a stage that ends the program. Without it, errors have the
+  /// advice of `rtfx run`.
   void suggest(std::string remedy) { remedy_ = std::move(remedy); }
 
   /// Begins `stage` of `arm`, or of all arms if it is null. Its time counts towards the limit of

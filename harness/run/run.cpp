@@ -8,6 +8,8 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -53,6 +55,9 @@ class Runner {
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
   }
+
+  /// Sets the advice of errors for a case that ends the program, as CaseGroupRunner::suggest().
+  void suggest(std::string remedy) { remedy_ = std::move(remedy); }
 
   void run() {
     const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan_.size());
@@ -168,6 +173,7 @@ class Runner {
       require_device(session_.device());
     };
     CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
+    if (remedy_) runner.suggest(*remedy_);
     follow_task(runner);
     const auto begin = Clock::now();
     measured_.clear();
@@ -337,6 +343,7 @@ class Runner {
   const Protocol& protocol_;
   Rendezvous* rendezvous_;
   ChildTask task_;
+  std::optional<std::string> remedy_;
   ConditionSampler sampler_;
   std::vector<record::Run> earlier_;                  // rounds of earlier invocations
   std::map<std::string, record::Summary> summaries_;  // the last ones of these, by case
@@ -431,6 +438,7 @@ bool measure(const Config& config) {
   options.mode = Journal::Mode::child;
   Session session(config, options);
   Runner runner(session, nullptr, {});
+  runner.suggest("what was recorded is kept");  // tune and verify do not isolate these cases
   return session.run([&] { runner.run(); });
 }
 

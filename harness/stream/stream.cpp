@@ -165,6 +165,8 @@ class StreamRunner {
       session_.append_failure(group, arm, stage, message);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    runner.suggest(
+        "what was recorded is kept; without this decoder, --resume goes on with the others");
     if (const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
         options_.quality && !dataset.failure && !has_words(dataset)) {
       print_message(
@@ -180,16 +182,15 @@ class StreamRunner {
         progress.advance(static_cast<int64_t>(options_.streams.size()));
         continue;
       }
-      runner.enter(&arm, "stream");
       try {
-        runner.call(arm, [&] { run_arm(group, arm, batches, encoded, runner.model(), progress); });
+        runner.call(arm, [&] { run_arm(group, arm, batches, encoded, runner, progress); });
       } catch (const Interrupted&) {
         throw;
       } catch (...) {
         arm.failed = true;
         on_failure(arm, "stream", describe_failure());
+        runner.leave();
       }
-      runner.leave();
     }
   }
 
@@ -224,20 +225,26 @@ class StreamRunner {
   };
 
   void run_arm(const CaseGroup& group, Arm& arm, const std::vector<std::vector<size_t>>& batches,
-               const std::vector<EncodedBatch>& encoded, const AcousticModel& model,
+               const std::vector<EncodedBatch>& encoded, CaseGroupRunner& runner,
                Progress& progress) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    const AcousticModel& model = runner.model();
+    runner.enter(&arm, "stream");
     std::vector<UtteranceEnds> ends;  // read first: their errors come before minutes of measuring
     for (const EndpointSettings& endpoint : options_.endpoints)
       ends.push_back(ends_of(endpoint, model));
     const Subject subject = options_.scope == "speech"
                                 ? speech(group, *arm.decoder, dataset)
                                 : search(*arm.decoder, batches, encoded, model, dataset);
+    runner.leave();
     const auto within = [&](int64_t streams) {
+      if (arm.failed) return false;  // It has exceeded its limit before.
       name_case(group, arm, streams);
       auto run = case_record<record::StreamRun>(workspace_, group, arm, device_, "stream");
       progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
       if (const auto earlier = find(run)) return keeps_limit(*earlier);
+      arm.seconds = 0;  // Each number of streams is a case, with a limit of its own.
+      runner.enter(&arm, "stream");
       run.started = utc_now();
       run.batch = {};
       run.batch.by = "streams";
@@ -253,6 +260,8 @@ class StreamRunner {
         add_quality(run, group, arm, subject, streams, batches, encoded, model);
         if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
       }
+      runner.leave();
+      if (arm.failed) return false;
       session_.append(run);
       return keeps_limit(run);
     };

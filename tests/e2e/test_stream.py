@@ -217,6 +217,23 @@ def test_a_rule_is_searched_by_trials(stream, tmp_path):
     assert used["discard"] == 0 and used["seconds"] == 2 and used["rule"]["of_finals"] == "p95"
 
 
+def test_each_number_of_streams_has_the_limit_of_a_case(stream, tmp_path):
+    """All four take longer than the limit together, and none alone."""
+    load = {"streams": [1, 2, 3, 4], "seconds": 2.5, "period_ms": 200}
+    result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 6})
+    assert result.returncode == 0, result.stderr
+    assert [record["batch"]["size"] for record in streams_of(tmp_path / "run")] == [1, 2, 3, 4]
+
+
+def test_a_number_of_streams_over_the_limit_has_the_advice_of_streams(stream):
+    load = {"streams": [2], "seconds": 20, "period_ms": 200}
+    result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 3})
+    assert result.returncode == 1
+    line = result.stderr.splitlines()[-1]
+    assert "/ctc_greedy/streams2/fp32, stream: does not come back" in line
+    assert "--resume goes on with the others" in line and "isolate" not in line
+
+
 def test_words_cannot_be_compared_without_texts(stream, tmp_path):
     result = stream(decoders=["ctc_greedy"], stream=load_by_rule())
     assert result.returncode == 2 and not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -46,6 +47,18 @@ RegisterDecoder entry(const std::string& name, bool throws) {
                           }}};
 }
 
+/// Ends the program.
+class Ending : public Misbehaving {
+ public:
+  Ending() : Misbehaving(false) {}
+  Hypotheses decode(const EncodedBatch& batch) override { std::exit(0); }
+};
+
+const RegisterDecoder ending =
+    RegisterDecoder{{"test_ending", "for tests", {}, [](const json&, std::string_view) {
+                       return std::make_unique<Ending>();
+                     }}};
+
 const RegisterDecoder throwing = entry("test_throwing", true), nan = entry("test_nan", false);
 
 class RunTest : public test::TempFolder {
@@ -87,6 +100,14 @@ TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
   const auto runs = records("run", "label_looping");
   ASSERT_EQ(runs.size(), 2U);
   for (const json& record : runs) EXPECT_TRUE(record["exactness"].is_null()) << record["exactness"];
+}
+
+/// `rtfx tune` measures so, and cannot isolate its cases.
+TEST_F(RunTest, AnEndWithinAMeasurementHasNoAdviceOfARun) {
+  const Config config = parse_config({document({"test_ending"}), path("c.json")});
+  EXPECT_EXIT(
+      measure(config, Journal::Mode::fresh), testing::ExitedWithCode(kFailed),
+      "test_ending/.*, .*: the program was ended by exit\\(\\); what was recorded is kept\n");
 }
 
 TEST_F(RunTest, EverythingFromSamplesToTextIsInsideTheClock) {
