@@ -562,6 +562,17 @@ StreamSettings read_stream_settings(const JsonView& view) {
                     fmt::format("{} s leave less than two periods to measure", o.seconds),
                     "give more seconds, or discard less");
   }
+  // Streams without a request would count as served.
+  const double shortest = o.rule ? std::min(o.seconds, o.rule->confirm_seconds) : o.seconds;
+  if (o.arrivals == "staggered" && o.stagger_seconds + o.period_ms / 1000 > shortest) {
+    throw UserError(
+        view.where() + "/stagger_seconds",
+        fmt::format("some of the streams that begin within {:g} s have no whole period in the {:g} "
+                    "s of requests",
+                    o.stagger_seconds, shortest),
+        o.rule ? "lower it, or raise stream.rule.seconds and stream.rule.confirm_seconds"
+               : "lower it, or raise stream.seconds");
+  }
   return o;
 }
 
