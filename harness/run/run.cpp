@@ -361,7 +361,7 @@ Config of_shard(Config config, const Shard& shard) {
   if (!shard.whole() && any_gpu)
     config.device = fmt::format("cuda:{}", gpus == 1 ? 0 : shard.local_index);
   if (!shard.whole() && config.threads == 0 && !process_environment()("OMP_NUM_THREADS"))
-    config.threads = fair_threads(shard.local_count);
+    config.threads = fair_threads(shard.local_count, shard.local_cpus);
   return config;
 }
 

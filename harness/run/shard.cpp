@@ -99,6 +99,8 @@ Shard parse_shard(const std::string& text, const Environment& environment) {
     shard.count = read_integer(environment, "SLURM_NTASKS");
     shard.local_index = read_integer(environment, "SLURM_LOCALID");
     shard.local_count = tasks_of_first_node(environment("SLURM_TASKS_PER_NODE").value_or("1"));
+    if (environment("SLURM_CPUS_ON_NODE"))
+      shard.local_cpus = read_integer(environment, "SLURM_CPUS_ON_NODE");
     const bool nodes = environment("SLURM_NNODES").value_or("1") != "1";
     if (nodes && !environment("MASTER_ADDR")) {
       throw UserError(

@@ -17,8 +17,10 @@ namespace rtfx {
 /// Which process of a run this one is. One of one: the whole run.
 struct Shard {
   int64_t index = 0, count = 1;
-  int64_t local_index = 0;         // among the processes of this machine: its GPU
-  int64_t local_count = 1;         // of them: they share the CPUs
+  int64_t local_index = 0;  // among the processes of this machine: its GPU
+  int64_t local_count = 1;  // of them: they share the CPUs
+  /// CPUs of all of them, from a launcher that may bind each to its own.
+  std::optional<int64_t> local_cpus = {};
   std::string host = "127.0.0.1";  // where shard 0 can be reached,
   int64_t port = 29531;            // and at which TCP port
   bool launcher_listens = false;   // torchrun's agent keeps a store there already
@@ -36,8 +38,8 @@ Environment process_environment();
 
 /// `text`: "i/n" with 0 <= i < n, or "auto": from the variables of torchrun (RANK, WORLD_SIZE,
 /// LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID,
-/// SLURM_TASKS_PER_NODE). MASTER_ADDR and MASTER_PORT say where shard 0 is; all shards of "i/n" are
-/// taken to be on one machine. Throws UserError.
+/// SLURM_TASKS_PER_NODE, SLURM_CPUS_ON_NODE). MASTER_ADDR and MASTER_PORT say where shard 0 is; all
+/// shards of "i/n" are taken to be on one machine. Throws UserError.
 Shard parse_shard(const std::string& text, const Environment& environment);
 
 /// The utterances of a shard, ascending. All are sorted by duration and dealt in snake order

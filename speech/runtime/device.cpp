@@ -206,13 +206,16 @@ std::string ranges_text(const std::vector<int>& numbers) {
   return fmt::format("{}", fmt::join(ranges, ","));
 }
 
-int64_t fair_threads(int64_t processes) {
-  double cpus = static_cast<double>(std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  if (const auto limit = group_limits().cpus) cpus = std::min(cpus, std::ceil(*limit));
-  auto threads = static_cast<int64_t>(cpus) / processes;
-  if (const auto allowed = allowed_cpus(); !allowed.empty())
-    threads = std::min(threads, static_cast<int64_t>(allowed.size()));
-  return std::max<int64_t>(1, threads);
+int64_t SharedCpus::threads(int64_t processes) const {
+  auto cpus = static_cast<double>(of_all.value_or(of_this));
+  if (limit) cpus = std::min(cpus, std::ceil(*limit));
+  return std::max<int64_t>(1, std::min(static_cast<int64_t>(cpus) / processes, of_this));
+}
+
+int64_t fair_threads(int64_t processes, std::optional<int64_t> cpus_of_all) {
+  int64_t own = std::ssize(allowed_cpus());
+  if (own == 0) own = ::sysconf(_SC_NPROCESSORS_ONLN);  // more CPUs than a cpu_set_t holds
+  return SharedCpus{own, cpus_of_all, group_limits().cpus}.threads(processes);
 }
 
 }  // namespace rtfx

@@ -84,9 +84,19 @@ std::vector<int> allowed_cpus();
 /// "0-3,8" of 0, 1, 2, 3, 8.
 std::string ranges_text(const std::vector<int>& numbers);
 
-/// Returns the threads for one of `processes` that share this machine evenly. It is no more than
-/// the CPUs that a process may run on, and than its part of the CPUs and of the group's limit. It
-/// is at least 1.
-int64_t fair_threads(int64_t processes);
+/// The CPUs that processes of one machine share.
+struct SharedCpus {
+  int64_t of_this;                // this process may run on so many
+  std::optional<int64_t> of_all;  // all processes together, where each may have its own
+  std::optional<double> limit;    // the control group may use the time of so many
+
+  /// Returns the threads for one of `processes`, at least 1. Without `of_all`, all of them run on
+  /// the CPUs of this one.
+  int64_t threads(int64_t processes) const;
+};
+
+/// Returns the threads for one of `processes` that share this machine evenly: SharedCpus of this
+/// process's affinity and control group. `cpus_of_all`: where a launcher has divided the CPUs.
+int64_t fair_threads(int64_t processes, std::optional<int64_t> cpus_of_all = std::nullopt);
 
 }  // namespace rtfx

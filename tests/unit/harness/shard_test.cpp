@@ -47,6 +47,7 @@ TEST(Shard, FromTorchrun) {
   EXPECT_EQ(shard.host, "node1");
   EXPECT_EQ(shard.port, 29500);
   EXPECT_TRUE(shard.launcher_listens);
+  EXPECT_FALSE(shard.local_cpus);
 }
 
 TEST(Shard, FromSlurm) {
@@ -57,6 +58,9 @@ TEST(Shard, FromSlurm) {
   EXPECT_EQ(shard.local_index, 1);
   EXPECT_FALSE(shard.launcher_listens);
   EXPECT_EQ(shard.local_count, 1);
+  EXPECT_FALSE(shard.local_cpus);
+  slurm["SLURM_CPUS_ON_NODE"] = "32";
+  EXPECT_EQ(parse_shard("auto", variables(slurm)).local_cpus, 32);
   slurm["SLURM_TASKS_PER_NODE"] = "3(x2),1";
   EXPECT_EQ(parse_shard("auto", variables(slurm)).local_count, 3);
   slurm["SLURM_NNODES"] = "2";

@@ -46,6 +46,24 @@ TEST(CpuShare, RangesOfNumbers) {
   EXPECT_EQ(ranges_text({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
 }
 
+TEST(CpuShare, ProcessesShareTheCpusOfThisOne) {
+  const SharedCpus cpus{.of_this = 32, .of_all = {}, .limit = {}};
+  EXPECT_EQ(cpus.threads(1), 32);
+  EXPECT_EQ(cpus.threads(4), 8);
+  EXPECT_EQ(cpus.threads(64), 1);
+}
+
+TEST(CpuShare, CpusOfALauncherAreDividedOnce) {
+  EXPECT_EQ((SharedCpus{.of_this = 8, .of_all = 32, .limit = {}}.threads(4)), 8) << "bound";
+  EXPECT_EQ((SharedCpus{.of_this = 32, .of_all = 32, .limit = {}}.threads(4)), 8) << "not bound";
+  EXPECT_EQ((SharedCpus{.of_this = 2, .of_all = 32, .limit = {}}.threads(4)), 2);
+}
+
+TEST(CpuShare, TheLimitOfTheGroupIsDivided) {
+  EXPECT_EQ((SharedCpus{.of_this = 32, .of_all = {}, .limit = 5.5}.threads(2)), 3);
+  EXPECT_EQ((SharedCpus{.of_this = 4, .of_all = {}, .limit = 5.5}.threads(2)), 2);
+}
+
 TEST(CpuShare, ProcessesShareTheCpus) {
   const int64_t alone = fair_threads(1);
   EXPECT_GE(alone, 1);
