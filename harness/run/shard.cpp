@@ -46,11 +46,11 @@ int64_t read_integer(const Environment& environment, const std::string& name) {
 
 void read_rendezvous(Shard& shard, const Environment& environment) {
   if (const auto host = environment("MASTER_ADDR")) shard.host = *host;
-  if (environment("MASTER_PORT")) {
+  if (const auto text = environment("MASTER_PORT")) {
     constexpr int64_t kLast = 65535;
-    shard.port = read_integer(environment, "MASTER_PORT");
+    shard.port = parse_integer(*text).value_or(0);
     if (shard.port < 1 || shard.port > kLast) {
-      throw UserError("--shard", fmt::format("MASTER_PORT is {}", shard.port),
+      throw UserError("--shard", fmt::format("MASTER_PORT is '{}'", *text),
                       fmt::format("set it to a number from 1 to {}", kLast));
     }
   }

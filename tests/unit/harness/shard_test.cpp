@@ -72,8 +72,15 @@ TEST(Shard, FromSlurm) {
 TEST(Shard, APortHasSixteenBits) {
   for (const char* port : {"1", "65535"})
     EXPECT_EQ(parse_shard("0/2", variables({{"MASTER_PORT", port}})).port, std::stoi(port));
-  for (const char* port : {"0", "65536", "99999"})
-    EXPECT_THROW(parse_shard("0/2", variables({{"MASTER_PORT", port}})), UserError) << port;
+  for (const std::string port : {"0", "65536", "99999", "abc"}) {
+    try {
+      parse_shard("0/2", variables({{"MASTER_PORT", port}}));
+      ADD_FAILURE() << port;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what(),
+                "--shard: MASTER_PORT is '" + port + "'; set it to a number from 1 to 65535");
+    }
+  }
 }
 
 TEST(Shard, BadArguments) {
