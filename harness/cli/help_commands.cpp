@@ -34,19 +34,20 @@ Names decoder_names() {
 
 /// The values of an option, by the name of its type.
 Names words_of(const std::string& type) {
-  static const std::map<std::string, Names> known = {{"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
-                                                     {"DTYPE", {"fp32", "bf16", "fp16", "fp64"}},
-                                                     {"SCORER", normalizer_names()},
-                                                     {"PAGE", reference_pages()},
-                                                     {"SHELL", {"bash", "zsh", "fish"}},
-                                                     {"TOPOLOGY", topology_names()},
-                                                     {"FORMAT", export_formats()}};
+  static const std::map<std::string, Names> known = {
+      {"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
+      {"DTYPE", {"fp32", "bf16", "fp16", "fp8", "fp64"}},
+      {"SCORER", normalizer_names()},
+      {"PAGE", reference_pages()},
+      {"SHELL", {"bash", "zsh", "fish"}},
+      {"TOPOLOGY", topology_names()},
+      {"FORMAT", export_formats()}};
   if (const auto found = known.find(type); found != known.end()) return found->second;
   if (type == "DECODER") return decoder_names();
   if (type == "TABLE") return table_names();
   if (type == "NAME") {
     Names names = decoder_names();
-    names.insert(names.begin(), {"decoders", "config"});
+    names.insert(names.begin(), {"decoders", "config", "metrics"});
     return names;
   }
   return {};

@@ -141,6 +141,8 @@ def test_bash_completes_values(complete):
     assert complete("rtfx profile c.json --graph-trace=gr") == ["graph"]
     assert complete("rtfx export run --to mark") == ["markdown"]
     assert complete("rtfx completion z") == ["zsh"]
+    assert complete("rtfx bench --dtype fp") == ["fp32", "fp16", "fp8", "fp64"]
+    assert complete("rtfx list metr") == ["metrics"]
     assert "label_looping_table1" in complete("rtfx reproduce label")
     assert complete("rtfx run ") == []  # bash goes on with files
     assert complete("rtfx report run --baseline ") == []
