@@ -315,7 +315,8 @@ A case or a file failed, or an unexpected error occurred.
 The command line, a configuration or a file that it names is wrong.
 .TP
 13
-An exact decoder fell below the required grade (\fBverify.required\fR).
+Results are wrong: an exact decoder fell below the required grade (\fBverify.required\fR), or a replay failed.
+Or a type has more word errors than \fBverify.wer_above_fp32\fR allows, or streamed utterances differ from whole ones.
 .TP
 130
 Interrupted. Commands with the option \fB\-\-resume\fR can continue.

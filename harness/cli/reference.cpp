@@ -131,7 +131,8 @@ std::string command_line_page(const CommandHelp& program) {
 
 `rtfx --help` lists the commands, and `rtfx COMMAND --help` the options of one. A mistyped command, option or
 name is an error that names the nearest one. The exit code is 0 for success, 1 for a failure, 2 for a wrong
-command line and 130 after an interrupt. `rtfx gate` and `rtfx verify` also use 10 to 13, and `rtfx run` uses 13.
+command line and 130 after an interrupt. `rtfx gate` and `rtfx verify` also use 10 to 13. `rtfx run`, `rtfx bench`,
+`rtfx reproduce` and `rtfx stream` also use 13. [Exit codes](output.md#exit-codes) says what each means.
 )";
   for (const CommandHelp& command : program.commands)
     add_command(command, program.name + " " + command.name, page);
