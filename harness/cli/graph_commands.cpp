@@ -253,8 +253,6 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
 
 namespace {
 
-using nlohmann::json;
-
 /// A file of NumPy's format 1.0: a head of a multiple of 64 bytes, then the numbers.
 std::string npy_head(int64_t rows, int64_t columns) {
   constexpr size_t kFixed = 10, kStep = 64;

@@ -286,8 +286,6 @@ int inspect(const std::filesystem::path& model, bool as_json) {
 
 namespace {
 
-using nlohmann::json;
-
 json to_json(const std::vector<OptionInfo>& options) {
   json list = json::array();
   for (const OptionInfo& o : options) {

@@ -120,8 +120,6 @@ std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
 
 namespace {
 
-using nlohmann::json;
-
 std::optional<ConfidenceOptions> parse_confidence(const TranscribeOptions& options) {
   if (options.confidence_options.empty())
     return options.confidence ? std::optional(ConfidenceOptions()) : std::nullopt;

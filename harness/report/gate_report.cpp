@@ -127,8 +127,6 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
 
 namespace {
 
-using nlohmann::json;
-
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 /// The element inside a test case that says how it ended; empty for what passed.

@@ -206,8 +206,6 @@ json speed_ups_json(const ResultSet& results) {
 
 namespace {
 
-using nlohmann::json;
-
 bool always_differs(const std::string& key) {
   constexpr std::array kKeys = {"/started",  "/provenance_id",   "/name",         "/config/name",
                                 "/question", "/config/question", "/config/output"};

@@ -455,8 +455,6 @@ void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Ends a pass after a batch that failed.
 struct BatchFailed : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -59,8 +59,6 @@ int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
 
 namespace {
 
-using nlohmann::json;
-
 /// Null where it is no number.
 Nullable<Number> number(double value) {
   return std::isfinite(value) ? Nullable<Number>(value) : std::nullopt;

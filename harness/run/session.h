@@ -106,7 +106,7 @@ class Session {
   bool run(const std::function<void()>& work,
            const char* remark = "the journal is whole, --resume continues it");
 
-  /// Those of one kind, with what earlier invocations have written.
+  /// The records of one kind, also those of earlier invocations.
   template <class Record>
   std::vector<Record> records_of() const {
     std::vector<Record> list;

@@ -340,15 +340,15 @@ Optional<record::WordlessSpeech> merged_wordless(const Parts& parts) {
 
 /// The mean of a metric per second of audio; null where a shard has none.
 Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
-  double sum = 0, audio = 0;
+  double weighted = 0, audio = 0;
   for (const Run* part : parts) {
     const auto found = part->metrics.find(key);
     if (found == part->metrics.end() || !found->second) return std::nullopt;
     const double seconds = part->dataset.audio_seconds;
-    sum += *found->second * seconds;
+    weighted += *found->second * seconds;
     audio += seconds;
   }
-  return audio > 0 ? Nullable<Number>(sum / audio) : std::nullopt;
+  return audio > 0 ? Nullable<Number>(weighted / audio) : std::nullopt;
 }
 
 std::vector<std::string> merged_suspect(const Parts& parts) {
