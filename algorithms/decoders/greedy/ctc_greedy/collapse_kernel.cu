@@ -154,10 +154,9 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
   }
   if (c.last_label != nullptr) c.last_label[row] = label_before(length);
   c.lengths_found[row] = found;
-  c.nan[row] = has_nan;
-  c.scores[row] = lacks_logprob && c.logprobs == nullptr
-                      ? NAN
-                      : static_cast<float>(static_cast<double>(sum) / kLogprobUnits);
+  const bool has_score = !lacks_logprob || c.logprobs != nullptr;
+  c.nan[row] = has_nan || !has_score;
+  c.scores[row] = has_score ? static_cast<float>(static_cast<double>(sum) / kLogprobUnits) : NAN;
 }
 
 /// Each row has `parts` blocks, one for kFramesOfBlock of its frames. Those behind the row's end do

@@ -40,8 +40,8 @@ struct CtcCollapse {
   int64_t* last_label;  // [B] label of the frame before the first one
   int64_t* logprobs;    // [B] sum of the log-probabilities, in units of 1 / kLogprobUnits
 
-  // The result, see Hypotheses. The score of a whole utterance is NaN where a log-probability is;
-  // streams leave such frames out.
+  // The result, see Hypotheses. The score of a whole utterance is NaN where a log-probability is,
+  // and the row is marked; streams leave such frames out.
   int32_t* lengths_found;   // [B]
   int32_t *tokens, *times;  // [B, T]
   float* scores;            // [B]

@@ -47,7 +47,11 @@ struct Path {
   }
 
   Hypotheses collapse(const at::Tensor& lengths, int64_t blank) const {
-    return collapse(lengths, blank, at::full({lengths.size(0), 1}, blank, labels.options()));
+    Hypotheses h =
+        collapse(lengths, blank, at::full({lengths.size(0), 1}, blank, labels.options()));
+    // An infinite logit can leave a frame without a log-probability.
+    h.nan.logical_or_(h.scores.isnan());
+    return h;
   }
 
  private:
