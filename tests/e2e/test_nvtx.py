@@ -28,7 +28,7 @@ PARTS = {
     "alsd_pp": {"init", "step", "trace_back"},
     "aes_pp": {"init", "frame", "step", "trace_back"},
     "modified_beam_search": {"init", "step", "trace_back"},
-    "ctc_greedy": set(),  # no loop without a language model
+    "ctc_greedy": {"step"},  # one for all frames, without a language model
     "ctc_beam": {"init", "step", "trace_back"},
     "ctc_wfst_cpu": {"row", "trace_back"},
     "transducer_wfst": {"init", "step", "trace_back"},

@@ -9,7 +9,9 @@
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 #include "algorithms/decoders/greedy/ctc_greedy/device_collapse.h"
 #include "algorithms/shared/biasing/compiled_bias.h"
+#include "tests/support/boost_cases.h"
 #include "tests/support/greedy_lm_cases.h"
+#include "tests/support/small_lm.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -199,6 +201,96 @@ TEST_F(CtcGreedyGpu, TheDecoderEqualsTheOneOnACpu) {
     }
     expect_equal(found[0], found[1], masked ? "masked" : "plain");
   }
+}
+
+/// The rows of a case for a model whose frames are its logits.
+EncodedBatch batch_of(const CollapseCase& c) {
+  EncodedBatch batch{c.logits.nan_to_num(0.0), c.lengths, {}};
+  const at::Tensor lengths = c.lengths.cpu();
+  for (int64_t row = 0; row < lengths.size(0); ++row)
+    batch.lengths_host.push_back(lengths[row].item<int64_t>());
+  return batch;
+}
+
+/// Weights of 0, and phrases of utterances that have none, leave nothing to loop over.
+TEST_F(CtcGreedyGpu, RecordedSearchesWithNothingToAddEqualThePlainOne) {
+  constexpr int64_t kTokens = 40;
+  const at::Device device(at::kCUDA, 0);
+  const auto model = test::with_letters(test::ctc_model(kTokens, device));
+  const test::SmallLm lm(kTokens);
+  nlohmann::json weight_zero = R"({"lm": {"alpha": 0}})"_json;
+  weight_zero["lm"]["path"] = lm.path();
+  const auto plain = make_decoder("ctc_greedy", nlohmann::json::object(), "");
+  plain->prepare(model, {});
+  size_t tokens = 0;
+  for (nlohmann::json options :
+       {R"({"boost": {}})"_json, R"({"boost": {"phrases": ["ab"], "scale": 0}})"_json,
+        weight_zero}) {
+    for (const char* loop : {"host", "replay", "graph"}) {
+      options["loop"] = loop;
+      const auto decoder = make_decoder("ctc_greedy", options, "");
+      decoder->prepare(model, {4, 20});
+      for (const auto& [rows, frames] : {std::pair<int64_t, int64_t>{4, 20}, {6, 90}, {2, 7}}) {
+        const CollapseCase c(rows, frames, kTokens + 1, at::kFloat, rows);
+        const auto expected = plain->decode(batch_of(c)).to_host();
+        EXPECT_EQ(decoder->decode(batch_of(c)).to_host(), expected) << options << rows;
+        for (const Hypothesis& h : expected) tokens += h.tokens.size();
+      }
+    }
+  }
+  EXPECT_GT(tokens, 100U);
+}
+
+TEST_F(CtcGreedyGpu, PhrasesOfAnotherRowChangeNoBit) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    const auto model = test::random_model(test::small_config(), 8, at::Device(at::kCUDA, 0), dtype);
+    auto phrases = std::make_shared<CompiledBias>();
+    phrases->tree = make_phrase_tree({{{1, 2}, 1}, {{7}, 1}}, {0.5, 0, 20, /*nemo=*/false});
+    for (const char* loop : {"host", "replay", "graph"}) {
+      const auto decoder =
+          make_decoder("ctc_greedy", {{"loop", loop}, {"boost", nlohmann::json::object()}}, "");
+      decoder->prepare(model, {2, 24});
+      at::manual_seed(3);
+      const at::Tensor frames = 3 * at::randn({1, 24, model->config.encoder.width},
+                                              at::TensorOptions(at::kCUDA).dtype(dtype));
+      const auto decoded = [&](const std::shared_ptr<const CompiledBias>& of_other) {
+        EncodedBatch batch{frames.repeat({2, 1, 1}),
+                           at::full({2}, 24, at::TensorOptions(at::kCUDA).dtype(at::kLong)),
+                           {24, 24}};
+        if (of_other) batch.biases = {nullptr, of_other};
+        return decoder->decode(batch).to_host();
+      };
+      const auto plain = decoded(nullptr), mixed = decoded(phrases);
+      EXPECT_EQ(plain[0], plain[1]) << loop;
+      EXPECT_EQ(mixed[0], plain[0]) << loop;
+      EXPECT_NE(mixed[1], plain[1]) << loop;  // so the phrases do count
+      EXPECT_EQ(decoded(nullptr), plain) << loop;
+    }
+  }
+}
+
+/// A recorded search reads its counters at a fixed address.
+TEST_F(CtcGreedyGpu, StreamsOfMoreRowsLeaveARecordedSearchAlone) {
+  constexpr int64_t kTokens = 40;
+  const auto model = test::ctc_model(kTokens, at::Device(at::kCUDA, 0));
+  const auto plain = make_decoder("ctc_greedy", nlohmann::json::object(), "");
+  plain->prepare(model, {});
+  const auto recorded =
+      make_decoder("ctc_greedy", {{"loop", "graph"}, {"boost", nlohmann::json::object()}}, "");
+  recorded->prepare(model, {4, 64});
+  const CollapseCase first(4, 50, kTokens + 1, at::kFloat, 1),
+      second(4, 50, kTokens + 1, at::kFloat, 2);
+  EXPECT_EQ(recorded->decode(batch_of(first)).to_host(), plain->decode(batch_of(first)).to_host());
+
+  const auto streams = recorded->streams({64, 14});
+  const int64_t numbers[] = {streams->open()};
+  const at::Tensor piece = streams->project(batch_of(first).frames.narrow(0, 0, 1));
+  streams->push(numbers, {piece.narrow(1, 0, 14), {}, {14}, {}});
+  std::vector<at::Tensor> others;  // in memory that was given back
+  for (int i = 0; i < 100; ++i)
+    others.push_back(at::full({4}, 1000, at::TensorOptions(at::kCUDA).dtype(at::kInt)));
+  EXPECT_EQ(recorded->decode(batch_of(second)).to_host(),
+            plain->decode(batch_of(second)).to_host());
 }
 
 /// With phrases in another row, the batch is searched by operators.

@@ -19,7 +19,7 @@ void Biasing::prepare(const std::optional<BoostingOptions>& boost,
   tables_ = DeviceBiasTables(vocabulary_, model.device);
   if (!phrases_.empty() || !allowed_.empty()) own_ = compile({{}, {}, "allowed"});
   const auto rows = static_cast<size_t>(std::max<int64_t>(1, limits.max_batch));
-  tables_.load(std::vector(rows, own_));
+  load(std::vector(rows, own_));
 }
 
 std::shared_ptr<const CompiledBias> Biasing::compile(const BiasRequest& request) const {
@@ -36,7 +36,12 @@ bool Biasing::select(const EncodedBatch& batch) {
   RTFX_CHECK(batch.biases.empty() || batch.biases.size() == rows, "biases of some rows alone");
   for (size_t row = 0; row < batch.biases.size(); ++row)
     if (batch.biases[row]) biases[row] = batch.biases[row];
-  return tables_.load(biases);
+  return load(biases);
+}
+
+bool Biasing::load(const std::vector<std::shared_ptr<const CompiledBias>>& rows) {
+  has_phrases_ = std::ranges::any_of(rows, [](const auto& bias) { return bias && bias->tree; });
+  return tables_.load(rows);
 }
 
 std::vector<std::string> Biasing::words() const {

@@ -29,6 +29,9 @@ class Biasing {
   /// Returns the bias of the first `count` rows of the current batch.
   DeviceBias rows(int64_t count) const { return tables_.rows(count); }
 
+  /// Whether any row of the current batch has phrases.
+  bool has_phrases() const { return has_phrases_; }
+
   /// Implements Decoder::boosted_words().
   std::vector<std::string> words() const;
 
@@ -37,6 +40,8 @@ class Biasing {
                       const std::vector<std::string>& allowed);
 
  private:
+  bool load(const std::vector<std::shared_ptr<const CompiledBias>>& rows);
+
   BoostingOptions boost_;
   std::vector<std::string> allowed_;
   std::vector<Phrase> phrases_;
@@ -44,6 +49,7 @@ class Biasing {
   int64_t vocabulary_ = 0;
   std::shared_ptr<const CompiledBias> own_;  // of rows that ask for nothing; null: nothing
   DeviceBiasTables tables_;
+  bool has_phrases_ = false;
 };
 
 }  // namespace rtfx

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -109,11 +112,27 @@ TEST_F(GreedyLanguageModel, NeedsTokensOfTheAcousticModel) {
              "lm.arpa:5: '9' is token 9, but the acoustic model has 5 tokens");
 }
 
-TEST(CtcGreedy, GraphsAreForTheLanguageModelsLoop) {
-  EXPECT_HAS(user_error([] {
-               make_decoder("ctc_greedy", {{"loop", "graph"}}, "")->prepare(ctc_model(3), {});
-             }),
-             "no loop to record without a language model");
+TEST_F(GreedyLanguageModel, GraphsAreForTheLoopOfCtc) {
+  std::mt19937 random(17);
+  LmCase lm = random_lm(random, 3, path("lm.arpa"));
+  lm.option["alpha"] = 0;
+  const auto problem = [](nlohmann::json options) {
+    options["loop"] = "graph";
+    return user_error([&] { make_decoder("ctc_greedy", options, "")->prepare(ctc_model(3), {}); });
+  };
+  EXPECT_HAS(problem({}), "no loop to record without a language model");
+  EXPECT_HAS(problem({{"lm", lm.option}}), R"("loop": "graph" needs a GPU)");
+}
+
+TEST(CtcGreedy, AnInfiniteLogitMarksItsRow) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  at::Tensor logits = at::zeros({3, 4, 3});
+  logits[0][3][1] = kInfinity;  // behind the row's end
+  logits[1][2][0] = kInfinity;
+  logits[2][1].fill_(-kInfinity);
+  const auto found = CtcGreedy::collapse(logits, at::tensor({3, 4, 4}, at::kLong)).to_host();
+  EXPECT_FALSE(found[0].nan);
+  EXPECT_TRUE(found[1].nan && found[2].nan);
 }
 
 }  // namespace

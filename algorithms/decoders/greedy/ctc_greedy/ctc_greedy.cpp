@@ -180,7 +180,7 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
   prepare_bias(*model_, limits);
-  if (options_.loop != "host" && !lm_ && !options_.boost) {
+  if (options_.loop != "host" && !options_.lm && !options_.boost) {
     throw UserError("ctc_greedy",
                     "there is no loop to record without a language model or boosted phrases",
                     R"(set "loop": "host", or give "lm" or "boost")");
@@ -194,13 +194,18 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
 Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor& lengths = batch.lengths;
   const DeviceBias bias = bias_.rows(lengths.size(0));
-  if (!lm_ && !bias.has_models()) {
-    if (DeviceCollapse::takes(batch.frames))
-      return device_collapse_(batch.frames, lengths, bias.forbidden);
-    return collapse(with_allowed(batch.frames, bias.forbidden), lengths);
+  Hypotheses result;
+  // A recorded search also serves later batches, whatever phrases they have.
+  const bool has_phrases = options_.loop == "host" ? bias_.has_phrases() : bias.has_models();
+  if (!lm_ && !has_phrases) {
+    loops.segment(RangeName::decode_step, [&] {
+      result = DeviceCollapse::takes(batch.frames)
+                   ? collapse_batch_(batch.frames, lengths, bias.forbidden)
+                   : collapse(with_allowed(batch.frames, bias.forbidden), lengths);
+    });
+    return result;
   }
   std::optional<Rows> rows;
-  Hypotheses result;
   loops.segment(RangeName::decode_init, [&] {
     rows.emplace(lm_, bias, with_allowed(batch.frames, bias.forbidden), lengths);
   });
@@ -212,8 +217,13 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
     loops.while_any(rows->left,
                     [&] { loops.segment(RangeName::decode_step, [&] { rows->step(); }); });
   }
-  loops.segment(RangeName::decode_trace_back,
-                [&] { result = rows->path.collapse(lengths, rows->blank()); });
+  loops.segment(RangeName::decode_trace_back, [&] {
+    result = rows->path.collapse(lengths, rows->blank());
+    if (lm_ || !DeviceCollapse::takes(batch.frames)) return;
+    // A row without phrases has the score, in every bit, that it has where no row has phrases.
+    const at::Tensor scores = collapse_batch_(batch.frames, lengths, bias.forbidden).scores;
+    result.scores.copy_(at::where(bias.roots == 0, scores, result.scores));
+  });
   return result;
 }
 
@@ -223,7 +233,7 @@ Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& 
   const DeviceBias bias = bias_.rows(lengths.size(0));
   const auto logits = [&] { return with_allowed(batch.frames, bias.forbidden); };
   std::optional<Rows> rows;
-  if (lm_ || bias.has_models()) rows.emplace(lm_, bias, logits(), lengths);
+  if (lm_ || bias_.has_phrases()) rows.emplace(lm_, bias, logits(), lengths);
   GreedyFusion none(GreedyLm(), lengths.size(0));
   CtcCarried carried{at::full_like(lengths, blank), at::zeros_like(lengths)};
   const auto transfer = [&](StateTransfer by) {
@@ -235,7 +245,7 @@ Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& 
   const bool has_kernel = DeviceCollapse::takes(batch.frames);
   Hypotheses result;
   if (!rows) {
-    result = has_kernel ? device_collapse_(batch.frames, lengths, bias.forbidden, &carried)
+    result = has_kernel ? collapse_piece_(batch.frames, lengths, bias.forbidden, &carried)
                         : Path(logits()).collapse(lengths, blank, carried);
   } else {
     CtcCarried unbiased{carried.label.clone(), carried.sum.clone()};
@@ -246,7 +256,7 @@ Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& 
       // A row without phrases has the score, in every bit, that it has where no row has phrases.
       const at::Tensor has_none = bias.roots == 0;
       const at::Tensor scores =
-          device_collapse_(batch.frames, lengths, bias.forbidden, &unbiased).scores;
+          collapse_piece_(batch.frames, lengths, bias.forbidden, &unbiased).scores;
       result.scores.copy_(at::where(has_none, scores, result.scores));
       carried.sum = at::where(has_none, unbiased.sum, carried.sum);
     }

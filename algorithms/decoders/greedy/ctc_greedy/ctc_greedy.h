@@ -29,9 +29,13 @@ struct CtcGreedyOptions {
 
 /// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
 /// label's log-probability, the language model's part included. Ties go to the lowest token id.
-/// Never waits for the device, except with "loop": "replay", once per frame. With a language model
-/// or phrases, each frame takes some tensor operations. Without them, a batch takes the head's
-/// product and, on a GPU, one kernel (DeviceCollapse); on a CPU, some tensor operations.
+/// Never waits for the device, except with "loop": "replay", once per frame. With a language model,
+/// or phrases of any row, each frame takes some tensor operations. Without them, a batch takes the
+/// head's product and, on a GPU, one kernel (DeviceCollapse); on a CPU, some tensor operations. A
+/// recorded search goes frame by frame from the first batch with phrases on.
+///
+/// On a GPU, the kernel makes the score of each row without phrases, if there is no language model.
+/// So phrases of other rows change none of its bits.
 class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
  public:
   using GreedySearch::GreedySearch;
@@ -52,7 +56,8 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
 
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
-  DeviceCollapse device_collapse_;
+  // A recorded search keeps the address of the counters, which streams of more rows would move.
+  DeviceCollapse collapse_batch_, collapse_piece_;
 };
 
 }  // namespace rtfx
