@@ -200,13 +200,18 @@ std::string LoopDriver::prepare(const std::string& loop, const std::string& deco
   return form;
 }
 
-Hypotheses LoopDriver::decode(const EncodedBatch& batch) {
+void LoopDriver::reset_counts() {
   reads_.reset();
+  if (recorded_) recorded_->reset_captures();
+}
+
+Hypotheses LoopDriver::decode(const EncodedBatch& batch) {
+  reset_counts();
   return project_and_search(batch);
 }
 
 Hypotheses LoopDriver::decode_one_by_one(const EncodedBatch& batch) {
-  reads_.reset();
+  reset_counts();
   std::vector<Hypotheses> rows;
   for (int64_t b = 0; b < batch.frames.size(0); ++b) {
     const int64_t length = batch.lengths_host[static_cast<size_t>(b)];

@@ -85,8 +85,9 @@ class RecordedSearch {
   /// again.
   void record_anew() { stale_ = true; }
 
-  /// Times that something was recorded.
+  /// Times that something was recorded since reset_captures().
   int64_t captures() const { return captures_; }
+  void reset_captures() { captures_ = 0; }
 
  private:
   struct Recording;
@@ -142,7 +143,7 @@ class LoopDriver {
 
   /// The result of Decoder::counters(): the waits of the last decode(), and `counts`, which the
   /// search counted on the host. A recorded search runs no host code, so it has no such counts, but
-  /// the number of its recordings.
+  /// the number of recordings that the last decode() made.
   Counters counters(Counters counts) const;
 
   /// Returns what prepare() was given.
@@ -152,6 +153,7 @@ class LoopDriver {
   HostReads& reads() { return reads_; }
 
  private:
+  void reset_counts();
   Hypotheses project_and_search(const EncodedBatch& batch);
 
   Project project_;

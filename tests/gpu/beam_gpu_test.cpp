@@ -116,7 +116,7 @@ TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
       // are two of them, of the best and of all.
       const int64_t of_results = arm.name != "transducer_wfst" ? 0 : arm.tdt ? 11 : 9;
       EXPECT_EQ(graph->counters().at("host_reads"), of_results) << arm.what();
-      EXPECT_EQ(graph->counters().at("graph_captures"), 1);
+      EXPECT_EQ(graph->counters().at("graph_captures"), 0);  // prepare() made it
     }
     if (HasFailure()) return;
   }
@@ -128,15 +128,18 @@ TEST_F(BeamGpu, GraphsServeBatchesOfEveryShape) {
     BeamCase c = random_batch(random, arm, 4, 20);
     const auto graph = prepared(arm, c, device_, "graph", {4, 20});
     const auto host = prepared(arm, c, device_, "host");
+    int64_t captures = 0;
     // Smaller and larger than prepared for, and small again: earlier rows must not show.
     for (const auto& [rows, longest] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}}) {
       c.rows = random_batch(random, arm, static_cast<size_t>(rows), longest).rows;
       const auto batch = batch_of(c.rows, c.model.columns(), device_);
       const Hypotheses first = graph->decode(batch);
+      captures += graph->counters().at("graph_captures");
       graph->decode(batch);  // results must not alias what another search writes
+      EXPECT_EQ(graph->counters().at("graph_captures"), 0);
       expect_rows(first.to_host(), host->decode(batch).to_host(), arm.what());
     }
-    EXPECT_EQ(graph->counters().at("graph_captures"), 2) << arm.what();
+    EXPECT_EQ(captures, 1) << arm.what();
     if (HasFailure()) return;
   }
 }

@@ -272,6 +272,7 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
   RTFX_CHECK(biases.empty() || biases.size() == lengths.size(), "biases of some rows alone");
   const GraphView& graph = memory_->graph().view();
   const int64_t count = lp.size(0), frames = lp.size(1);
+  if (phased_) phased_->reset_captures();
   memory_->make_workspaces(count);
   std::map<const CompiledBias*, at::Tensor> tables = {{nullptr, word_costs_}};
   for (const auto& bias : biases)

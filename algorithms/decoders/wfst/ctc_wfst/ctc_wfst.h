@@ -88,7 +88,9 @@ class PhasedSearch {
   /// the next run.
   const PassingTrace* history() const;
 
-  int64_t captures() const { return captures_; }  // how often a frame was recorded
+  /// Times that a frame was recorded since reset_captures().
+  int64_t captures() const { return captures_; }
+  void reset_captures() { captures_ = 0; }
 
  private:
   void upload(const PassingBatch& batch);
