@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/greedy_cases.h"
 #include "tests/support/lstm_cases.h"
+#include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
@@ -62,6 +64,36 @@ TEST(FrameLoopingByRows, WaitsForEachRowAndToken) {
   EXPECT_THROW(test::prepared("frame_looping", {{"host_reads", "rows"}, {"loop", "replay"}},
                               test::lstm_model(1, false, at::kCPU)),
                UserError);
+}
+
+/// A row alone has its prediction computed at the start and after each token.
+TEST(FrameLoopingCached, PredictsOnceForEachToken) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 30; ++trial) {
+    test::Case c = test::random_case(random, test::kTransducerKinds[trial % 3], trial % 2 == 0);
+    c.rows.resize(1);
+    const auto model = test::build(c.model);
+    const EncodedBatch batch = test::batch_of(c.rows, c.model.columns());
+    const auto plain = test::prepared("frame_looping", {}, model);
+    const auto cached = test::prepared("frame_looping", {{"cache_predictor", true}}, model);
+    const std::vector<Hypothesis> found = cached->decode(batch).to_host();
+    EXPECT_EQ(found, plain->decode(batch).to_host());
+    EXPECT_EQ(cached->counters().at("joint_calls"), plain->counters().at("joint_calls"));
+    const int64_t predictions = cached->counters().at("pred_calls");
+    const auto tokens = std::ssize(found[0].tokens);
+    EXPECT_GE(predictions, tokens) << trial;
+    EXPECT_LE(predictions, tokens + 1) << trial;
+  }
+}
+
+TEST(FrameLoopingCached, IsRefusedWithRecordedLoops) {
+  for (const char* loop : {"replay", "graph"}) {
+    EXPECT_HAS(test::user_error([&] {
+                 test::prepared("frame_looping", {{"cache_predictor", true}, {"loop", loop}},
+                                test::lstm_model(1, false, at::kCPU));
+               }),
+               R"("cache_predictor" needs a host that drives the loops)");
+  }
 }
 
 TEST(TdtMinDurationByRows, FindsTheSameAndWaitsForEachRowAndToken) {

@@ -17,8 +17,9 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("batched", &O::batched,
              "Decode the utterances of a batch together. `false`: one utterance after the other."),
       option("cache_predictor", &O::cache_predictor,
-             "Keep the output of the prediction network until the next token. `false`: compute it "
-             "for each joint call. Results are the same."),
+             "Keep the output of the prediction network until any utterance of the batch has a "
+             "token. `false`: compute it for each joint call. Results are the same. `true` needs "
+             "`loop` set to `host`."),
       option("project_encoder_once", &O::project_encoder_once,
              "Project the encoder frames for the joint network once per batch. `false`: in each "
              "joint call. Results are the same."),
@@ -104,6 +105,9 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (options_.loop != "host" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
   if (options_.count_rows) require_host_loop("frame_looping", options_.loop);
+  if (options_.loop != "host" && options_.cache_predictor)
+    throw UserError("frame_looping", R"("cache_predictor" needs a host that drives the loops)",
+                    R"(set "loop": "host")");
   if (options_.loop != "host" && options_.host_reads != "flag")
     throw UserError("frame_looping", "only a host that drives the loop can read rows",
                     R"(set "loop": "host")");
@@ -292,7 +296,8 @@ void FrameLooping::loop_skipping(Rows& rows, Loops& loops) {
     ++frames_visited_;
     const Decision decision =
         evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)), active);
-    emit(rows, active.logical_and(decision.is_blank.logical_not()), decision, time);
+    const at::Tensor found = active.logical_and(decision.is_blank.logical_not());
+    if (!options_.cache_predictor || driver_.reads().any(found)) emit(rows, found, decision, time);
     used.add_(1);
     time.add_(at::where(active, decision.durations, at::zeros_like(time)));
     const at::Tensor spent = used >= options_.max_symbols;

@@ -23,7 +23,7 @@ namespace rtfx {
 
 struct FrameLoopingOptions {
   bool batched = true;                   // false: one utterance after the other
-  bool cache_predictor = false;          // keep the predictor's output until a token is emitted
+  bool cache_predictor = false;          // keep the predictor's output until any row has a token
   bool project_encoder_once = false;     // joint.enc once per batch
   bool project_prediction_once = false;  // joint.pred once per prediction call
   int64_t max_symbols = 10;              // tokens per frame
@@ -44,13 +44,14 @@ struct FrameLoopingOptions {
 };
 
 /// decode() waits for the device once per evaluation, which is one joint call for all rows. With
-/// "loop": "graph" it does not wait, and counts nothing.
+/// "cache_predictor", TDT and multi-blank RNN-T wait once more, to learn whether any row has a
+/// token. With "loop": "graph" decode() does not wait, and counts nothing.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host. decode() then also waits once for each
-/// row and evaluation, to learn whether the row emits. It waits twice for each token, for the token
-/// and its score. TDT takes four waits for each token, with frame and duration. Multi-blank RNN-T
-/// takes three, with the frame. This is the cost of NeMo's loop over rows in Python, which both
-/// papers compare with.
+/// row and evaluation, to learn whether the row emits. RNN-T, and others with "cache_predictor",
+/// do so only where any row emits. It waits twice for each token, for the token and its score. TDT
+/// takes four waits for each token, with frame and duration. Multi-blank RNN-T takes three, with
+/// the frame. This is the cost of NeMo's loop over rows in Python, which both papers compare with.
 ///
 /// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
 /// emits at t).
