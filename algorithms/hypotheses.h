@@ -108,7 +108,7 @@ struct Hypotheses {
   Hypotheses clone() const;
 
   /// Copies to the host; synchronises with the current stream unless the tensors are there. Throws
-  /// WrongResult where a length is beyond the slots.
+  /// WrongResult where a length is beyond the slots, or where `words` lacks a row or an entry.
   std::vector<Hypothesis> to_host() const;
 };
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace rtfx {
@@ -16,9 +18,8 @@ using Sizes = std::vector<int64_t>;
 /// Checks the tensors of one result.
 class Layout {
  public:
-  explicit Layout(const EncodedBatch& batch) : batch_(batch.frames.size(0)) {
-    device_ = batch.frames.device();
-  }
+  explicit Layout(const EncodedBatch& batch)
+      : batch_(batch.frames.size(0)), batch_device_(batch.frames.device()) {}
 
   int64_t batch() const { return batch_; }
 
@@ -33,9 +34,14 @@ class Layout {
     if (t.sizes() != sizes)
       fail(name,
            fmt::format("is [{}], not [{}]", fmt::join(t.sizes(), ", "), fmt::join(sizes, ", ")));
-    if (!t.is_cpu() && t.device() != device_)
-      fail(name, fmt::format("is on {}, the batch on {}", t.device().str(), device_.str()));
-    device_ = t.device();
+    if (!first_) {
+      if (!t.is_cpu() && t.device() != batch_device_)
+        fail(name, fmt::format("is on {}, the batch on {}", t.device().str(), batch_device_.str()));
+      first_ = {std::string(name), t.device()};
+    }
+    if (t.device() != first_->device)
+      fail(name, fmt::format("is on {}, `{}` on {}", t.device().str(), first_->name,
+                             first_->device.str()));
   }
 
   /// Checks a tensor with a slot for each token; the slots lie side by side.
@@ -63,8 +69,14 @@ class Layout {
     throw WrongResult(-1, fmt::format("`{}` {}", name, problem));
   }
 
+  struct Place {
+    std::string name;
+    at::Device device;
+  };
+
   int64_t batch_;
-  at::Device device_{at::kCPU};
+  at::Device batch_device_;
+  std::optional<Place> first_;  // of the first tensor
 };
 
 void check_slot(int64_t row, const char* entry, size_t i, const Hypothesis& h, int64_t frames,

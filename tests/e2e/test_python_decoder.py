@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
 
 DECODERS = ROOT / "tests/support/python_decoders.py"
 EXAMPLE = ROOT / "examples/python_decoder"
+HAS_GPU = shutil.which("nvidia-smi") and not subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode
 
 
 def python(name, file=DECODERS, id=None, options=None, **more):
@@ -93,6 +95,13 @@ def test_ctc(rtfx, tmp_path, form):
         "grades": run["exactness"]["grades"]}  # fmt: skip
     assert run["counters"]["tokens"] > 0
     assert run["decoder"]["options"]["versions"]["own"] == "1.5"
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+def test_lists_may_have_their_marks_on_the_gpu(rtfx, tmp_path):
+    records, result = journal(rtfx, tmp_path, decoders=[python("CtcGreedy", head="ctc")], device="cuda")
+    assert result.returncode == 0, result.stderr
+    assert by_decoder(records)["CtcGreedy"]["counters"]["tokens"] > 0
 
 
 def test_tdt(rtfx, tmp_path):

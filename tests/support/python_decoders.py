@@ -16,8 +16,8 @@ def two_tokens(rows):
 
 
 class CtcGreedy:
-    """Does what ctc_greedy does. `form` is "lists", "elements" for lists with tensors of one score each, or "tensors" on
-    the model's device."""
+    """Does what ctc_greedy does. `form` is "lists" with a tensor `nan` on the model's device, "elements" for lists with
+    tensors of one score each, or "tensors" on the model's device."""
 
     def __init__(self, model, form="lists"):
         self.model, self.form = model, form
@@ -34,8 +34,10 @@ class CtcGreedy:
             rows = range(len(lengths))
             frames = [kept[row].nonzero()[:, 0] for row in rows]
             tokens = [labels[row][frames[row]].tolist() for row in rows]
-            own = score.tolist() if self.form == "lists" else list(score.split(1))
-            return tokens, [each.tolist() for each in frames], own
+            frames = [each.tolist() for each in frames]
+            if self.form == "elements":
+                return tokens, frames, list(score.split(1))
+            return {"tokens": tokens, "frames": frames, "scores": score.tolist(), "nan": score.isnan()}
         order = (~kept).to(torch.int8).argsort(dim=1, stable=True)
         return {"tokens": labels.gather(1, order), "frames": order, "lengths": kept.sum(1), "scores": score}
 

@@ -215,7 +215,10 @@ def tensors_of(result, batch):
             raise TypeError(f"the result has no `{name}`")
     given = {name: value for name, value in result.items() if value is not None}
     if not torch.is_tensor(given["tokens"]):
-        given = of_lists(given) | {name: given[name] for name in given.keys() & {"nan"}}
+        lists = of_lists(given)
+        if "nan" in given:
+            lists["nan"] = torch.as_tensor(given["nan"]).to(lists["tokens"].device)
+        given = lists
     elif "lengths" not in given:
         raise TypeError("the result has tensors without `lengths`")
     tokens = given["tokens"]

@@ -51,6 +51,21 @@ TEST(Hypotheses, WithoutAListTheResultIsTheBest) {
   EXPECT_EQ(rows[0].tokens, (std::vector<int32_t>{7, 8}));
 }
 
+TEST(Hypotheses, EachRowAndEntryHasItsWords) {
+  const std::vector<FoundWord> one = {{"one", 0}}, two = {{"two", 3}};
+  const auto with_words = [](FoundWords words) {
+    Hypotheses result = two_rows();
+    result.words = std::make_shared<const FoundWords>(std::move(words));
+    return result.to_host();
+  };
+  const auto rows = with_words({{one, {}}, {{one, two}, {one}}});
+  EXPECT_EQ(rows[0].nbest[1].words, two);
+  EXPECT_EQ(rows[1].nbest[0].words, one);
+  EXPECT_THROW(with_words({{}, {{one, two}, {one}}}), WrongResult);
+  EXPECT_THROW(with_words({{one, {}}, {}}), WrongResult);
+  EXPECT_THROW(with_words({{one, {}}, {{one}, {one}}}), WrongResult);
+}
+
 /// Three rows of lists of two entries, of up to 3 tokens, in one block; entry (b, n) has n + b
 /// tokens, but for (2, 1), which is none.
 Hypotheses in_one_block(bool with_durations) {

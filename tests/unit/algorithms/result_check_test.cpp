@@ -110,6 +110,31 @@ TEST(ResultCheck, OfATdtModelTheTransducerHasDurations) {
   EXPECT_NO_THROW(check_layout(Hypotheses::empty(2, at::kCPU), batch, ctc));
 }
 
+TEST(ResultCheck, AllTensorsAreWhereTheFirstIs) {
+  const ResultRules rules(decoder_of(Head::ctc), tdt_model());
+  const EncodedBatch on_host = batch_of({5, 5});
+  EncodedBatch away = on_host;
+  away.frames = at::zeros({2, 6, 1}, at::TensorOptions(at::kMeta));
+  const Hypotheses here = Hypotheses::empty(2, at::kCPU), there = Hypotheses::empty(2, at::kMeta);
+  const auto problem = [&](const Hypotheses& result, const EncodedBatch& batch) -> std::string {
+    try {
+      check_layout(result, batch, rules);
+    } catch (const WrongResult& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(problem(here, away), "");
+  EXPECT_EQ(problem(there, away), "");
+  EXPECT_TRUE(problem(there, on_host).ends_with("`nan` is on meta, the batch on cpu"));
+  Hypotheses mixed = here;
+  mixed.nan = there.nan;
+  EXPECT_TRUE(problem(mixed, away).ends_with("`lengths` is on cpu, `nan` on meta"));
+  mixed = here;
+  mixed.scores = there.scores;
+  EXPECT_TRUE(problem(mixed, away).ends_with("`scores` is on meta, `nan` on cpu"));
+}
+
 TEST(ResultCheck, LengthsBeyondTheSlotsAreNotRead) {
   Hypotheses result = Hypotheses::one_block(2, 1, 4, false, at::kCPU);
   result.scores.zero_();
