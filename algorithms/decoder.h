@@ -81,7 +81,8 @@ struct Description {
 /// Counts of the work of the last decode(), by name. They are added up over the batches of a round.
 /// A count that does not apply is absent. Several decoders use these names:
 ///
-///   frames_visited                frames that the search looked at
+///   frames_visited                frames that the search looked at. frame_looping counts each
+///                                 joint call of TDT and multi-blank RNN-T.
 ///   frames, frames_skipped        frames of the batch, and those dropped before the search
 ///   outer_iters, inner_iters      rounds of the loops
 ///   joint_calls, joint_rows       evaluations of the joint network, and their rows in sum
@@ -122,8 +123,9 @@ class Decoder {
   /// Decodes one batch, in inference mode and perhaps on another thread than prepare(), but never
   /// at the same time. An earlier result may still be read on another stream. Enqueues on the
   /// current stream; each decoder states in its header when and how often it waits for the device.
-  /// Every deliberate wait goes through HostReads of algorithms/gpu/host_read.h and is counted as
-  /// "host_reads".
+  /// Deliberate waits go through HostReads of algorithms/gpu/host_read.h, which counts them as
+  /// "host_reads". Not counted are recordings, and the uploads and results of step_replay: they
+  /// wait under AllowSync.
   virtual Hypotheses decode(const EncodedBatch& batch) = 0;
 
   /// Counters of the last decode(), called on its thread and outside of timed regions. May wait for

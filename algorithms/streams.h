@@ -37,7 +37,8 @@ struct PartialResult {
 ///
 /// Neither the cut into pieces nor the other utterances change a result: equal projected frames
 /// give equal bits. They are also the bits of Decoder::decode() at the same batch size; at another
-/// one they agree up to rounding.
+/// one they agree up to rounding. Scores of ctc_greedy have the bits of decode() only where its
+/// kernel makes both (DeviceCollapse); elsewhere they agree up to rounding.
 ///
 /// Frames count from the start of the utterance. One thread at a time may call. A stream that is
 /// not open, or that is named twice in one call, is a UserError, after which all streams are as

@@ -7,12 +7,13 @@
 //   advance  tokens, times; which rows go on
 //   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
 //
-// In a CUDA graph a step costs 3 to 5 kernels, each of which is set up while the one before runs.
-// In one persistent kernel, which keeps the weights in shared memory, it costs as many grid
-// barriers. The persistent kernel, or the first one of the graph, also projects the encoder's
-// frames (joint.enc). prepare() computes the prediction for the start symbol once. A batch is
-// therefore one launch. Values are rounded to the model's dtype where LibTorch's operators round,
-// so results differ from those of label_looping only by the order of sums.
+// In a CUDA graph a step costs 3 kernels for a stateless prediction network, and 4 to 7 for 1 to 4
+// LSTM layers. Each of them is set up while the one before runs. In one persistent kernel, which
+// keeps the weights in shared memory, a step costs one grid barrier fewer than it costs kernels in
+// a graph. The persistent kernel, or the first one of the graph, also projects the encoder's frames
+// (joint.enc). prepare() computes the prediction for the start symbol once. A batch is therefore
+// one launch. Values are rounded to the model's dtype where LibTorch's operators round, so results
+// differ from those of label_looping only by the order of sums.
 //
 // A language model, boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h.
 // When a row has a new token, their bonus for each token of the vocabulary is written to memory,
@@ -57,9 +58,11 @@ class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
   ~FusedLooping() override;
 
   Description describe() const override;
-  /// Throws UserError without a GPU, where the driver is too old for the form, and for batches of
-  /// too many rows. The persistent form needs 48 bytes of shared memory for each row, so an H200
-  /// has room for about 3,750. decode() throws the same where `limits` did not say.
+  /// Throws UserError without a GPU of compute capability 8.0 or higher, for models that the
+  /// kernels cannot run, and for batches of too many rows. The persistent form needs 48 bytes of
+  /// shared memory for each row, so an H200 has room for about 3,750. decode() throws the same
+  /// where `limits` did not say. Where the driver is too old for "loop": "graph",
+  /// LoopForm::available() says so, and the form is "host".
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;

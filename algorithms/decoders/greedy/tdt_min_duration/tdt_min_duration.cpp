@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/option_help.h"
@@ -66,9 +64,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   BatchedHypotheses hypotheses(encoded, batch.lengths, true, encoded.size(1));
   std::optional<RowsOnHost> on_host;
   if (options_.host_reads == "rows") on_host.emplace(rows);
-  int64_t longest = 0;
-  for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
-
+  const int64_t longest = batch.longest();
   int64_t skip = 0;
   for (int64_t t = 0; t < longest; ++t) {
     if (skip > 1) {

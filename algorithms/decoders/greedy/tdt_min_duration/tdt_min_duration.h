@@ -25,7 +25,8 @@ struct TdtMinDurationOptions {
   static const OptionTable<TdtMinDurationOptions>& table();
 };
 
-/// Waits for the device twice per evaluation: the shared duration, and whether any row goes on.
+/// Waits for the device once per evaluation, for the shared duration. Where that is 0, it waits
+/// once more, to learn whether any row goes on.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host, as in frame_looping. decode() then also
 /// waits once for each row and evaluation, and three times for each token, its duration and its
