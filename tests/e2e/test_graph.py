@@ -121,6 +121,25 @@ def test_scores_and_streams_use_the_words_of_the_graph(rtfx, run_config, transcr
     assert heard.strip() and set(heard.split()) <= {*SPOKEN.values(), "<unk>"}
 
 
+def test_parts_of_long_files_have_lists_sorted_by_risk(build, transcribe):
+    assert build().returncode == 0
+    options = {"graph": str(build.path), "beam": 1000, "lattice_beam": 1000}
+
+    def parts(**more):
+        result = transcribe("--format", "json", "--decoder", "ctc_wfst_cpu", "--options", json.dumps(options | more),
+                            "--nbest", 4, "--long-above", 3, "--chunk", 2, AUDIO / "qs10.flac")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        found = json.loads(result.stdout)
+        return [[(entry["text"], entry["score"]) for entry in part["alternatives"]] for part in found["sections"]]
+
+    by_score, by_risk = parts(), parts(mbr={"scale": 0.01})
+    assert by_score and all(1 <= len(entries) <= 4 for entries in by_score)
+    assert any(len(entries) > 1 for entries in by_score)
+    for entries, others in zip(by_score, by_risk, strict=True):
+        assert [score for _, score in entries] == sorted((score for _, score in entries), reverse=True)
+        assert sorted(entries) == sorted(others)
+
+
 def test_boosting_makes_a_word_more_frequent(build, transcribe, tmp_path):
     assert build().returncode == 0
     boosts = tmp_path / "boosts"

@@ -2,7 +2,11 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/piece_cases.h"
 #include "tests/support/stream_cases.h"
 
 namespace rtfx {
@@ -44,6 +48,24 @@ TEST_F(WfstStreamsGpu, FindAddedWords) {
 }
 
 TEST_F(WfstStreamsGpu, TakeOtherWordCosts) { test::changing_word_costs(on_gpu(100, 3, 40)); }
+
+TEST_F(WfstStreamsGpu, EndWithTheListsOfWholeUtterances) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "wfst_streams_lists.tlg";
+  test::random_graph(60, 5).write(path);
+  nlohmann::json options = {{"graph", path.string()},
+                            {"acoustic_scale", 1},
+                            {"beam", 6},
+                            {"nbest", 3},
+                            {"mbr", {{"scale", 0.1}, {"unit", "tokens"}}}};
+  std::mt19937 random(1);
+  at::manual_seed(1);
+  const EncodedBatch rows = test::random_batch(random, 5, 23, 3, device_);
+  const auto model = test::identity_model(2, device_);
+  for (const char* loop : {"persistent", "replay"}) {
+    options["loop"] = loop;
+    test::random_pieces({"ctc_wfst", options, model, true, {}, rows}, 1);
+  }
+}
 
 TEST_F(WfstStreamsGpu, ComplainOfWrongPieces) { test::wrong_pieces(on_gpu(20, 3, 40)); }
 

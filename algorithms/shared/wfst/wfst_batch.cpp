@@ -8,6 +8,7 @@
 #include <future>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "algorithms/batched_hypotheses.h"
 #include "base/error.h"
@@ -180,11 +181,28 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
   return h;
 }
 
+int64_t WfstStreams::open() {
+  const int64_t stream = search_->open();
+  if (lists_.search) heard_[stream].pieces = {lists_.no_frames};
+  return stream;
+}
+
 void WfstStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
-  if (bias == nullptr) return search_->set_word_costs(stream, std::nullopt);
-  std::vector<float> own;
-  const std::span<const float> costs = boosting_.of_row(bias.get(), own);
-  search_->set_word_costs(stream, std::vector(costs.begin(), costs.end()));
+  const auto heard = heard_.find(stream);
+  if (heard != heard_.end() && heard->second.pieces.size() > 1) {
+    throw UserError(fmt::format("stream {}", stream),
+                    "gets other phrases after its first frame, and its n-best list has one set of "
+                    "phrases for the whole utterance",
+                    "set the phrases before the first frame, or leave out \"nbest\"");
+  }
+  std::optional<std::vector<float>> costs;
+  if (bias != nullptr) {
+    std::vector<float> own;
+    const std::span<const float> of_row = boosting_.of_row(bias.get(), own);
+    costs.emplace(of_row.begin(), of_row.end());
+  }
+  search_->set_word_costs(stream, std::move(costs));
+  if (heard != heard_.end()) heard->second.bias = std::move(bias);
 }
 
 void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pieces) {
@@ -194,6 +212,9 @@ void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pie
                                       0, 0, pieces.lengths_host[row])});
   }
   search_->advance(rows);
+  if (!lists_.search) return;
+  for (const WfstPiece& piece : rows)
+    if (piece.lp.size(0) > 0) heard_.at(piece.stream).pieces.push_back(piece.lp.clone());
 }
 
 PartialResult WfstStreams::partial(int64_t stream) {
@@ -202,10 +223,18 @@ PartialResult WfstStreams::partial(int64_t stream) {
 
 Hypothesis WfstStreams::finish(int64_t stream) {
   Hypothesis result = wfst_hypothesis(search_->finish(stream), text_);
-  search_->close(stream);
+  if (lists_.search) {
+    const Heard& heard = heard_.at(stream);
+    for (const WfstPath& path : lists_.search(at::cat(heard.pieces), heard.bias))
+      result.nbest.push_back(wfst_hypothesis(path, text_));
+  }
+  close(stream);
   return result;
 }
 
-void WfstStreams::close(int64_t stream) { search_->close(stream); }
+void WfstStreams::close(int64_t stream) {
+  search_->close(stream);
+  heard_.erase(stream);
+}
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,30 +99,43 @@ WordText word_text(const WfstGraph& graph);
 Hypothesis wfst_hypothesis(const WfstPath& path, const WordText& text);
 
 /// Makes results on the host: words, tokens and frames of the paths, with score = -cost. Rows that
-/// `nan`
-/// ([B] bool on the host) marks are empty and marked, and so are rows without a path. `lists` holds
-/// the n best paths of each row, the row's own first; without them there are no n-best lists.
+/// `nan` ([B] bool on the host) marks are empty and marked, and so are rows without a path. `lists`
+/// holds the n best paths of each row, the row's own first; without them there are no n-best lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
                            const WordText& text,
                            const std::vector<std::vector<WfstPath>>& lists = {});
 
+/// The n-best lists of streams. Without a function there are none.
+struct StreamLists {
+  /// Returns the best paths of an utterance, as decode() does: the best one first, none if no path
+  /// is alive. `lp` [frames, V+1] are the projected frames of the whole utterance.
+  std::function<std::vector<WfstPath>(const at::Tensor& lp,
+                                      const std::shared_ptr<const CompiledBias>& bias)>
+      search = {};
+  at::Tensor no_frames = {};  // [0, V+1], dtype and device of projected frames
+};
+
 /// Streams of the decoders that search a decoding graph. Projected frames are scaled
 /// log-probabilities [B, T', V+1] float32, contiguous, on the device of the search. No part of a
 /// partial result is known to be stable. A NaN leaves no path alive, and so marks the result.
+///
+/// With lists, a stream keeps its projected frames, and finish() searches them once more as a whole
+/// utterance. So set_bias() after the first frame is a UserError.
 class WfstStreams : public Streams {
  public:
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
 
   /// `boosting` must outlive the streams.
   WfstStreams(std::unique_ptr<StreamSearch> search, Project project, WordText text,
-              const WordBoosting& boosting)
+              const WordBoosting& boosting, StreamLists lists)
       : search_(std::move(search)),
         project_(std::move(project)),
         text_(std::move(text)),
-        boosting_(boosting) {}
+        boosting_(boosting),
+        lists_(std::move(lists)) {}
 
   at::Tensor project(const at::Tensor& frames) override { return project_(frames); }
-  int64_t open() override { return search_->open(); }
+  int64_t open() override;
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) override;
   void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override;
   PartialResult partial(int64_t stream) override;
@@ -129,10 +143,18 @@ class WfstStreams : public Streams {
   void close(int64_t stream) override;
 
  private:
+  /// The inputs of a stream's search, for its n-best list.
+  struct Heard {
+    std::vector<at::Tensor> pieces;  // no_frames, then copies of the pieces that have frames
+    std::shared_ptr<const CompiledBias> bias = nullptr;
+  };
+
   std::unique_ptr<StreamSearch> search_;
   Project project_;
   WordText text_;
   const WordBoosting& boosting_;
+  StreamLists lists_;
+  std::map<int64_t, Heard> heard_;  // of the open streams, if there are lists
 };
 
 /// A decoder that can return lattices of words.

@@ -12,6 +12,7 @@
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/beam_cases.h"
+#include "tests/support/piece_cases.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {
@@ -194,6 +195,38 @@ TEST_F(CtcWfstCpuBiases, HoldForStreams) {
     EXPECT_EQ(found.tokens, whole[b].tokens) << b;
     EXPECT_EQ(found.score, whole[b].score) << b;
   }
+}
+
+TEST_F(CtcWfstCpuBiases, HoldInTheListsOfStreams) {
+  prepared(3);
+  nlohmann::json options = {{"graph", file(".tlg").string()},
+                            {"acoustic_scale", 1},
+                            {"beam", 6},
+                            {"nbest", 3},
+                            {"boost", {{"path", file(".boost").string()}}}};
+  const EncodedBatch rows = batch(lp_, kFrames, {12, 0, 7});
+  for (uint32_t seed = 0; seed < 3; ++seed)
+    test::random_pieces({"ctc_wfst_cpu", options, test::identity_model(2), true, biases(), rows},
+                        seed);
+  options["mbr"] = {{"scale", 0.1}, {"unit", "tokens"}};
+  test::random_pieces({"ctc_wfst_cpu", options, test::identity_model(2), true, {}, rows}, 3);
+}
+
+TEST_F(CtcWfstCpuBiases, OfStreamsWithListsStayTheSameFromTheFirstFrameOn) {
+  CtcWfstCpu& decoder = prepared(3);
+  const auto streams = decoder.streams({});
+  const int64_t stream = streams->open();
+  const at::Tensor projected = streams->project(batch(lp_, kFrames, {12, 12, 12}).frames);
+  const auto push = [&](int64_t frames) {
+    streams->push({&stream, 1}, {projected.narrow(0, 0, 1), {}, {frames}});
+  };
+  streams->set_bias(stream, biases()[0]);
+  push(0);
+  streams->set_bias(stream, biases()[2]);
+  push(4);
+  EXPECT_THROW(streams->set_bias(stream, nullptr), UserError);
+  EXPECT_THROW(streams->set_bias(stream + 1, nullptr), UserError);  // not open
+  EXPECT_FALSE(streams->finish(stream).nbest.empty());
 }
 
 TEST_F(CtcWfstCpuBiases, AreRefusedWithTheirPlace) {

@@ -240,13 +240,24 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
 }
 
 std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
+  StreamLists lists;
+  if (options_.nbest > 1) {
+    lists.search = [this](const at::Tensor& lp, const std::shared_ptr<const CompiledBias>& bias) {
+      const c10::cuda::CUDAGuard guard(memory_->device());
+      std::vector<std::vector<WfstPath>> found;
+      search(lp.unsqueeze(0), {lp.size(0)}, {bias}, &found);
+      return std::move(found.front());
+    };
+    lists.no_frames = at::empty({0, memory_->graph().view().columns},
+                                at::TensorOptions(at::kFloat).device(memory_->device()));
+  }
   return std::make_unique<WfstStreams>(
       std::make_unique<GpuStreams>(memory_, static_cast<float>(options_.beam), options_.max_active,
                                    word_costs_),
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale);
       },
-      word_text(memory_->graph()), boosting_);
+      word_text(memory_->graph()), boosting_, std::move(lists));
 }
 
 /// Returns the numbers of a row with this bias, [W + 1] float32, undefined if no word is boosted.

@@ -191,6 +191,8 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
 
   /// The streams share the graph and the memory of searches with the decoder, so that only one of
   /// both may work at a time. They use one kernel, whatever the option "loop" says: see GpuStreams.
+  /// The search for the n-best list of a stream that ends follows that option, and waits as
+  /// decode() does.
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:

@@ -399,13 +399,20 @@ std::vector<WordLattice> CtcWfstCpu::lattices(const EncodedBatch& batch) {
 }
 
 std::unique_ptr<Streams> CtcWfstCpu::streams(const StreamLimits&) {
+  StreamLists lists;
+  if (options_.nbest > 1) {
+    lists.search = [this](const at::Tensor& lp, const std::shared_ptr<const CompiledBias>& bias) {
+      return search_best(lp.unsqueeze(0), {lp.size(0)}, {bias}).front();
+    };
+    lists.no_frames = at::empty({0, graph_->view().columns}, at::kFloat);
+  }
   return std::make_unique<WfstStreams>(
       std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam), options_.max_active,
                                    boosting_.costs(), threads()),
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale).cpu();
       },
-      word_text(*graph_), boosting_);
+      word_text(*graph_), boosting_, std::move(lists));
 }
 
 CpuStreams::CpuStreams(WfstGraph graph, float beam, int64_t max_active,
