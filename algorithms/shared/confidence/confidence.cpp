@@ -53,7 +53,7 @@ const OptionTable<ConfidenceOptions>& confidence_options() {
              "linear.",
              {"exp", "lin"}),
       option("alpha", &O::alpha, "Exponent to which the probabilities of labels are raised.", 0.01,
-             10.0),
+             1.0),
       option("aggregation", &O::aggregation,
              "Rule that combines confidences: frames to a token, tokens to a word, and words to "
              "the utterance. `prod`: their product.",
@@ -69,14 +69,14 @@ at::Tensor confidence_of(const at::Tensor& logprobs, const ConfidenceOptions& op
   const auto labels = static_cast<double>(logprobs.size(-1));
   if (options.method == "max_prob") {
     const double most = std::pow(labels, options.alpha);
-    return ((logprobs.amax(-1) * options.alpha).exp() * most - 1) / (most - 1);
+    return (((logprobs.amax(-1) * options.alpha).exp() * most - 1) / (most - 1)).clamp(0, 1);
   }
   const at::Tensor entropy = entropy_of(logprobs, options);
   const double largest = largest_entropy(labels, options);
-  if (options.norm == "lin") return 1 - entropy / largest;
+  if (options.norm == "lin") return (1 - entropy / largest).clamp(0, 1);
   const double scale = options.entropy == "gibbs" ? options.alpha : 1;
   const double least = std::exp(-scale * largest);
-  return ((entropy * -scale).exp() - least) / (1 - least);
+  return (((entropy * -scale).exp() - least) / (1 - least)).clamp(0, 1);
 }
 
 double aggregate(std::span<const double> values, const std::string& aggregation) {

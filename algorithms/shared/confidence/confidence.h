@@ -33,15 +33,16 @@ namespace rtfx {
 // Automatic Speech Recognition" (2023), section 2, as NeMo computes them. A uniform distribution
 // has 0, a certain one 1.
 //
-// p over V labels, blank among them; a = alpha; H at its largest is that of the uniform one.
+// p over V labels, blank among them; 0 < a = alpha <= 1; Hmax is H of the uniform distribution.
 //
 //   max_prob       (max p^a V^a - 1) / (V^a - 1)
-//   gibbs          H = -sum p^a ln p                    largest: V^(1-a) ln V
-//   tsallis        H = (1 - sum p^a) / (a - 1)          largest: (V^(1-a) - 1) / (1 - a)
+//   gibbs          H = -sum p^a ln p                    Hmax = V^(1-a) ln V
+//   tsallis        H = (1 - sum p^a) / (a - 1)          Hmax = (V^(1-a) - 1) / (1 - a)
 //     lin          1 - H / Hmax
 //     exp          (e^-H - e^-Hmax) / (1 - e^-Hmax);  gibbs with a != 1: e^(-a H), e^(-a Hmax)
 //
-// With a = 1 both entropies are Shannon's.
+// With a = 1 both entropies are Shannon's. For a well below 1 / ln V, Gibbs' entropy of some
+// distributions is above Hmax: these have 0. For a > 1 it would be so of nearly certain ones.
 
 struct ConfidenceOptions {
   std::string method = "entropy";  // or "max_prob"

@@ -16,7 +16,7 @@ using namespace test;
 
 std::vector<ConfidenceOptions> every_measure() {
   std::vector<ConfidenceOptions> all;
-  for (const double alpha : {1.0, 0.33, 2.0}) {
+  for (const double alpha : {1.0, 0.33, 0.05}) {
     all.push_back({.method = "max_prob", .alpha = alpha});
     for (const char* entropy : {"gibbs", "tsallis"})
       for (const char* norm : {"lin", "exp"})
@@ -38,6 +38,23 @@ TEST(ConfidenceMeasure, IsZeroOfAUniformDistributionAndOneOfACertainOne) {
   }
 }
 
+TEST(ConfidenceMeasure, IsFromZeroToOne) {
+  for (const ConfidenceOptions& options : every_measure()) {
+    for (const size_t labels : {3, 50, 1025}) {
+      for (const auto& [first, second] :
+           std::vector<std::pair<double, double>>{{0.6, 0.3}, {0.8, 0.1}, {0.99, 0.001}}) {
+        std::vector<double> p(labels, (1 - first - second) / static_cast<double>(labels - 2));
+        p[0] = first;
+        p[1] = second;
+        const double found = measured(p, options);
+        EXPECT_TRUE(0 <= found && found <= 1)
+            << found << ": " << confidence_options().resolved(options) << ", " << labels
+            << " labels, " << first;
+      }
+    }
+  }
+}
+
 TEST(ConfidenceMeasure, IsByTheFormula) {
   const std::vector<double> p = {0.7, 0.2, 0.1};
   const double shannon = -(0.7 * std::log(0.7) + 0.2 * std::log(0.2) + 0.1 * std::log(0.1));
@@ -52,8 +69,10 @@ TEST(ConfidenceMeasure, IsByTheFormula) {
 TEST(ConfidenceMeasure, HasOptionsThatAreChecked) {
   const auto fill = [](const nlohmann::json& given) { confidence_options().fill(given, "here"); };
   EXPECT_NO_THROW(fill({{"method", "max_prob"}, {"alpha", 1}}));
-  for (const nlohmann::json& wrong :
-       {nlohmann::json{{"method", "softmax"}}, {{"alpha", 0}}, {{"aggregation", "sum"}}})
+  for (const nlohmann::json& wrong : {nlohmann::json{{"method", "softmax"}},
+                                      {{"alpha", 0}},
+                                      {{"alpha", 1.1}},
+                                      {{"aggregation", "sum"}}})
     EXPECT_THROW(fill(wrong), UserError) << wrong;
 }
 
