@@ -168,6 +168,8 @@ bool DeviceBiasTables::place(const std::vector<std::shared_ptr<const CompiledBia
       constexpr int64_t kLeastStates = 4096, kLeastArcs = 8192;
       allocate(std::max(2 * all_states, kLeastStates),
                vocabulary_ + std::max(2 * all_arcs, kLeastArcs));
+      // The new tables may have fewer states. Roots of rows behind this batch would lie outside.
+      roots_.zero_();
       moved = true;
     }
     places_.clear();

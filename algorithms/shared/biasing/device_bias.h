@@ -61,8 +61,9 @@ class DeviceBiasTables {
   /// Room for so many rows, without anything. As load().
   bool reserve_rows(int64_t rows);
 
-  /// Returns the bias of the first `count` rows of the last load(). Further rows keep what an
-  /// earlier load() left. They must have no frames.
+  /// Returns the bias of the first `count` rows. Rows behind those of the last load() have some
+  /// root within the tables. They may be searched, as a recorded search does, but their results
+  /// mean nothing.
   DeviceBias rows(int64_t count) const;
 
  private:

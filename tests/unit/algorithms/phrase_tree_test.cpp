@@ -162,6 +162,25 @@ TEST(DeviceBiasTables, ThereIsRoomForWhatRowsHaveNow) {
   EXPECT_EQ(moved, 2);
 }
 
+TEST(DeviceBiasTables, RootsBehindTheBatchStayWithinSmallerTables) {
+  // A recorded search reads all its rows. `many` has the more states, `dense` the more arcs: those
+  // of the state behind the first token come again behind the third.
+  constexpr int64_t kVocabulary = 100;
+  PlainBoost many, dense;
+  for (int32_t i = 0; i < 9000; ++i)
+    many.phrases.push_back({{i % 10, 10 + i / 10 % 30, 40 + i / 300}, 1});
+  for (int32_t i = 0; i < 495; ++i) dense.phrases.push_back({{0, 1 + i % 99, 1 + i / 99, 0, 1}, 1});
+  DeviceBiasTables tables(kVocabulary, at::kCPU);
+  tables.load({bias_of(many), bias_of(many)});
+  const auto states = [&] { return tables.rows(2).models->arrays().backoff_to.size(0); };
+  const int64_t before = states();
+  EXPECT_TRUE(tables.load({bias_of(dense)}));
+  ASSERT_LT(states(), before);
+  const DeviceBias rows = tables.rows(2);
+  EXPECT_LT(rows.roots.max().item<int64_t>(), states());
+  EXPECT_EQ(rows.scores(rows.initial_states()).size(0), 2);
+}
+
 TEST(PhraseTree, EqualsNemosTables) {
   std::ifstream file("tests/golden/data/boosting.json");
   ASSERT_TRUE(file) << "run in the root of the repository";
