@@ -23,7 +23,7 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
       path.words.push_back(graph.shown(arc.word));
       path.word_frames.push_back(frame);
     }
-    if (emitting && arc.column != blank && arc.next != state) {
+    if (emitting && arc.column != blank && (arc.next != state || arc.word != 0)) {
       path.tokens.push_back(arc.column);
       path.token_frames.push_back(frame);
     }

@@ -42,8 +42,8 @@ struct WfstPath {
 };
 
 /// Fills words, tokens and their frames from the numbers of the path's arcs, in their order. A
-/// token begins where an emitting arc other than blank's goes to another state. An arc that stays
-/// in its state repeats the token.
+/// token begins where an emitting arc other than blank's goes to another state or has a word. An
+/// arc that stays in its state without a word repeats the token.
 void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& path);
 
 /// A lattice of the tokens of a search: the links between them that paths near the best one use. A

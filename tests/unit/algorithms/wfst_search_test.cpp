@@ -68,6 +68,22 @@ TEST(WfstSearch, AWordCostMovesItsTextsAndTooMuchRepeatsTheWord) {
   EXPECT_NEAR(path.cost, 1.9809, 1e-4);
 }
 
+TEST(WfstSearch, AWordOfOneTokenThatStaysInItsStateHasThatToken) {
+  // In a graph of the minimal topology, a word of one token may lead back to its state.
+  TransducerArcs t;
+  t.states = 1;
+  t.finals = {{0, 0.3f}};
+  t.add(0, 0, test::kTwoTokens.tokens + 1, 0);  // blank
+  t.add(0, 0, 2, 1, 1.2f);
+  const WfstGraph graph = WfstGraph::from(t, 2, {"B"}, "none", std::string(64, '0'), "test");
+  const WfstPath path =
+      search(graph.view(), test::logs({{.1, .8, .1}, {.1, .1, .8}, {.1, .8, .1}}));
+  EXPECT_EQ(path.words, Words({1, 1}));
+  EXPECT_EQ(path.word_frames, Words({0, 2}));
+  EXPECT_EQ(path.tokens, Words({1, 1}));
+  EXPECT_EQ(path.token_frames, Words({0, 2}));
+}
+
 TEST(WfstSearch, NoFramesGiveTheEmptyText) {
   const WfstGraph graph = test::two_token_graph(Topology::normal);
   const WfstPath path = search(graph.view(), {});
