@@ -130,8 +130,9 @@ WordBoosting::WordBoosting(const std::optional<BoostOptions>& boost, const WfstG
     : index_(graph), graph_words_(graph.words()) {
   if (!boost) return;
   options_ = *boost;
+  WordBoosts boosts;
   if (!boost->path.empty()) {
-    WordBoosts boosts = read_word_boosts(boost->path);
+    boosts = read_word_boosts(boost->path);
     for (auto& [word, number] : boosts) {
       if (number > 0) words_.push_back(word);
       number *= static_cast<float>(boost->scale);
@@ -146,16 +147,23 @@ WordBoosting::WordBoosting(const std::optional<BoostOptions>& boost, const WfstG
   std::map<int32_t, float> costs;
   for (const Phrase& phrase : boost->phrases) {
     add(phrase, costs);
-    words_.push_back(phrase.text);
+    if (weight_of(phrase) > 0) words_.push_back(phrase.text);
   }
   if (costs.empty()) return;
   costs_.resize(static_cast<size_t>(graph_words_) + 1);
-  for (const auto& [id, cost] : costs) costs_[static_cast<size_t>(id)] = cost;
+  for (const auto& [id, cost] : costs) {
+    float& own = costs_[static_cast<size_t>(id)];
+    own = boosts.contains(graph.word(id)) ? std::min(own, cost) : cost;
+  }
+}
+
+double WordBoosting::weight_of(const Phrase& phrase) const {
+  return phrase.weight != 0 ? phrase.weight : options_.weight;
 }
 
 /// Adds the words with the phrase's text. Of two boosts of a word, the larger one counts.
 void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& costs) const {
-  const double weight = phrase.weight != 0 ? phrase.weight : options_.weight;
+  const double weight = weight_of(phrase);
   const float cost = -(static_cast<float>(weight) * static_cast<float>(options_.scale));
   if (!std::isfinite(cost)) {
     throw UserError(phrase.where,

@@ -90,6 +90,7 @@ class WordBoosting {
   std::span<const float> of_row(const CompiledBias* bias, std::vector<float>& own) const;
 
  private:
+  double weight_of(const Phrase& phrase) const;
   void add(const Phrase& phrase, std::map<int32_t, float>& costs) const;
 
   BoostOptions options_;

@@ -259,6 +259,11 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "B", "B", "AB"}));
   const WordBoosting boosting(o.boost, graph);
   EXPECT_EQ(boosting.costs(), (std::vector<float>{0, -4, -16, -6}));
+  // The larger boost of a word counts, and words without one are not listed.
+  o.boost = BoostOptions{file(".boost"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
+  const WordBoosting larger(o.boost, graph);
+  EXPECT_EQ(larger.costs(), (std::vector<float>{0, -4, 0, -2}));
+  EXPECT_EQ(larger.words(), (std::vector<std::string>{"A", "B", "A", "B"}));
   o.boost->phrases = {{"unheard", 1, "list/0"}};
   CtcWfstCpu unknown(o);
   EXPECT_THROW(unknown.prepare(test::identity_model(2), {}), UserError);
