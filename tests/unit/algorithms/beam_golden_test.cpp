@@ -305,6 +305,12 @@ TEST(Beam, NanIsReported) {
     EXPECT_FALSE(rows[0].nan) << arm.name;
     EXPECT_TRUE(rows[1].nan) << arm.name;
   }
+  // Counters include the row with the NaN.
+  const auto decoder = make_decoder("alsd", {}, "");
+  decoder->prepare(test::build(c.model), {});
+  decoder->decode(test::batch_of(c.rows, c.model.columns()));
+  const Counters counters = decoder->counters();
+  EXPECT_EQ(counters.at("joint_calls"), counters.at("outer_iters"));
 }
 
 TEST(Beam, ALanguageModelWithoutWeightChangesNothing) {

@@ -74,6 +74,7 @@ std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
           ? options_.max_target_abs
           : static_cast<int64_t>(options_.max_target_ratio * static_cast<double>(frames));
   HostBeam beam(1), results;
+  bool nan = false;
   for (int64_t i = 0; i < frames + most_tokens; ++i) {
     HostBeam live;
     for (const HostHypothesis& h : beam)
@@ -81,7 +82,8 @@ std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
     if (live.empty()) break;
     ++steps_;
     const HostLogProbs next = lattice.log_probs(live);
-    if (next.nan()) return {};
+    nan = next.nan();
+    if (nan) break;
     beam = candidates(lattice, live, next);
     for (const HostHypothesis& h : beam)
       if (h.time >= frames) results.push_back(h);
@@ -90,6 +92,7 @@ std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
   }
   joint_calls_ += lattice.joint_calls();
   pred_calls_ += lattice.tree().predictor_calls();
+  if (nan) return {};
   merge_equal(results, /*same_time=*/false);
   return rank(results.empty() ? beam : results, lattice.tree(), options_.score_norm,
               options_.nbest);
