@@ -167,11 +167,19 @@ Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tens
 }
 
 void require_beam_fits(const Description& description, int64_t beam_size,
-                       const AcousticModel& model) {
-  if (beam_size <= model.config.vocabulary) return;
+                       const AcousticModel& model, int64_t expansion_beta) {
+  const int64_t tokens = model.config.vocabulary;
+  if (beam_size + expansion_beta <= tokens) return;
+  if (expansion_beta > 0) {
+    throw UserError(description.name,
+                    fmt::format("beam_size {} + expansion_beta {} is larger than the vocabulary of "
+                                "the model, {} tokens",
+                                beam_size, expansion_beta, tokens),
+                    "choose a smaller beam_size or expansion_beta");
+  }
   throw UserError(description.name,
                   fmt::format("a beam of {} is larger than the vocabulary of the model, {} tokens",
-                              beam_size, model.config.vocabulary),
+                              beam_size, tokens),
                   "choose a smaller beam");
 }
 

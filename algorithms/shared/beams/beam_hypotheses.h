@@ -104,9 +104,10 @@ struct BeamHypotheses {
   Comparison comparison;           // of these
 };
 
-/// Throws UserError when `beam_size` hypotheses could not differ in their next token.
+/// Throws UserError when `beam_size` hypotheses could not differ in their next token, or when a
+/// hypothesis cannot be expanded by `beam_size` + `expansion_beta` tokens.
 void require_beam_fits(const Description& description, int64_t beam_size,
-                       const AcousticModel& model);
+                       const AcousticModel& model, int64_t expansion_beta = 0);
 
 /// The state of a beam at the start of a piece, for read_pieces().
 struct BeamPiece {

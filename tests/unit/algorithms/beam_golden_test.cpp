@@ -341,6 +341,16 @@ TEST(Beam, ABeamLargerThanTheVocabularyIsAnError) {
       EXPECT_NE(std::string(e.what()).find("4 tokens"), std::string::npos) << e.what();
     }
   }
+  for (const char* name : {"aes", "aes_pp"}) {
+    try {
+      test::run(name, {{"beam_size", 4}, {"expansion_beta", 3}}, c);
+      ADD_FAILURE() << name;
+    } catch (const UserError& e) {
+      EXPECT_NE(std::string(e.what()).find("beam_size 4 + expansion_beta 3 is larger"),
+                std::string::npos)
+          << e.what();
+    }
+  }
 }
 
 TEST(Beam, ATemperatureDividesTheLogits) {

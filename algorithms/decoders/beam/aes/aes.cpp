@@ -102,7 +102,7 @@ Description Aes::describe() const {
 void Aes::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
-  require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
+  require_beam_fits(describe(), options_.beam_size, *model, options_.expansion_beta);
   if (options_.lm && options_.lm->alpha != 0) lm_ = load_lm(*options_.lm, *model)->to(at::kCPU);
   transducer_.emplace(std::move(model), Transducer::Options{});
 }

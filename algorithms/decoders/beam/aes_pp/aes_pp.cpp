@@ -95,7 +95,7 @@ Description AesPp::describe() const {
 void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
-  require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
+  require_beam_fits(describe(), options_.beam_size, *model, options_.expansion_beta);
   prepare_fusion(*model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
