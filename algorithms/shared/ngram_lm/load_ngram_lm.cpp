@@ -247,7 +247,8 @@ class LmTokens {
   enum class Form { undecided, number, character };
   int64_t vocabulary() const { return static_cast<int64_t>(added_.size()); }
 
-  std::vector<char> added_;  // by id
+  std::vector<char> added_;               // by id
+  std::array<char, 3> added_specials_{};  // of kStart, kEnd, kUnknown
   Form form_ = Form::undecided;
 };
 
@@ -294,25 +295,27 @@ int32_t LmTokens::add(std::string_view word, const std::string& where) {
                     "the model must be trained on token ids: decimal numbers, or single characters "
                     "with code point id + 100");
   }
-  if (id < 0) return id;
   if (id >= vocabulary()) {
     throw UserError(where,
                     fmt::format("'{}' is token {}, but the acoustic model has {} tokens", word, id,
                                 vocabulary()),
                     "use a language model made with this model's tokenizer");
   }
-  const Form form = is_number(word) ? Form::number : Form::character;
-  if (form_ != Form::undecided && form != form_) {
-    throw UserError(where,
-                    fmt::format("'{}' is a {}, the tokens before it are not", word,
-                                form == Form::number ? "number" : "character"),
-                    "write all tokens in one form");
+  if (id >= 0) {
+    const Form form = is_number(word) ? Form::number : Form::character;
+    if (form_ != Form::undecided && form != form_) {
+      throw UserError(where,
+                      fmt::format("'{}' is a {}, the tokens before it are not", word,
+                                  form == Form::number ? "number" : "character"),
+                      "write all tokens in one form");
+    }
+    form_ = form;
   }
-  form_ = form;
-  if (added_[static_cast<size_t>(id)]) {
+  char& added =
+      id >= 0 ? added_[static_cast<size_t>(id)] : added_specials_[static_cast<size_t>(kStart - id)];
+  if (added)
     throw UserError(where, fmt::format("'{}' is there twice", word), "make the file again");
-  }
-  added_[static_cast<size_t>(id)] = true;
+  added = true;
   return id;
 }
 

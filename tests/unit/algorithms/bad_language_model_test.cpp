@@ -82,6 +82,10 @@ TEST_F(BadLanguageModel, TokensThatDoNotMatch) {
   EXPECT_HAS(after("-0.5\td", "-0.5\tthe"), "lm.arpa:12: 'the' is no token");
   EXPECT_HAS(after("-0.5\td", "-0.5\t2"), "'e' is a character, the tokens before it are not");
   EXPECT_HAS(after("-0.5\td", "-0.5\te"), "'e' is there twice");
+  for (const char* special : {"<s>", "</s>", "<unk>"})
+    EXPECT_HAS(complaint(arpa({{"0", special, special}, {"0 0"}})),
+               std::string("lm.arpa:7: '") + special + "' is there twice");
+  EXPECT_HAS(complaint(arpa({{"<UNK>", "0", "<unk>"}, {"0 0"}})), "'<unk>' is there twice");
   EXPECT_HAS(after("-0.1\td e", "-0.1\td f"), "lm.arpa:17: token 'f' is not among the 1-grams");
   EXPECT_HAS(after("-0.1", "-0.1", 1), "'e' is token 1, but the acoustic model has 1 tokens");
   EXPECT_HAS(complaint(arpa({{"7"}, {}}), 7), "'7' is token 7, but the acoustic model has 7");
