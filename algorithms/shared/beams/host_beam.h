@@ -20,13 +20,13 @@ namespace rtfx {
 // The largest values of rows, with a rule for equal ones.
 
 struct TopK {
-  at::Tensor values;   // [..., k] float32, best first
+  at::Tensor values;   // [..., k] of the dtype of the input, best first
   at::Tensor indices;  // [..., k] int64
 };
 
 /// Returns the k largest values along the last dimension. Among equal values the lowest index comes
-/// first, which at::topk leaves open. values [..., n] float32, n >= k; NaN is the greatest value.
-/// On a GPU the call does not wait for the device and can be recorded into a graph.
+/// first, which at::topk leaves open. values [..., n] float32 or float64, n >= k; NaN is the
+/// greatest value. On a GPU the call does not wait for the device and can be recorded into a graph.
 TopK top_k(const at::Tensor& values, int64_t k);
 
 /// The texts of one utterance's search as a tree. Each node holds the output of the prediction

@@ -56,7 +56,7 @@ const OptionTable<LmOptions>& greedy_lm_options();
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model);
 
 /// Fuses the scores of all labels: logprobs [..., V+1] (natural logarithms, blank last), lm [...,
-/// V] from NgramLm::scores() -> [..., V+1] float32.
+/// V] from NgramLm::scores() -> [..., V+1] of score_dtype().
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options);
 
 /// Rescales blank as lm_weighted_full does, with a weight w for each row in place of `alpha`. It
@@ -67,7 +67,7 @@ at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
 
 /// Fuses the scores of chosen labels, for early pruning: fuse(...).gather(-1, labels) up to
 /// rounding. logprobs [..., V+1], labels [..., K] int64, lm [..., K] from NgramLm::lookup() ->
-/// [..., K] float32. The entries of `lm` for blank do not matter.
+/// [..., K] of score_dtype(). The entries of `lm` for blank do not matter.
 at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
                        const LmOptions& options);
 

@@ -55,8 +55,9 @@ struct AesPpOptions : TransducerBeamOptions {
 
 /// Waits for the device once per frame and once per expansion, at most num_steps + 2 times per
 /// frame. With "loop": "graph" it does not wait, and does not count frames and expansions either.
-/// "kernels": "fused" computes the same in fewer kernels. Scores are float32 in every model dtype.
-/// Ties go to the hypothesis in the lower slot, then to the better label, then to the lower label.
+/// "kernels": "fused" computes the same in fewer kernels. Scores are of score_dtype(), and those of
+/// results are float32. Ties go to the hypothesis in the lower slot, then to the better label, then
+/// to the lower label.
 class AesPp : public BeamSearch<AesPpOptions> {
  public:
   using BeamSearch::BeamSearch;

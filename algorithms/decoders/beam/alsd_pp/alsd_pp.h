@@ -67,7 +67,7 @@ struct AlsdPpOptions : TransducerBeamOptions {
 /// Waits for the device once per step. With "loop": "graph" it does not wait, and does not count
 /// steps either. The number of steps is the largest number of labels of any hypothesis; with
 /// windows, blanks of one window count as one. "kernels": "fused" computes the same in about ten
-/// kernels, without windows. Scores are float32 in every model dtype. Ties go
+/// kernels, without windows. Scores are of score_dtype(), and those of results are float32. Ties go
 /// to the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AlsdPp : public BeamSearch<AlsdPpOptions> {
  public:

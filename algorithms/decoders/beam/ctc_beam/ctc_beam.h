@@ -50,8 +50,8 @@ struct CtcBeamOptions {
 /// Waits for the device once per frame. With "loop": "graph" or "kernels": "fused" it does not
 /// wait. A fused kernel searches all frames of an utterance with one block of threads
 /// (fused_beam/ctc_phases.h). The frame of a token is the first frame of its run in the best
-/// alignment among those that were merged. Scores are float32 in every model dtype. Ties go to the
-/// hypothesis in the lower slot, then to the lower label.
+/// alignment among those that were merged. Scores are of score_dtype(), and those of results are
+/// float32. Ties go to the hypothesis in the lower slot, then to the lower label.
 class CtcBeam : public BeamSearch<CtcBeamOptions> {
  public:
   using BeamSearch::BeamSearch;

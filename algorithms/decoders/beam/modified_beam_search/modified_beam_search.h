@@ -46,8 +46,9 @@ namespace rtfx {
 
 /// Waits for the device once per step, and has at most as many steps as the longest utterance has
 /// frames. With "loop": "graph" it does not wait, and does not count steps either. "kernels":
-/// "fused" computes the same in about ten kernels. Scores are float32 in every model dtype. Ties go
-/// to the hypothesis in the lower slot, then to the better label, then to the lower label.
+/// "fused" computes the same in about ten kernels. Scores are of score_dtype(), and those of
+/// results are float32. Ties go to the hypothesis in the lower slot, then to the better label, then
+/// to the lower label.
 class ModifiedBeamSearch : public BeamSearch<TransducerBeamOptions> {
  public:
   using BeamSearch::BeamSearch;
