@@ -481,12 +481,17 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 
 namespace {
 
-/// counted_values() with the numbers of their rounds.
-std::vector<std::pair<int64_t, double>> counted(const Metric& metric, const CaseSummary& summary) {
-  std::vector<std::pair<int64_t, double>> found;
+/// The invocation and the number of a round. A journal that joins two runs has equal numbers twice.
+using RoundId = std::pair<std::string, int64_t>;
+
+/// counted_values() with their rounds.
+std::vector<std::pair<RoundId, double>> counted(const Metric& metric, const CaseSummary& summary) {
+  std::vector<std::pair<RoundId, double>> found;
   const auto add = [&](const record::Round& round) {
-    if (const auto value = value_in(metric, round))
-      found.emplace_back(record::number_of(round), *value);
+    const auto value = value_in(metric, round);
+    if (!value) return;
+    const std::string invocation = record::head(round).provenance_id.value_or("");
+    found.emplace_back(RoundId(invocation, record::number_of(round)), *value);
   };
   for (const record::Round* round : summary.counted_rounds().rounds) add(*round);
   if (found.empty()) std::ranges::for_each(summary.rounds, add);
@@ -503,8 +508,8 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
 
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
                                          const CaseSummary& to) {
-  const auto numbered = counted(metric, to);
-  const std::map<int64_t, double> others(numbered.begin(), numbered.end());
+  const auto theirs = counted(metric, to);
+  const std::map<RoundId, double> others(theirs.begin(), theirs.end());
   std::vector<double> a, b;  // of the rounds that count for both
   for (const auto& [round, value] : counted(metric, from)) {
     const auto other = others.find(round);

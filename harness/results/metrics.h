@@ -43,7 +43,7 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
 
 /// The ratio `to` / `from` of the counted_values() of two cases of one run; none where either has
 /// none. It is paired_ratio() over the rounds that count for both if there are at least two, else
-/// unpaired_ratio().
+/// unpaired_ratio(). A round of both has one number in one invocation, which measured both.
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
                                          const CaseSummary& to);
 

@@ -150,6 +150,24 @@ TEST_F(ConclusionTest, RoundsPairByTheirNumbers) {
   EXPECT_GT(unpaired.high, 8);
 }
 
+/// The second run is on a machine that is twice as fast, and its rounds have the same numbers.
+TEST_F(ConclusionTest, RoundsOfTwoRunsInOneJournalPairByTheirRun) {
+  ResultSet results = run({{"frame", {4, 4.4, 4, 4.4}, "baseline"}, {"fast", {2, 2.2, 2, 2.2}}});
+  for (CaseResult& c : results.cases) {
+    for (size_t i : {1, 3}) {
+      auto& round = std::get<record::Run>(c.summary.rounds[i]);
+      round.round = static_cast<int64_t>(i) - 1;
+      round.provenance_id = "q";
+      auto& speed = round.metrics["rtfx.decode"];
+      speed = Nullable<Number>(Number(2 * static_cast<double>(*speed)));
+    }
+  }
+  const Interval ratio = *ratio_within_run(
+      find_metric("rtfx.decode", ""), results.cases.at(0).summary, results.cases.at(1).summary);
+  EXPECT_NEAR(ratio.low, 2, 1e-9);
+  EXPECT_NEAR(ratio.high, 2, 1e-9);
+}
+
 TEST_F(ConclusionTest, ASuspectRoundThatIsLeftOutCostsNoPlace) {
   const Arm still{"frame", {kSlow, kSlow, kSlow, kSlow}, "baseline"},
       label{"label", {1.9, 1.91, 1.89, 1.9}};
