@@ -61,13 +61,14 @@ void print_changes(const Sides& sides, const std::vector<MetricChange>& changes)
 void print_noise_floors(const ResultSet& results) {
   for (const CaseResult& c : results.cases) {
     if (c.control_of().empty()) continue;
-    fmt::print("Noise floor of {} (A/A control):", printable(c.group()));
+    std::string floors;
     for (const Metric& metric : metrics()) {
       if (metric.change != Metric::Change::ratio) continue;
       const auto floor = measured_noise_floor(results, c.group(), metric);
-      if (floor) fmt::print(" {} {:.2f} %", metric.key, 100 * *floor);
+      if (floor) floors += fmt::format(" {} {:.2f} %", metric.key, 100 * *floor);
     }
-    fmt::print("\n");
+    fmt::print("Noise floor of {} (A/A control):{}\n", printable(c.group()),
+               floors.empty() ? " unknown, it needs two rounds" : floors);
   }
 }
 

@@ -529,8 +529,8 @@ std::optional<double> measured_noise_floor(const ResultSet& results, const std::
     if (control.control_of().empty() || control.group() != group) continue;
     for (const CaseResult& original : results.cases) {
       if (original.decoder() != control.control_of() || original.group() != group) continue;
-      if (const auto ratio = ratio_within_run(metric, original.summary, control.summary))
-        return noise_floor(*ratio);
+      const auto ratio = ratio_within_run(metric, original.summary, control.summary);
+      if (ratio && std::isfinite(ratio->high)) return noise_floor(*ratio);
     }
   }
   return std::nullopt;

@@ -48,7 +48,8 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
                                          const CaseSummary& to);
 
 /// The largest change that noise alone makes in a ratio metric of a group (noise_floor() in
-/// harness/results/statistics.h), from the group's A/A control; none without a control.
+/// harness/results/statistics.h), from the group's A/A control. None without a control, and where
+/// either of the two has a single value, which says nothing of noise.
 std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
                                            const Metric& metric);
 

@@ -321,16 +321,28 @@ def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
     assert "CER: 5.25" in page.texts["small"] and "the CER is what counts" not in text
 
 
-def test_a_control_is_explained_with_its_noise(tmp_path):
-    records = [synthetic.provenance()]
-    for round in range(3):
-        records.append(synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0))
+def controlled(rounds):
+    """A run of a decoder and its A/A control."""
+    yield synthetic.provenance()
+    for round in range(rounds):
+        yield synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0)
         control = synthetic.run(round=round, decoder="frame_looping.aa", decode_seconds=2.0 + 0.02 * (round - 1))
         control["decoder"]["control_of"] = "frame_looping"
-        records.append(control)
-    text, _ = page_of(tmp_path, records)
+        yield control
+
+
+def test_a_control_is_explained_with_its_noise(tmp_path):
+    text, _ = page_of(tmp_path, controlled(3))
     assert "frame_looping.aa is frame_looping once more, an A/A control" in text
     assert "The largest change that noise makes in this run is 1.3 % in rtfx.total, 2.5 % in rtfx.decode." in text
+
+
+def test_a_control_of_one_round_tells_no_noise(tmp_path):
+    text, _ = page_of(tmp_path, controlled(1))
+    assert "frame_looping.aa is frame_looping once more, an A/A control" in text
+    assert "The largest change that noise makes" not in text
+    compared = script_free("compare", tmp_path).stdout
+    assert "Noise floor of quickstart-rnnt/quickstart/b16/fp32 (A/A control): unknown, it needs two rounds" in compared
 
 
 @pytest.mark.parametrize("columns", [80, 60])

@@ -225,6 +225,20 @@ TEST_F(GateTest, ControlsGiveTheNoiseFloorAndNoRows) {
   EXPECT_FALSE(measured_noise_floor(without, "m/d/b1/fp32", decode));
 }
 
+TEST_F(GateTest, AControlWithOneValueGivesNoNoiseFloor) {
+  ResultSet set = results(1);
+  for (CaseResult& c : set.cases) {
+    auto& first = std::get<record::Run>(c.summary.rounds.front());
+    first.metrics["energy.joules_per_hour"] = Nullable<Number>(Number(5000));
+  }
+  const std::string group = "m/d/b1/fp32";
+  EXPECT_FALSE(measured_noise_floor(set, group, find_metric("energy.joules_per_hour", "")));
+  for (const json& document : {speed_ups_json(set), comparison_json(set, set)}) {
+    EXPECT_TRUE(document["noise_floors"][group].contains("rtfx.decode"));
+    EXPECT_FALSE(document["noise_floors"][group].contains("energy.joules_per_hour"));
+  }
+}
+
 TEST_F(GateTest, ClearlySlowerIsRegressedThoughTheGateIsTight) {
   EXPECT_EQ(of(gate(results(1), results(2, 2.0), {{"rtfx.decode", 1e-4}}), "rtfx.decode"),
             Verdict::regressed);
