@@ -399,7 +399,8 @@ Judgement judge_results(const CaseResult& old, const CaseResult& now) {
   if (x.tokens_sha256 == y.tokens_sha256)
     return {Verdict::pass, "the same tokens and frames, other score bits"};
   const auto wer_a = wer_of(old), wer_b = wer_of(now);
-  if (wer_a && wer_b && *wer_b < *wer_a)
+  const bool same_scorer = scorer_of(old) == scorer_of(now);
+  if (same_scorer && wer_a && wer_b && *wer_b < *wer_a)
     return {Verdict::pass, "other tokens and fewer word errors: renew the baseline"};
   const bool proven = least >= Grade::rounding && now.summary.replay.has_value();
   if (exact && least < Grade::different && !proven)

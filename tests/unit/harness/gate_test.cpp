@@ -453,6 +453,28 @@ TEST_F(GateTest, WhatMayDifferIsAllowedByName) {
   EXPECT_HAS(reason_of(rows, "wer"), "not compared");
 }
 
+TEST_F(GateTest, FewerWordErrorsByAnotherScorerExcuseNoOtherTokens) {
+  ResultSet current = results(2);
+  const auto judged = [&] {
+    const ResultSet old = results(1);
+    return rtfx::gate(std::span(&old, 1), current, {.allowed = {"scorer"}, .drift = 0});
+  };
+  for (CaseResult& c : current.cases) {
+    for (record::Round& round : c.summary.rounds) {
+      auto& run = std::get<record::Run>(round);
+      run.hypotheses_sha256 = "other";
+      run.tokens_sha256 = "other";
+      run.wer.wer = Number(0.05);
+    }
+  }
+  EXPECT_EQ(of(judged(), "results"), Verdict::pass);
+  for (CaseResult& c : current.cases) {
+    for (record::Round& round : c.summary.rounds) std::get<record::Run>(round).wer.version = 2;
+  }
+  EXPECT_EQ(of(judged(), "results"), Verdict::correctness);
+  EXPECT_HAS(reason_of(judged(), "results"), "other tokens or frames");
+}
+
 TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
   ResultSet old = results(1), current = results(2);
   for (CaseResult& c : current.cases)
