@@ -657,7 +657,8 @@ Verdict worse(Verdict a, Verdict b) {
 Judgement judge(const Interval& gain, double tolerance, double floor,
                 std::optional<double> corrected_high, bool less_is_better) {
   if (!std::isfinite(gain.high) || gain.low <= 0)
-    return {Verdict::inconclusive, "one round has no interval: measure more"};
+    return {Verdict::inconclusive,
+            "one value has no interval: measure more rounds, or give five baselines of one value"};
   if (gain.low > 1) return {Verdict::pass, "better"};
   // A time that is 10 % longer is a gain of 1 / 1.1, and a speed that is 10 % lower one of 0.9.
   const auto least = [&](double loss) { return less_is_better ? 1 / (1 + loss) : 1 - loss; };

@@ -84,7 +84,8 @@ std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
   }
   if (rows.empty())
     throw UserError(runs.back().journal.string(), "has no case with two rounds of such a metric",
-                    "measure more rounds (protocol.measured_rounds)");
+                    "measure more rounds (protocol.measured_rounds), or name a metric that has a "
+                    "value in every round");
   return rows;
 }
 

@@ -134,8 +134,11 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
     means.push_back(add(logarithms(run), 1 / square(runs)));
   const Summary between = summarize(means);
   const double difference = mean_now - between.mean;
-  if (one_round) return exponential(around(difference, kInfinity));
-  if (!drift && before.size() >= kRunsThatTellDrift) {
+  const bool tell_drift = !drift && before.size() >= kRunsThatTellDrift;
+  const bool are_single =
+      std::ranges::all_of(before, [](const auto& run) { return run.size() == 1; });
+  if (one_round && !(tell_drift && are_single)) return exponential(around(difference, kInfinity));
+  if (tell_drift) {
     // The variance between runs includes the variance between their rounds.
     variance = square(between.sd) / runs + std::max(square(between.sd), variance_now);
     squares = square(variance) / (runs - 1);

@@ -69,7 +69,9 @@ constexpr size_t kRunsThatTellDrift = 5;
 /// and of one now. It is the ratio of geometric means with the interval of the logarithms. The
 /// spread between runs is added to the spread of rounds. It is `drift` where that is given, else
 /// the spread of the runs before where they are kRunsThatTellDrift or more. With fewer runs it is
-/// kRunDrift, or their spread where that is more. All values are positive.
+/// kRunDrift, or their spread where that is more. All values are positive. A run of one value has
+/// no spread of rounds, so the interval is infinite. It is finite where each of kRunsThatTellDrift
+/// runs or more before has one value: their spread holds that of rounds.
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {}, double confidence = kConfidence);
 

@@ -65,7 +65,8 @@ def test_a_run_without_a_case_is_named(rtfx, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [(["--metric", "wer"], "is repeated by every round"), (["--metric", "speed"], "unknown metric"), ([], "two rounds")],
+    [(["--metric", "wer"], "is repeated by every round"), (["--metric", "speed"], "unknown metric"), ([], "two rounds"),
+     (["--metric", "energy.joules_per_hour"], "or name a metric that has a value in every round")],
 )
 def test_errors(rtfx, tmp_path, arguments, message):
     synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])

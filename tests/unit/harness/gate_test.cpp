@@ -57,7 +57,7 @@ TEST(Judge, OneRoundIsInconclusive) {
   const Interval unknown = unpaired_ratio({10}, {5});
   const Judgement judged = judge(unknown, 0.02, 0.01);
   EXPECT_EQ(judged.verdict, Verdict::inconclusive);
-  EXPECT_HAS(judged.reason, "one round has no interval");
+  EXPECT_HAS(judged.reason, "one value has no interval");
 }
 
 TEST(Verdicts, TheGraverOneWins) {
@@ -423,6 +423,29 @@ TEST_F(GateTest, TimesMayGrowByTheirTolerance) {
   };
   EXPECT_EQ(verdict(1.4), Verdict::pass);
   EXPECT_EQ(verdict(1.9), Verdict::regressed);
+}
+
+/// Energy has one value in a run, whatever the number of rounds.
+TEST_F(GateTest, FiveBaselinesJudgeAMetricWithOneValue) {
+  const auto with_energy = [&](uint64_t seed, double joules) {
+    ResultSet set = results(seed);
+    for (CaseResult& c : set.cases) {
+      auto& first = std::get<record::Run>(c.summary.rounds.front());
+      first.metrics["energy.joules_per_hour"] = Nullable<Number>(Number(joules));
+    }
+    return set;
+  };
+  std::vector<ResultSet> baselines;
+  for (const double joules : {1000, 1005, 995, 1002, 998})
+    baselines.push_back(with_energy(baselines.size() + 1, joules));
+  const auto verdict = [&](double joules, size_t count) {
+    const auto rows = rtfx::gate(std::span(baselines).first(count), with_energy(9, joules),
+                                 {.tolerances = {{"energy.joules_per_hour", 0.1}}});
+    return of(rows, "energy.joules_per_hour");
+  };
+  EXPECT_EQ(verdict(1004, 5), Verdict::pass);
+  EXPECT_EQ(verdict(1300, 5), Verdict::regressed);
+  EXPECT_EQ(verdict(1300, 4), Verdict::inconclusive);
 }
 
 TEST_F(GateTest, StreamsAreNotJudged) {

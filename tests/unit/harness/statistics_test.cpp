@@ -77,6 +77,20 @@ TEST(Statistics, OneRoundSaysNothingOfItsSpread) {
   EXPECT_TRUE(std::isinf(runs_ratio({{1.0}}, {1.1, 1.2}).high));
 }
 
+TEST(Statistics, FiveRunsOfOneValueTellItsSpread) {
+  // Logarithms 0 to 0.04: their standard deviation is the root of 0.00025.
+  const auto e = [](double x) { return std::exp(x); };
+  const std::vector<std::vector<double>> runs = {
+      {e(0)}, {e(0.01)}, {e(0.02)}, {e(0.03)}, {e(0.04)}};
+  const Interval ratio = runs_ratio(runs, {e(0.12)});
+  EXPECT_NEAR(std::log(ratio.estimate), 0.1, 1e-12);
+  EXPECT_NEAR(std::log(ratio.high), 0.1 + student_t(4) * std::sqrt(0.00025 * (1 + 1.0 / 5)), 1e-9);
+  EXPECT_TRUE(std::isinf(runs_ratio({runs.begin(), runs.end() - 1}, {e(0.12)}).high));
+  // The spread between means of two rounds says nothing of a single round.
+  const std::vector<double> two = {1, 1.01};
+  EXPECT_TRUE(std::isinf(runs_ratio({two, two, two, two, two}, {1.0}).high));
+}
+
 TEST(Statistics, NoiseFloorIsTheFartherEndOfTheInterval) {
   EXPECT_NEAR(noise_floor({1.0, 0.97, 1.01}), 0.03, 1e-12);
   EXPECT_NEAR(noise_floor({1.02, 1.01, 1.05}), 0.05, 1e-12);
