@@ -6,6 +6,7 @@ words of both sides where they differ, changes since a baseline run, and the his
 
 import html
 import json
+import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -216,11 +217,13 @@ GRADE_CLASS = {
 
 
 def figure_of(case, metric):
+    """Returns mean and deviation over rounds as text; a single round has no deviation. figure() of
+    harness/results/table.cpp has the same rule."""
     mean, deviation = case.metric(metric)
     if mean is None:
         return None
-    digits = 1 if mean < 100 else 0
-    return f"{mean:,.{digits}f}", f"{deviation:,.{digits}f}"
+    decimals = 0 if mean >= 100 else 1 if mean >= 1 or mean <= 0 else 1 - math.floor(math.log10(mean))
+    return f"{mean:,.{decimals}f}", f"{deviation:,.{decimals}f}" if len(case.rounds) > 1 else None
 
 
 def words_of(case):

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -19,11 +20,19 @@ namespace rtfx {
 
 namespace {
 
+/// Decimals of a mean: below 1, so many that two digits are significant.
+int decimals_of(double mean) {
+  if (mean >= 100) return 0;
+  return mean >= 1 || mean <= 0 ? 1 : 1 - static_cast<int>(std::floor(std::log10(mean)));
+}
+
+/// "35.2 ± 2.5"; a single round has no deviation. figure_of() of plots/report.py has the same rule.
 std::string figure(const std::vector<double>& values) {
   if (values.empty()) return "-";
   const Summary s = summarize(values);
-  const int digits = s.mean < 100 ? 1 : 0;
-  return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
+  const int decimals = decimals_of(s.mean);
+  const std::string mean = fmt::format("{:.{}f}", s.mean, decimals);
+  return values.size() == 1 ? mean : fmt::format("{} ± {:.{}f}", mean, s.sd, decimals);
 }
 
 fmt::text_style grade_style(const std::string& grade) {

@@ -321,6 +321,18 @@ def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
     assert "CER: 5.25" in page.texts["small"] and "the CER is what counts" not in text
 
 
+def test_a_single_round_has_no_deviation(tmp_path):
+    """A slow decoder still has two digits that count."""
+    slow = synthetic.run(decoder="slow", decode_seconds=3000.0)
+    text, page = page_of(tmp_path, [synthetic.provenance(), synthetic.run(), slow])
+    cells = [cell.strip() for cell in page.texts["span"]]
+    assert {"54.2", "240", "0.040"} <= set(cells) and not any(cell.startswith("± ") for cell in cells)
+    rows = [line for line in report(tmp_path).stdout.splitlines() if " fp32 " in line]
+    assert [row.split()[3:5] for row in rows] == [["54.2", "240"], ["0.040", "0.040"]]
+    _, page = page_of(tmp_path / "two", [synthetic.provenance(), slow, slow | {"round": 1}])
+    assert "± 0.000" in page.texts["span"]
+
+
 def controlled(rounds):
     """A run of a decoder and its A/A control."""
     yield synthetic.provenance()
