@@ -184,6 +184,7 @@ function matching() {
 
 function show() {
   const metric = form.metric.value, found = matching();
+  if (!metric) return;  // all cases fail
   // Those that changed first, the worst above all.
   const loss = s => Math.max(-Infinity, ...(s.changes[metric] ?? []).map(([, , before, after]) =>
     -METRICS[metric].direction * (after - before) / Math.abs(before || 1)));

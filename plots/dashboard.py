@@ -37,10 +37,14 @@ def page_of(journal, folder, output):
 
 
 def series_of(runs):
-    """Returns the series: results of one case under the same conditions, in the order of time."""
+    """Returns the series: results of one case under the same conditions, in the order of time.
+
+    A failure has no figure and lacks some of the conditions: failures_of() names it."""
     series = {}
     for number, run in enumerate(runs):
         for case in run["cases"]:
+            if case["failure"]:
+                continue
             key = json.dumps(case["conditions"], sort_keys=True)
             one = series.setdefault(
                 key,
@@ -51,9 +55,23 @@ def series_of(runs):
                 metric: [short(figure[part]) for part in ("estimate", "low", "high")]
                 for metric, figure in case["figures"].items()
             }
-            one["points"].append({"run": number, "figures": figures,
-                                  **{name: case[name] for name in ("grade", "marks", "failure")}})  # fmt: skip
+            one["points"].append({"run": number, "figures": figures, "grade": case["grade"], "marks": case["marks"]})
     return list(series.values())
+
+
+def run_text(run):
+    return f"{run['started'][:10]} {run['revision'][:8]}"
+
+
+def failures_of(runs, about):
+    """Returns a row for each case whose newest result on a machine is a failure, the newest first."""
+    newest = {(case["case"], run["machine"]): (case, of) for run, of in zip(runs, about) for case in run["cases"]}
+    rows = [
+        {"case": case["case"], "failure": case["failure"], "machine": of["machine"], "run": run_text(of), "page": of["page"]}
+        for case, of in newest.values()
+        if case["failure"]
+    ]
+    return sorted(rows, key=lambda row: row["run"][:10], reverse=True)
 
 
 def flat(conditions):
@@ -87,7 +105,7 @@ def add_changes(series):
     """Adds to each series {metric: [[index of the point, p, mean before, mean after]]}."""
     for one in series:
         one["changes"] = {}
-        for metric in {metric for point in one["points"] for metric in point["figures"]}:
+        for metric in sorted({metric for point in one["points"] for metric in point["figures"]}):
             known = [i for i, point in enumerate(one["points"]) if metric in point["figures"]]
             values = [one["points"][i]["figures"][metric][0] for i in known]
             found = change_points(values) if len(known) >= 2 * LEAST else []
@@ -96,7 +114,7 @@ def add_changes(series):
 
 
 OVERVIEW = ("rtfx.total", "rtfx.decode", "wer")
-MOST_CHANGES, MOST_LATEST = 12, 15  # rows; further ones are folded in
+MOST_CHANGES, MOST_LATEST, MOST_FAILURES = 12, 15, 12  # rows; further ones are folded in or counted
 
 
 def filters_of(one, metric="rtfx.total"):
@@ -117,7 +135,7 @@ def latest_changes(series, runs, metrics):
             change = f"{100 * (after - before):+.2f} points" if is_share else f"{100 * (after / before - 1):+.1f} %"
             gain = metrics[metric]["direction"] * (after - before)
             rows.append({"case": one["case"], "metric": metric, "change": change, "style": "better" if gain > 0 else "worse",
-                         "since": f"{run['started'][:10]} {run['revision'][:8]}", "machine": one["machine"],
+                         "since": run_text(run), "machine": one["machine"],
                          "filters": filters_of(one, metric)})  # fmt: skip
     return sorted(rows, key=lambda row: row["since"], reverse=True)
 
@@ -135,7 +153,7 @@ def latest_results(series, runs):
         if key not in best or rank > best[key][0]:
             best[key] = (rank, one, points[-1])
     rows = []
-    for _, ((started, _), one, point) in sorted(best.items(), key=lambda item: item[0]):
+    for _, (_, one, point) in sorted(best.items(), key=lambda item: item[0]):
         figures = {metric: values[0] for metric, values in point["figures"].items()}
         run = runs[point["run"]]
         doubts = [mark for mark in point["marks"] if "stand-in" not in mark]
@@ -143,7 +161,7 @@ def latest_results(series, runs):
             {"decoder": one["decoder"], "model": one["model"], "machine": one["machine"], "batch": one["batch"],
              "dtype": one["dtype"], "total": figure(figures["rtfx.total"]), "decode": figure(figures.get("rtfx.decode")),
              "wer": figure(figures.get("wer"), 100), "grade": " ".join(filter(None, [point["grade"], *doubts])),
-             "run": f"{started[:10]} {run['revision'][:8]}", "page": run["page"], "filters": filters_of(one)}
+             "run": run_text(run), "page": run["page"], "filters": filters_of(one)}
         )  # fmt: skip
     return sorted(rows, key=lambda row: row["run"][:10], reverse=True)
 
@@ -166,7 +184,7 @@ def render(facts, folder, output):
     add_changes(series)
     tell_apart(series)
     about = [
-        {key: run[key] for key in ("journal", "started", "revision", "dirty", "name", "question", "machine")}
+        {key: run[key] for key in ("journal", "started", "revision", "dirty", "machine")}
         | {"page": page_of(run["journal"], folder, output)}
         for run in runs
     ]
@@ -175,10 +193,13 @@ def render(facts, folder, output):
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["breakable"] = breakable
+    failures = failures_of(runs, about)
     latest = latest_results(series, about)
     changes = latest_changes(series, about, {metric["name"]: metric for metric in facts["metrics"]})
     return environment.get_template("dashboard.html.j2").render(
         filters=FILTERS,
+        failures=failures[:MOST_FAILURES],
+        more_failures=max(0, len(failures) - MOST_FAILURES),
         changed=changes[:MOST_CHANGES],
         more_changes=max(0, len(changes) - MOST_CHANGES),
         latest=latest[:MOST_LATEST],

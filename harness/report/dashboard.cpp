@@ -57,8 +57,6 @@ void add_runs(std::vector<json>& runs, const std::string& journal, const ResultS
              {"started", about.started.value_or("")},
              {"revision", build.revision.value_or("")},
              {"dirty", build.dirty.value_or(false)},
-             {"name", about.name.value_or("")},
-             {"question", about.question.value_or("")},
              {"machine", machine_of(about)},
              {"cases", json::array()}};
     }

@@ -17,8 +17,7 @@ struct DashboardOptions {
 /// Returns the facts that plots/dashboard.py draws, the runs by time:
 ///
 ///   {"metrics": metrics_json(), "mark_meanings",
-///    "runs": [{"journal" (within `folder`), "started", "revision", "dirty", "name", "question",
-///              "machine",
+///    "runs": [{"journal" (within `folder`), "started", "revision", "dirty", "machine",
 ///              "cases": [{"case", "model", "dataset", "decoder", "batch", "dtype",
 ///                         "conditions" (conditions_of()), "grade", "failure", "marks",
 ///                         "figures" (figures_json())}]}]}

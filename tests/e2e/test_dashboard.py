@@ -141,6 +141,34 @@ def test_it_opens_with_what_changed_and_the_latest_of_each_decoder(site):
         assert float(decode) == pytest.approx(figures["rtfx.decode"][0], rel=0.01)
 
 
+def test_a_case_that_fails_now_is_named(rtfx, tmp_path):
+    """The failure of an earlier run does not count any more, and a failure is no chart."""
+    folder = journals(tmp_path / "journals", count=4)
+    for run in ("run01", "run03"):
+        lines = (folder / run / "journal.jsonl").read_text().splitlines(keepends=True)
+        kept = [line for line in lines if "label_looping" not in line]
+        failures = [synthetic.failure(decoder="label_looping")]
+        if run == "run01":
+            failures.append(synthetic.failure(decoder="frame_looping"))
+        (folder / run / "journal.jsonl").write_text("".join(kept + [json.dumps(f) + "\n" for f in failures]))
+    assert rtfx("dashboard", folder, "--output", tmp_path / "site").returncode == 0
+    page = (tmp_path / "site/index.html").read_text()
+    row = ["quickstart-rnnt/quickstart/label_looping/b16/fp32", "decode: out of memory", "Some CPU, 2 threads", "2026-01-02 01010101"]
+    assert rows_of(page, "What fails?") == [row]
+    points = {one["decoder"]: [point["run"] for point in one["points"]] for one in data_of(page)["series"]}
+    assert points == {"frame_looping": [0, 2, 3], "label_looping": [0, 2]}
+
+
+def test_the_page_is_the_same_for_every_order_of_sets(rtfx, site, tmp_path):
+    pages = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        result = rtfx("dashboard", site.parent / "journals", "--output", tmp_path, env=environment)
+        assert result.returncode == 0, result.stderr
+        pages.append((tmp_path / "index.html").read_text())
+    assert pages[0] == pages[1]
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_a_row_of_the_overview_shows_its_chart(site, browser, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
