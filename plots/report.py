@@ -96,10 +96,7 @@ def baseline_of(facts):
     baseline = facts["baseline"]
     if not baseline:
         return None
-    rows = [
-        {"case": row["case"], **{m.split(".")[-1]: change_of(m, row[m]) for m in METRICS}}
-        for row in baseline["cases"]
-    ]
+    rows = [row | {m.split(".")[-1]: change_of(m, row[m]) for m in METRICS} for row in baseline["cases"]]
     changes = [
         {"key": c["key"], "from": text_of(c["from"]), "to": text_of(c["to"])}
         for c in baseline["changes"]

@@ -101,7 +101,10 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
                 {"failed", json::array()},
                 {"only_before", json::array()},
                 {"only_now", json::array()},
+                {"mark_meanings", json::object()},
+                {"wrong", conclude(all_of(baseline)).wrong},
                 {"won", conclude(baseline, run, "the run before", "this run")}};
+  for (const auto& [mark, meaning] : meanings_of(baseline)) facts["mark_meanings"][mark] = meaning;
   for (const ProvenanceChange& change : provenance_changes(baseline.provenance, run.provenance))
     facts["changes"].push_back(
         {{"key", change.key.substr(1)}, {"from", change.from}, {"to", change.to}});
@@ -111,7 +114,11 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
       facts[before == nullptr ? "only_now" : "failed"].push_back(now.name());
       continue;
     }
-    json entry = {{"case", now.name()}};
+    json entry = {{"case", now.name()},
+                  {"marks_before", before->summary.marks()},
+                  {"marks_now", now.summary.marks()},
+                  {"rounds_before", before->summary.counted_rounds().text()},
+                  {"rounds_now", now.summary.counted_rounds().text()}};
     for (const char* key : {"rtfx.total", "rtfx.decode", "wer"}) entry[key] = nullptr;
     for (const MetricChange& c : metric_changes(baseline, *before, run, now, /*paired=*/false)) {
       if (entry.contains(c.metric->key))

@@ -188,17 +188,37 @@ Interval mean_ratio(const std::vector<Interval>& ratios) {
   return all;
 }
 
-/// The ratios of each speed over cases.
+/// The ratios of a speed over cases, and how many of these each kind of disturbance marks.
+struct SpeedRatios {
+  std::vector<Interval> ratios;
+  std::map<std::string, size_t> disturbed;  // "NOISY", "suspect"
+
+  void add(const Interval& ratio, const std::set<std::string>& marks = {}) {
+    ratios.push_back(ratio);
+    std::set<std::string> kinds;
+    for (const std::string& mark : marks) kinds.insert(mark.substr(0, mark.find(' ')));
+    for (const std::string& kind : kinds) ++disturbed[kind];
+  }
+  /// "mean of 5 cases, NOISY, suspect in 2"
+  std::string conditions() const {
+    std::string text =
+        ratios.size() == 1 ? "one case" : fmt::format("mean of {} cases", ratios.size());
+    for (const auto& [kind, cases] : disturbed)
+      text += cases == ratios.size() ? ", " + kind : fmt::format(", {} in {}", kind, cases);
+    return text;
+  }
+};
+
+/// The ratios of each speed.
 struct Speeds {
-  std::vector<Interval> total, decode;
+  SpeedRatios total, decode;
 
   std::vector<std::string> sentences(const std::string& before, const std::string& now) const {
     std::vector<std::string> list;
-    for (const auto& [verb, ratios] : {std::pair{kTotal, &total}, {kDecodes, &decode}}) {
-      if (ratios->empty()) continue;
-      const std::string cases =
-          ratios->size() == 1 ? "one case" : fmt::format("mean of {} cases", ratios->size());
-      list.push_back(speed_sentence(now, verb, before, mean_ratio(*ratios), cases));
+    for (const auto& [verb, speed] : {std::pair{kTotal, &total}, {kDecodes, &decode}}) {
+      if (speed->ratios.empty()) continue;
+      list.push_back(
+          speed_sentence(now, verb, before, mean_ratio(speed->ratios), speed->conditions()));
     }
     return list;
   }
@@ -257,7 +277,8 @@ std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
          {std::pair{"rtfx.total", &speeds.total}, {"rtfx.decode", &speeds.decode}}) {
       const Metric& speed = find_metric(metric, "");
       const auto a = counted_values(speed, x->summary), b = counted_values(speed, y.summary);
-      if (!a.empty() && !b.empty()) ratios->push_back(runs_ratio({a}, b));
+      if (a.empty() || b.empty()) continue;
+      ratios->add(runs_ratio({a}, b), disturbances(x->summary, y.summary));
     }
   }
   return speeds.sentences(before_name, now_name);
@@ -271,8 +292,8 @@ std::vector<std::string> conclude(const std::vector<GateRow>& rows) {
   Speeds speeds;
   for (const GateRow& row : rows) {
     if (!row.change || !row.is_fair || wrong.contains(row.case_name)) continue;
-    if (row.what == "rtfx.total") speeds.total.push_back(*row.change);
-    if (row.what == "rtfx.decode") speeds.decode.push_back(*row.change);
+    if (row.what == "rtfx.total") speeds.total.add(*row.change);
+    if (row.what == "rtfx.decode") speeds.decode.add(*row.change);
   }
   return speeds.sentences("the baseline", "this run");
 }

@@ -33,7 +33,7 @@ std::string speed_sentence(const std::string& subject, const std::string& verb,
 
 /// Two runs: the geometric mean over the cases that both hold and that are right in both. Cases of
 /// two runs share the drift between these, so the interval is as wide as if all errors were one.
-/// Empty where there is no such case.
+/// It says in how many cases either run is NOISY or suspect. Empty where there is no such case.
 std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
                                   const std::string& before_name, const std::string& now_name);
 

@@ -144,6 +144,22 @@ def test_a_single_round_has_no_interval(tmp_path):
     assert '<span class="change">1.000</span>' in changes and "no clear change" not in changes
 
 
+def test_changes_carry_the_marks_of_both_runs(facts_of, tmp_path):
+    for name, suspect, deterministic in (("before", ["cpu_wait"], False), ("now", [], True)):
+        more = {"suspect": suspect, "deterministic": deterministic}
+        rounds = [synthetic.run(round=i, decode_seconds=0.5 + 0.01 * i) | more for i in range(3)]
+        synthetic.write(tmp_path / name, [synthetic.provenance(), *rounds])
+    arguments = (tmp_path / "now", "--baseline", tmp_path / "before")
+    (row,) = facts_of(*arguments)["baseline"]["cases"]
+    assert row["marks_before"] == ["NONDETERMINISTIC", "suspect 3/3"] and row["marks_now"] == []
+    assert (row["rounds_before"], row["rounds_now"]) == ("3 of 3 rounds, 3 of them suspect", "3 of 3 rounds")
+    assert report(*arguments).returncode == 0
+    section = (tmp_path / "now/report.html").read_text(encoding="utf-8").split('id="baseline"')[1].split("</section>")[0]
+    assert '<span class="badge fair">suspect 3/3</span>' in section and "suspect: the machine disturbed" in section
+    assert "before: 3 of 3 rounds, 3 of them suspect" in section and "now: 3 of 3" not in section
+    assert "The run before: WRONG: label_looping on quickstart-rnnt: it did not repeat its own hypotheses" in section
+
+
 @pytest.mark.parametrize("option", ["--baseline", "--history", "--profile"])
 def test_missing_folders(runs, tmp_path, option):
     result = report(runs[0], option, tmp_path / "gone", "-o", tmp_path / "page.html")

@@ -150,6 +150,15 @@ def test_a_stream_that_lacks_something_is_named(rtfx, tmp_path, name):
     assert f"journal.jsonl:2: '{name.replace('.', '/')}' is missing; add it" in result.stderr
 
 
+def test_compare_names_wrong_results_of_both_runs(rtfx, tmp_path):
+    for name, wrong in (("a", "label_looping"), ("b", "window")):
+        decoders = [synthetic.run(decoder=d) | {"deterministic": d != wrong} for d in ("label_looping", "window", "aes")]
+        synthetic.write(tmp_path / name, [synthetic.provenance(), *decoders])
+    text = " ".join(rtfx("compare", tmp_path / "a", tmp_path / "b").stdout.split())
+    assert "A: WRONG: label_looping on quickstart-rnnt" in text and "B: WRONG: window on quickstart-rnnt" in text
+    assert "(one case; one round: no interval)" in text
+
+
 def test_compare_decoders_of_a_run(rtfx, journals):
     """Rounds pair: what slows down both does not widen the interval."""
     result = rtfx("compare", journals[0])

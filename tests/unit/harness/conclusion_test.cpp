@@ -201,6 +201,20 @@ TEST_F(ConclusionTest, TwoRunsAreOneSentenceForEachSpeed) {
   for (const std::string& same : same_runs) EXPECT_EQ(same.find("no difference: B "), 0U) << same;
 }
 
+TEST_F(ConclusionTest, TheSentenceOfTwoRunsSaysHowManyCasesWereDisturbed) {
+  const json suspect = {{"suspect", {"cpu_wait"}}};
+  const Arm label{"label", {1, 1.02, 0.98}}, noisy{"label", {1, 4, 0.2}};
+  const Arm disturbed{"label", {1, 1.02, 0.98}, "bitwise", 10, suspect};
+  const ResultSet quiet = run({frame, label}, "fp32", "quiet"),
+                  one = run({frame, disturbed}, "fp32", "one"),
+                  wild = run({frame, noisy}, "fp32", "wild");
+  EXPECT_HAS(conclude(one, quiet, "A", "B").at(1), "(mean of 2 cases, suspect in 1; 95 %: ");
+  EXPECT_HAS(conclude(quiet, one, "A", "B").at(1), "(mean of 2 cases, suspect in 1; 95 %: ");
+  EXPECT_HAS(conclude(wild, one, "A", "B").at(1), "(mean of 2 cases, NOISY in 1, suspect in 1; ");
+  const ResultSet alone = run({disturbed}, "fp32", "alone");
+  EXPECT_HAS(conclude(alone, quiet, "A", "B").at(1), "(one case, suspect; 95 %: ");
+}
+
 TEST_F(ConclusionTest, AWrongDecoderDoesNotCountBetweenTwoRuns) {
   const ResultSet before = run({frame, {"label", {1, 1.02, 0.98}}}, "bf16", "before");
   const ResultSet now = run({frame, {"label", {0.1, 0.11, 0.1}, "different", 60}}, "bf16", "now");
