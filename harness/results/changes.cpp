@@ -197,9 +197,15 @@ json speed_ups_json(const ResultSet& results) {
          {"marks", c->summary.marks()},
          {"changes", changes_json(metric_changes(results, *base, results, *c, /*paired=*/false))}});
   }
+  json failed = json::array();
+  for (const CaseResult& c : results.cases) {
+    if (c.summary.failure)
+      failed.push_back({{"case", c.name()}, {"failure", *c.summary.failure}});
+  }
   return {{"run", results.journal.string()},
           {"cases", cases},
           {"dtypes", dtypes},
+          {"failed", failed},
           {"tuned", tuned_sentences(results)},
           {"noise_floors", noise_floors({&results})}};
 }

@@ -48,6 +48,7 @@ nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
 ///    "cases": [{"case", "baseline" (the decoder that it is compared with), "control" (whether it
 ///               is an A/A control), "rounds", "marks", "changes" (these as above)}],
 ///    "dtypes": [{"case", "marks", "changes"}] of cases_beside_fp32(),
+///    "failed": [{"case", "failure" (text)}],
 ///    "tuned": sentences, "noise_floors"}
 nlohmann::json speed_ups_json(const ResultSet& results);
 

@@ -137,20 +137,28 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
 }
 
 void print_speed_ups(const ResultSet& results) {
-  for (const auto& [base, c] : compared_cases(results)) {
+  const std::vector<ComparedCase> compared = compared_cases(results),
+                                  dtypes = cases_beside_fp32(results);
+  for (const auto& [base, c] : compared) {
     fmt::print("\n{}{}\n", title(*c), c->control_of().empty() ? "" : "  (A/A control)");
     fmt::print("  {}\n", c->summary.counted_rounds().text());
     const Sides sides{printable(base->decoder()), printable(c->decoder())};
     sides.print_head();
     print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/true));
   }
-  for (const auto& [base, c] : cases_beside_fp32(results)) {
+  for (const auto& [base, c] : dtypes) {
     fmt::print("\n{}, beside fp32\n", title(*c));
     const Sides sides{base->about().dtype, c->about().dtype};
     sides.print_head();
     print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/false));
   }
+  for (const CaseResult& c : results.cases) {
+    if (c.summary.failure)
+      fmt::print("\n{}\n  failed: {}\n", title(c), printable(*c.summary.failure));
+  }
   fmt::print("\n");
+  if (compared.empty() && dtypes.empty())
+    fmt::print("No decoder of this run has another one to be compared with.\n");
   print_tuned(results, "");
   print_noise_floors(results);
   const Conclusion conclusion = conclude(all_of(results));

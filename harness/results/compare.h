@@ -18,7 +18,8 @@ void print_comparison(const ResultSet& a, const ResultSet& b);
 
 /// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that
 /// were measured side by side, and the difference in WER. Then each case in another dtype against
-/// the same case in fp32. After it, weights that were tuned, and the noise floor by A/A controls.
+/// the same case in fp32. After it, cases that failed, weights that were tuned, and the noise floor
+/// by A/A controls. A line says where nothing is compared.
 void print_speed_ups(const ResultSet& results);
 
 void print_gate(const std::vector<GateRow>& rows);

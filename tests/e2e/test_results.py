@@ -166,6 +166,19 @@ def test_compare_decoders_of_a_run(rtfx, journals):
     assert "x 4.000 [4.000, 4.000]" in result.stdout
 
 
+def test_compare_of_one_run_names_failures_and_says_where_nothing_is_compared(rtfx, tmp_path):
+    alone = [synthetic.provenance(), synthetic.run(decoder="window")]
+    synthetic.write(tmp_path / "alone", alone)
+    nothing = "No decoder of this run has another one to be compared with."
+    assert nothing in rtfx("compare", tmp_path / "alone").stdout
+    failure = synthetic.failure(decoder="frame_looping")
+    synthetic.write(tmp_path / "failed", [*alone, failure])
+    text = rtfx("compare", tmp_path / "failed").stdout
+    assert f"{failure['case']}\n  failed: decode: out of memory\n" in text and nothing in text
+    document = json.loads(rtfx("compare", tmp_path / "failed", "--json").stdout)
+    assert document["failed"] == [{"case": failure["case"], "failure": "decode: out of memory"}]
+
+
 def test_compare_wants_common_cases(rtfx, journals, tmp_path):
     synthetic.write(tmp_path / "c", [synthetic.provenance(), synthetic.run(batch=4)])
     result = rtfx("compare", journals[0], tmp_path / "c")
