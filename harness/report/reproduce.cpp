@@ -136,7 +136,7 @@ fs::path journal_below(const fs::path& runs, const std::string& table) {
   for (const fs::path& path :
        {runs / table, runs / (table + ".jsonl"), runs / (table + ".jsonl.gz")}) {
     const bool is_run = fs::is_directory(path);
-    if (is_run ? fs::exists(path / "journal.jsonl") : fs::exists(path)) return path;
+    if (is_run ? fs::exists(plain_or_gzip(path / "journal.jsonl")) : fs::exists(path)) return path;
   }
   return {};
 }
@@ -154,7 +154,7 @@ void render_table(const fs::path& table, const fs::path& journal, const fs::path
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
   // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
-  draw_figures(table, journal, folder, is_run ? "" : journal_name(journal) + "_");
+  draw_figures(table, journal, folder, is_journal ? "" : journal_name(journal) + "_");
 }
 
 void render_all(const fs::path& runs, const fs::path& output) {
@@ -170,7 +170,7 @@ void render_all(const fs::path& runs, const fs::path& output) {
   }
   if (!any) {
     throw UserError(runs.string(), "holds no journal of a table",
-                    "give --from the folder of TABLE/journal.jsonl or TABLE.jsonl.gz");
+                    "give --from the folder of TABLE/journal.jsonl or TABLE.jsonl, plain or as .gz");
   }
   arguments.insert(arguments.end(), {"-o", (output / "tables.md").string()});
   run_script("reproduce", "plots/paper_page.py", arguments);

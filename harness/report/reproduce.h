@@ -52,7 +52,7 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
                   const std::filesystem::path& output, bool latex);
 
 /// Writes one page, `output`/tables.md, of all tables whose journals are in the folder `runs`:
-/// <table>/journal.jsonl, <table>.jsonl or <table>.jsonl.gz. The page has all effects and their
+/// <table>/journal.jsonl or <table>.jsonl, or either with .gz. The page has all effects and their
 /// verdicts, and names the tables that were not run. Figures stand beside it. Throws UserError
 /// where there is no journal.
 void render_all(const std::filesystem::path& runs, const std::filesystem::path& output);

@@ -146,12 +146,19 @@ def test_from_renders_into_the_folder_of_output(finished, rtfx, tmp_path):
     assert (committed / "mine.md").read_text() == "committed"
     rendered = sorted(path.name for path in (tmp_path / "new/folder").iterdir())
     assert rendered == ["mine.md", "mine.tex", "mine_rtfx_by_batch.svg"]
+    # The journal of a run gives the names that its folder does.
+    journal = finished[0] / "journal.jsonl"
+    assert rtfx("reproduce", "label_looping_table1", "--from", journal, "--output", tmp_path / "run").returncode == 0
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["rtfx_by_batch.svg", "table.md"]
 
 
-def test_all_tables_on_one_page(finished, rtfx, tmp_path):
+@pytest.mark.parametrize("packed", [False, True])
+def test_all_tables_on_one_page(finished, rtfx, tmp_path, packed):
     runs = tmp_path / "runs"
     runs.mkdir()
-    shutil.copytree(finished[0], runs / "label_looping_table1")
+    run = shutil.copytree(finished[0], runs / "label_looping_table1")
+    if packed:
+        subprocess.run(["gzip", run / "journal.jsonl"], check=True)
     result = rtfx("reproduce", "--all", "--from", runs, "--output", tmp_path / "page")
     assert result.returncode == 0, result.stderr
     assert f"1 of {len(TABLES)} tables were run" in result.stdout
