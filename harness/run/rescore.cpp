@@ -53,8 +53,11 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
     const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
     if (found != rescored.end()) {
       run->wer = found->second;
-      run->oracle_wer.reset();  // these are of the other scorer
+      // These are by the words of the other scorer.
+      run->oracle_wer.reset();
       run->boosted.reset();
+      const auto tokens = run->metrics.find("tokens.reference_per_second");
+      if (tokens != run->metrics.end()) tokens->second = std::nullopt;
     }
     lines += record::to_line(record);
   }

@@ -244,6 +244,9 @@ def test_rescore(rtfx, finished, tmp_path):
     records = strict_records(tmp_path / "rescored/journal.jsonl")
     runs = runs_of(records)
     assert len(runs) == 2 and all(r["wer"]["normalizer"] == "none" for r in runs)
+    tokens = "tokens.reference_per_second"  # of the words of the other scorer
+    assert runs_of(strict_records(finished / "journal.jsonl"))[0]["metrics"][tokens] > 0
+    assert [r["metrics"][tokens] for r in runs] == [None, None]
     assert records[0]["config"]["scorer"] == "none"
     compared = rtfx("compare", finished, tmp_path / "rescored").stdout
     assert "A: basic_english version 2, B: none version 1: word errors are not compared" in compared
@@ -268,6 +271,7 @@ def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
     rescored = strict_records(tmp_path / "rescored/journal.jsonl")
     for record in [*records, *rescored]:
         record.pop("wer", None)
+        record.get("metrics", {}).pop("tokens.reference_per_second", None)
     records[0]["config"]["scorer"] = "none"
     assert rescored == records
 
