@@ -175,10 +175,10 @@ std::string figures_of(const GateRow& row) {
   if (!row.rounds.empty()) figures += "  " + row.rounds;
   if (row.tolerance) {
     const bool is_ratio = find_metric(row.what, row.case_name).change == Metric::Change::ratio;
-    figures += fmt::format("  tolerance {:.2g} {}", 100 * *row.tolerance,
-                           is_ratio ? "%" : "percentage points");
+    figures += is_ratio ? "  tolerance " + percent_text(*row.tolerance)
+                        : fmt::format("  tolerance {:.2g} percentage points", 100 * *row.tolerance);
   }
-  if (row.floor) figures += fmt::format(", noise {:.2g} %", 100 * *row.floor);
+  if (row.floor) figures += ", noise " + percent_text(*row.floor);
   return figures;
 }
 

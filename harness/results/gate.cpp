@@ -364,8 +364,6 @@ Grade required_grade(const CaseResult& a, const CaseResult& b) {
 
 namespace {
 
-std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
-
 /// The first round of a case that unfit() lets pass.
 const record::Run& first_run(const CaseResult& c) {
   return std::get<record::Run>(c.rounds().front());
@@ -631,6 +629,11 @@ void add_idle_tolerances(std::vector<GateRow>& rows, const Tolerances& tolerance
 
 }  // namespace
 
+std::string percent_text(double share) {
+  return std::abs(share) < 0.1 ? fmt::format("{:.2g} %", 100 * share)
+                               : fmt::format("{:.0f} %", 100 * share);
+}
+
 const char* to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::pass:
@@ -670,7 +673,7 @@ Judgement judge(const Interval& gain, double tolerance, double floor,
   if (tolerance < floor) {
     if (gain.high < least(floor)) return {Verdict::regressed, "worse, beyond the noise floor"};
     return {Verdict::inconclusive, fmt::format("the tolerance of {} is below the noise floor of {}",
-                                               percent(tolerance), percent(floor))};
+                                               percent_text(tolerance), percent_text(floor))};
   }
   if (gain.high < least(tolerance)) return {Verdict::regressed, "worse beyond the tolerance"};
   if (gain.low >= least(tolerance)) return {Verdict::pass, ""};

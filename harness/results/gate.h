@@ -106,6 +106,9 @@ struct Judgement {
   std::string reason;
 };
 
+/// "0.25 %" of 0.0025, "130 %" of 1.3: two digits, or all before the point.
+std::string percent_text(double share);
+
 /// `gain`: new / old of something of which more is better, and old / new with `less_is_better`.
 /// `floor`: the largest change that noise alone makes. Tolerance and floor are shares of the old
 /// value, so where less is better the new one may be 1 + tolerance times as large. A tolerance

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "harness/results/changes.h"
+#include "harness/results/compare.h"
 #include "harness/results/journal.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -36,6 +37,16 @@ TEST(Judge, AToleranceBelowTheNoiseIsRefused) {
   EXPECT_HAS(same.reason, "tolerance of 1 % is below the noise floor of 3 %");
   EXPECT_EQ(judge({0.98, 0.975, 0.985}, 0.01, 0.03).verdict, Verdict::inconclusive);
   EXPECT_EQ(judge({0.5, 0.48, 0.52}, 0.01, 0.03).verdict, Verdict::regressed);
+}
+
+TEST(Judge, SharesArePercentWithoutPowersOfTen) {
+  EXPECT_HAS(judge({1.0, 0.5, 2.3}, 0.05, 1.3).reason,
+             "tolerance of 5 % is below the noise floor of 130 %");
+  EXPECT_EQ(percent_text(0.0025), "0.25 %");
+  EXPECT_EQ(percent_text(0.12), "12 %");
+  EXPECT_EQ(percent_text(0.996), "100 %");
+  GateRow row{"c", "rtfx.decode", 35.2, 33.1, Interval{0.94, 0.93, 0.951}, 0.05, 1.3, {}, ""};
+  EXPECT_HAS(figures_of(row), "tolerance 5 %, noise 130 %");
 }
 
 /// A time may be 1 + tolerance times as long, which is a gain of 1 / (1 + tolerance).
