@@ -169,8 +169,9 @@ void render_all(const fs::path& runs, const fs::path& output) {
     draw_figures(table_file(name), journal, output, name + "_", /*all=*/false);
   }
   if (!any) {
-    throw UserError(runs.string(), "holds no journal of a table",
-                    "give --from the folder of TABLE/journal.jsonl or TABLE.jsonl, plain or as .gz");
+    throw UserError(
+        runs.string(), "holds no journal of a table",
+        "give --from the folder of TABLE/journal.jsonl or TABLE.jsonl, plain or as .gz");
   }
   arguments.insert(arguments.end(), {"-o", (output / "tables.md").string()});
   run_script("reproduce", "plots/paper_page.py", arguments);

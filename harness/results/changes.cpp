@@ -38,7 +38,8 @@ json changes_json(const std::vector<MetricChange>& changes) {
         {"from", c.from},
         {"to", c.to},
         {"kind", c.metric->change == Metric::Change::ratio ? "ratio" : "difference"},
-        {"change", to_json(c.change)}};
+        {"change", to_json(c.change)},
+        {"utterances", c.utterances ? json(*c.utterances) : json()}};
   }
   return list;
 }
@@ -76,18 +77,22 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
     const double before = summarize(from).mean, now = summarize(to).mean;
-    Interval change{now - before, -kInfinity, kInfinity};
-    if (metric.change == Metric::Change::ratio)
-      change = paired ? *ratio_within_run(metric, x.summary, y.summary) : runs_ratio({from}, to);
-    else if (std::string_view(metric.key) == "wer")
-      change = wer_difference(a, x, b, y).value_or(change);
-    changes.push_back({&metric, before, now, change});
+    MetricChange& change = changes.emplace_back(
+        MetricChange{&metric, before, now, {now - before, -kInfinity, kInfinity}});
+    if (metric.change == Metric::Change::ratio) {
+      change.change =
+          paired ? *ratio_within_run(metric, x.summary, y.summary) : runs_ratio({from}, to);
+    } else if (std::string_view(metric.key) == "wer") {
+      const auto difference = wer_difference(a, x, b, y);
+      if (difference) change.change = difference->change;
+      if (difference && !difference->of_all) change.utterances = difference->utterances;
+    }
   }
   return changes;
 }
 
-std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
-                                       const CaseResult& y) {
+std::optional<WerDifference> wer_difference(const ResultSet& a, const CaseResult& x,
+                                            const ResultSet& b, const CaseResult& y) {
   const auto old = read_hypotheses(a, x), now = read_hypotheses(b, y);
   if (!old || !now || x.rounds().empty() || y.rounds().empty()) return std::nullopt;
   const auto* last = std::get_if<record::Run>(&y.rounds().back());
@@ -97,16 +102,20 @@ std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, 
   for (const UtteranceText& text : *old) by_id[text.id] = &text;
   std::vector<EditCounts> left, right;
   int64_t words = 0;
+  size_t both = 0;
   for (const UtteranceText& text : *now) {
     const auto found = by_id.find(text.id);
-    if (found == by_id.end() || !text.reference) continue;
+    if (found == by_id.end()) continue;
+    ++both;
+    if (!text.reference) continue;
     const auto reference = normalizer.words(*text.reference);
     left.push_back(count_edits(reference, normalizer.words(found->second->text)));
     right.push_back(count_edits(reference, normalizer.words(text.text)));
     words += static_cast<int64_t>(reference.size());
   }
   if (words == 0) return std::nullopt;
-  return bootstrap_wer_difference(left, right, kBootstrapSeed);
+  return WerDifference{bootstrap_wer_difference(left, right, kBootstrapSeed),
+                       static_cast<int64_t>(both), both == old->size() && both == now->size()};
 }
 
 std::vector<ComparedCase> compared_cases(const ResultSet& results) {
@@ -199,8 +208,7 @@ json speed_ups_json(const ResultSet& results) {
   }
   json failed = json::array();
   for (const CaseResult& c : results.cases) {
-    if (c.summary.failure)
-      failed.push_back({{"case", c.name()}, {"failure", *c.summary.failure}});
+    if (c.summary.failure) failed.push_back({{"case", c.name()}, {"failure", *c.summary.failure}});
   }
   return {{"run", results.journal.string()},
           {"cases", cases},

@@ -16,6 +16,7 @@ struct MetricChange {
   double from, to;  // means over rounds
   Interval change;  // to / from or to - from, as metric->change says; without an interval its ends
                     // are infinite
+  std::optional<int64_t> utterances = {};  // of both, where the change is over these alone
 };
 
 /// The change of each metric that both x (a case of a) and y (of b) have, in the order of
@@ -27,17 +28,26 @@ struct MetricChange {
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired);
 
-/// WER of y (a case of b) minus that of x (of a) by paired bootstrap over the utterances that have
-/// a reference in both, normalised as in y; none where the hypotheses of either are not there.
-std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
-                                       const CaseResult& y);
+struct WerDifference {
+  Interval change;
+  int64_t utterances;  // that both hold
+  bool of_all;         // neither holds another one
+};
+
+/// WER of y (a case of b) minus that of x (of a) by paired bootstrap over the utterances that both
+/// hold and that have a reference in y, normalised as in y. None where the hypotheses of either are
+/// not there, and without a word in these references.
+std::optional<WerDifference> wer_difference(const ResultSet& a, const CaseResult& x,
+                                            const ResultSet& b, const CaseResult& y);
 
 /// The comparison of two runs:
 ///   {"a", "b" (journals), "provenance": [{"key", "from", "to"}],
 ///    "cases": [{"case", "rounds_a", "rounds_b" ({"counted", "of"}), "marks_a", "marks_b",
 ///               "failure" (text or null),
 ///               "changes": {metric: {"from", "to", "kind" ("ratio" or "difference"),
-///                                    "change": {"estimate", "low", "high"}}}}],
+///                                    "change": {"estimate", "low", "high"},
+///                                    "utterances" (of both, where the change is over these
+///                                    alone, else null)}}}],
 ///    "only_a", "only_b": case names, "tuned_a", "tuned_b": sentences of tuned_sentences(),
 ///    "noise_floors": {group: {metric: share}} of the A/A controls of both}
 /// Throws UserError where print_comparison() does.

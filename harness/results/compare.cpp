@@ -48,7 +48,11 @@ struct Sides {
 
 std::string change_text(const MetricChange& c) {
   if (c.metric->change == Metric::Change::ratio) return ratio(c.change);
-  if (std::isfinite(c.change.high)) return points(c.change);
+  if (std::isfinite(c.change.high)) {
+    return points(c.change) +
+           (c.utterances ? fmt::format(", over the {} of both", counted(*c.utterances, "utterance"))
+                         : "");
+  }
   return is_share(*c.metric) ? fmt::format("{:+.2f} points", 100 * c.change.estimate)
                              : fmt::format("{:+.2f} {}", c.change.estimate, c.metric->unit);
 }
@@ -116,6 +120,9 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
     }
     fmt::print("  A: {}\n  B: {}\n", x->summary.counted_rounds().text(),
                y.summary.counted_rounds().text());
+    if (const int64_t before = x->about().dataset.utterances, now = y.about().dataset.utterances;
+        before != now)
+      fmt::print("  A: {}, B: {}\n", counted(before, "utterance"), counted(now, "utterance"));
     if (scorer_of(*x) != scorer_of(y)) {
       fmt::print("  A: {}, B: {}: word errors are not compared; `rtfx rescore` counts them again\n",
                  printable(scorer_of(*x)), printable(scorer_of(y)));

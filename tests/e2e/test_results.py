@@ -237,6 +237,23 @@ def test_compare_gives_wer_an_interval_by_utterances(rtfx, finished):
     assert "one round: no interval" in result.stdout
 
 
+def test_compare_over_other_utterances_says_so(rtfx, tmp_path):
+    run = synthetic.run() | {"result_key": "key"}
+    for name, count in (("all", synthetic.UTTERANCES), ("some", 6)):
+        synthetic.write(tmp_path / name, [synthetic.provenance(), run | {"dataset": run["dataset"] | {"utterances": count}}])
+        synthetic.write_hypotheses(tmp_path / name, run, {})
+        file = tmp_path / name / "hypotheses/key.jsonl"
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:count]))
+    for a, b, sides in (("all", "some", "A: 24 utterances, B: 6 utterances"), ("some", "all", "A: 6 utterances, B: 24 utterances")):
+        text = rtfx("compare", tmp_path / a, tmp_path / b).stdout
+        (line,) = [line for line in text.splitlines() if line.startswith("  wer ")]
+        assert line.endswith("+0.00 points [+0.00, +0.00], over the 6 utterances of both") and f"  {sides}\n" in text
+        document = json.loads(rtfx("compare", tmp_path / a, tmp_path / b, "--json").stdout)
+        assert document["cases"][0]["changes"]["wer"]["utterances"] == 6
+    same = rtfx("compare", tmp_path / "all", tmp_path / "all").stdout
+    assert "utterances" not in same
+
+
 def test_rescore(rtfx, finished, tmp_path):
     before = runs_of(strict_records(finished / "journal.jsonl"))[0]["wer"]
     result = rtfx("rescore", finished, "--scorer", "none", "--output", tmp_path / "rescored")
@@ -423,7 +440,7 @@ def test_gate_compare_and_diff_runs_count_the_same_rounds(rtfx, tmp_path):
     ratios = [re.search(r"rtfx\.decode .*?(x [01]\.\d+ \[.*?\])", text)[1] for text in (compare, gate)]
     assert ratios[0] == ratios[1] and ratios[0].startswith(("x 0.99", "x 1.00"))
     assert f"  {counted}\n" in rtfx("compare", b).stdout  # decoders of one run, too
-    for text, names in ((compare, ("B", "A")), (gate, ("this run", "the baseline"))):
+    for text, names, marks in ((compare, ("B", "A"), ", NOISY, suspect"), (gate, ("this run", "the baseline"), "")):
         end = " ".join(text.split())  # a sentence may have two lines
         assert f"no difference: {names[0]} decodes 0.99" in end or f"no difference: {names[0]} decodes 1.00" in end
-        assert f"times as fast as {names[1]} (mean of 2 cases; 95 %: 0.9" in end and "which holds 1)." in end
+        assert f"times as fast as {names[1]} (mean of 2 cases{marks}; 95 %: 0.9" in end and "which holds 1)." in end
