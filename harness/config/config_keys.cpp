@@ -247,7 +247,7 @@ const OptionTable<Protocol>& protocol_keys() {
               0, 10),
        option("aa_control", &Protocol::aa_control,
               "Run the baseline twice (A/A control). The gate's noise floor is then at least the "
-              "difference between both."),
+              "farther end of the 95 % interval of their ratio, as a distance from 1."),
        option("precision", &Protocol::precision,
               "Add rounds until the 95 % interval of every total RTFx is within ± this share of "
               "it. 0 adds none.",
