@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace rtfx {
 namespace {
@@ -98,17 +97,6 @@ BoostedCounts count_phrases(Words reference, Words hypothesis, const BoostedWord
 
 std::optional<double> f_score(const BoostedCounts& counts) {
   return share(2 * counts.recalled, counts.occurrences + counts.recalled + counts.false_alarms);
-}
-
-nlohmann::json to_json(const BoostedCounts& counts) {
-  const auto number = [](const std::optional<double>& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json();
-  };
-  return {{"occurrences", counts.occurrences},
-          {"recalled", counts.recalled},
-          {"false_alarms", counts.false_alarms},
-          {"recall", number(counts.recall())},
-          {"precision", number(counts.precision())}};
 }
 
 }  // namespace rtfx

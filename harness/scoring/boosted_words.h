@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,8 +52,5 @@ BoostedCounts count_phrases(Words reference, Words hypothesis, const BoostedWord
 /// 2 recalled / (occurrences + recalled + false alarms), the harmonic mean of recall and precision;
 /// none where there is nothing to recall and no false alarm.
 std::optional<double> f_score(const BoostedCounts& counts);
-
-/// {"occurrences", "recalled", "false_alarms", "recall", "precision"}, the last two or null.
-nlohmann::json to_json(const BoostedCounts& counts);
 
 }  // namespace rtfx

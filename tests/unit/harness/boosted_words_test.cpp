@@ -75,12 +75,6 @@ TEST(BoostedWordsTest, RecallAndPrecision) {
   EXPECT_EQ(Counts{.false_alarms = 3}.precision(), 0.0);
   EXPECT_EQ(Counts{.occurrences = 3}.precision(), std::nullopt);
   EXPECT_EQ(Counts{.occurrences = 3}.recall(), 0.0);
-  EXPECT_EQ(to_json(counts), json({{"occurrences", 8},
-                                   {"recalled", 6},
-                                   {"false_alarms", 2},
-                                   {"recall", 0.75},
-                                   {"precision", 0.75}}));
-  EXPECT_EQ(to_json(Counts())["recall"], nullptr);
 }
 
 TEST(BoostedWordsTest, PhrasesByHand) {
@@ -148,10 +142,13 @@ ResultSet shard_with(const json& boosted) {
 
 TEST(BoostedWordsTest, ShardsAddUp) {
   const auto field = [](const Counts& counts) {
-    json boosted = to_json(counts);
-    boosted["words"] = 5;
-    boosted["left_out"] = 1;
-    return boosted;
+    return json{{"words", 5},
+                {"left_out", 1},
+                {"occurrences", counts.occurrences},
+                {"recalled", counts.recalled},
+                {"false_alarms", counts.false_alarms},
+                {"recall", *counts.recall()},
+                {"precision", *counts.precision()}};
   };
   const json first = field({.occurrences = 3, .recalled = 1, .false_alarms = 0});
   const json second = field({.occurrences = 1, .recalled = 1, .false_alarms = 2});
