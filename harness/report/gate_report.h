@@ -40,12 +40,13 @@ std::string gate_markdown(const std::vector<GateRow>& rows);
 nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 
 /// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
-///  "cases": [{"case", "marks_before", "marks_now", "rounds_before", "rounds_now" (text: those that
-///             count), metric: {"before", "now", "change"}}] that both hold,
-///  "failed" (in one of both), "only_before", "only_now": case names,
-///  "mark_meanings": of the run before, "wrong": [text] of the run before, "won": [text]}
-/// The change of RTFx is a ratio, that of the WER a difference, with the 95 % interval of
-/// `rtfx compare`, or null ends where there is none. "wrong" and "won" are sentences of conclude().
+///  "cases": [{"case", "marks_before", "marks_now", "rounds_before", "rounds_now" (texts),
+///             metric: {"before", "now", "change"}}],
+///  "failed", "only_before", "only_now": case names, "mark_meanings", "wrong", "won": [text]}
+/// "cases" are in both runs, and "failed" are those that failed in one of both. The rounds are
+/// those that count. The change of RTFx is a ratio, that of the WER a difference. Both have the
+/// 95 % interval of `rtfx compare`, or null ends where there is none. "mark_meanings" and "wrong"
+/// are of the run before, "won" is of both. Sentences are those of conclude().
 nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
 
 }  // namespace rtfx
