@@ -241,15 +241,12 @@ class Listener {
       std::string text;
       for (size_t i = begin; i < end; ++i)
         text += (text.empty() || words[i].joined ? "" : " ") + words[i].text;
-      if (begin == end || (!final && text == shown_)) return;
+      if (begin >= end || (!final && text == shown_)) return;
       shown_ = text;
       print_line(final, words[begin].start, words[end - 1].end, text);
     };
-    size_t settled = update.ended() ? words.size() : settled_words_;
-    // A word may go on until the next one has begun.
-    while (settled + 1 < words.size() &&
-           std::cmp_less(words[settled + 1].first_token, update.result.stable))
-      ++settled;
+    const size_t settled =
+        update.ended() ? words.size() : settled_words(words, settled_words_, update.result.stable);
     print(true, settled_words_, settled);
     print(false, settled, words.size());
     settled_words_ = settled;

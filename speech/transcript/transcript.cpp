@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "models/tokenizers/tokenizer.h"
 
@@ -173,6 +174,14 @@ std::string notice_of(const DecodedAgain& part) {
   if (part.words == 0) return where + ", also when decoded again";
   return fmt::format("{}: decoded again, which gave {} word{}", where, part.words,
                      part.words == 1 ? "" : "s");
+}
+
+size_t settled_words(const std::vector<TimedWord>& words, size_t settled, int64_t stable) {
+  for (size_t next = settled + 1; next < words.size(); ++next) {
+    if (!std::cmp_less(words[next].first_token, stable)) break;
+    if (!words[next].joined || ends_sentence(words[next - 1].text)) settled = next;
+  }
+  return std::min(settled, words.size());
 }
 
 std::vector<TimedSegment> segments_of(const std::vector<TimedWord>& words, double pause) {

@@ -87,6 +87,12 @@ struct TranscriptRules {
 Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,
                          const Tokenizer& tokenizer, const TranscriptRules& rules);
 
+/// The number of the first words that no further token can change, at least `settled` of them.
+/// `words` are those of a result whose first `stable` tokens stay. A word may go on until the next
+/// one has begun. Words without a space between them are divided anew with each token, up to the
+/// mark of a sentence's end.
+size_t settled_words(const std::vector<TimedWord>& words, size_t settled, int64_t stable);
+
 /// The segments of words in order.
 std::vector<TimedSegment> segments_of(const std::vector<TimedWord>& words, double pause);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/tokenizers/nemo_tokenizers.h"
+#include "models/tokenizers/pieces.h"
 
 namespace rtfx {
 namespace {
@@ -132,6 +133,50 @@ TEST(Transcript, AWordWithoutTokensStandsAtItsFrame) {
   EXPECT_EQ(times_of(h), (Times{{1, 1.5}, {2, 2.5}}));
   EXPECT_EQ(transcript_of(with_words(hypothesis({0}, {4}), {}), {}, *letters(), rules_of(0)).text,
             "");
+}
+
+/// The words of each line of a stream that brings one character at a time: those that settle, and
+/// at the end the others. No line may take back a word of an earlier one.
+std::vector<std::string> settled_lines(const std::string& text) {
+  const std::vector<std::string> pieces = parts_of(text, 1);
+  const std::shared_ptr<const Tokenizer> tokenizer = character_tokenizer(pieces);
+  std::vector<std::string> lines;
+  std::vector<TimedWord> words;
+  size_t settled = 0;
+  const auto take = [&](size_t end) {
+    if (end > settled) lines.emplace_back();
+    for (; settled < end; ++settled)
+      lines.back() += (words[settled].joined || settled == 0 ? "" : " ") + words[settled].text;
+  };
+  Hypothesis h;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    h.tokens.push_back(static_cast<int32_t>(i));
+    h.frames.push_back(static_cast<int32_t>(3 * i));
+    words = transcript_of(h, {}, *tokenizer, rules_of(0)).words;
+    take(settled_words(words, settled, static_cast<int64_t>(i + 1)));
+  }
+  take(words.size());
+  return lines;
+}
+
+TEST(Transcript, WordsSettleWhereNoTokenCanChangeThem) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(settled_lines("ab c d"), (Lines{"ab", " c", " d"}));
+  // ICU divides these anew with each character, at times into fewer words.
+  for (const char* text : {"我去加拿大", "我吃巧克力", "乌鲁木齐", "ありがとうございました"})
+    EXPECT_EQ(settled_lines(text), Lines{text});
+  EXPECT_EQ(settled_lines("我去。加拿大 乌鲁木齐"), (Lines{"我去。", "加拿大", " 乌鲁木齐"}));
+}
+
+TEST(Transcript, WordsSettleOnceTheNextOneIsSure) {
+  const std::vector<TimedWord> words = {{.text = "a", .first_token = 0, .tokens = 2},
+                                        {.text = "b", .first_token = 2, .tokens = 1},
+                                        {.text = "c", .first_token = 3, .tokens = 1}};
+  EXPECT_EQ(settled_words(words, 0, 2), 0U);
+  EXPECT_EQ(settled_words(words, 0, 3), 1U);
+  EXPECT_EQ(settled_words(words, 1, 3), 1U);
+  EXPECT_EQ(settled_words(words, 1, 4), 2U);
+  EXPECT_EQ(settled_words(words, 4, 4), 3U) << "no more than there are";
 }
 
 TEST(Transcript, SegmentsEndWithSentencesAndPauses) {
