@@ -28,10 +28,10 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
   return {begin, begin + std::max(1, frames)};
 }
 
-/// The start of each word in the tokens of a hypothesis with words. A path has a word at the
-/// earliest with its first token and at the latest before the next word's second one. So a boundary
-/// may lie at several tokens. We take the boundaries at which most words are spelled as they are
-/// written and most begin where the tokenizer begins a word.
+/// The start of each word in the tokens of a hypothesis with words. A path passes a word's label at
+/// the earliest with the word's first token, and at the latest before the next word begins
+/// (FoundWord). So several tokens may be the first one of a word. We choose the starts with which
+/// most words are spelled as they are written and most begin where the tokenizer begins a word.
 class WordStarts {
  public:
   WordStarts(const Hypothesis& h, const Tokenizer& tokenizer) : h_(h), tokenizer_(tokenizer) {
@@ -233,7 +233,7 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
     if (!confidence.empty()) {
       word.confidence = aggregate(std::span(confidence).subspan(word.first_token, word.tokens),
                                   rules.aggregation);
-      of_words.push_back(word.confidence);
+      if (word.tokens > 0) of_words.push_back(word.confidence);
     }
     found.words.push_back(std::move(word));
   }

@@ -29,6 +29,12 @@ constexpr TranscriptRules rules_of(double audio_seconds) {
   return {.frame_seconds = 0.5, .audio_seconds = audio_seconds, .pause = 1, .aggregation = "min"};
 }
 
+/// Words that a search found, each at a frame.
+Hypothesis with_words(Hypothesis h, std::vector<FoundWord> words) {
+  h.words = std::move(words);
+  return h;
+}
+
 Times times_of(const Transcript& transcript) {
   Times times;
   for (const TimedWord& word : transcript.words) times.emplace_back(word.start, word.end);
@@ -93,12 +99,11 @@ TEST(Transcript, ConfidencesAreAggregated) {
   EXPECT_EQ(of("max"), (std::vector{0.5, 0.75, 0.75}));
   EXPECT_EQ(of("mean"), (std::vector{0.375, 0.75, 0.5625}));
   EXPECT_EQ(of("prod"), (std::vector{0.125, 0.75, 0.09375}));
-}
-
-/// Words that a search found, each at a frame.
-Hypothesis with_words(Hypothesis h, std::vector<FoundWord> words) {
-  h.words = std::move(words);
-  return h;
+  // A word of a graph that takes no token says nothing of the utterance.
+  const Hypothesis h = with_words(hypothesis({0}, {4}), {{"<s>", 2}, {"a", 4}});
+  const Transcript t = transcript_of(h, {.runs = {}, .confidence = {0.5}}, *letters(), rules_of(0));
+  EXPECT_TRUE(std::isnan(t.words[0].confidence));
+  EXPECT_EQ(t.confidence, 0.5);
 }
 
 TEST(Transcript, HasTheWordsThatTheSearchFound) {
