@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -20,12 +21,26 @@ struct FrameSpan {
   double begin = 0, end = 0;
 };
 
-FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size_t token) {
+/// The audio in encoder frames. A cache-aware encoder gives frames that begin behind its end.
+struct AudioFrames {
+  double end = std::numeric_limits<double>::infinity();
+  double last = end;  // the last frame of which enough lies within the audio to last milliseconds
+};
+
+AudioFrames audio_frames(const TranscriptRules& rules) {
+  constexpr double kEnough = 0.05;
+  if (rules.audio_seconds <= 0) return {};
+  const double end = rules.audio_seconds / rules.frame_seconds;
+  return {end, std::max(0.0, std::ceil(end - kEnough) - 1)};
+}
+
+FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size_t token,
+                        const AudioFrames& audio) {
   int32_t frames = 1;
   if (!h.durations.empty()) frames = h.durations[token];
   if (!evidence.runs.empty()) frames = evidence.runs[token];
-  const auto begin = static_cast<double>(h.frames[token]);
-  return {begin, begin + std::max(1, frames)};
+  const double begin = std::min<double>(h.frames[token], audio.last);
+  return {begin, std::min(begin + std::max(1, frames), audio.end)};
 }
 
 /// The start of each word in the tokens of a hypothesis with words. A path passes a word's label at
@@ -121,34 +136,31 @@ std::vector<TokenWord> words_of(const Hypothesis& h, const Tokenizer& tokenizer)
   return words;
 }
 
-FrameSpan span_of_word(const Hypothesis& h, const TokenEvidence& evidence, const TokenWord& word) {
-  FrameSpan span = span_of_token(h, evidence, word.first);
+FrameSpan span_of_word(const Hypothesis& h, const TokenEvidence& evidence, const TokenWord& word,
+                       const AudioFrames& audio) {
+  FrameSpan span = span_of_token(h, evidence, word.first, audio);
   for (size_t t = word.first + 1; t < word.first + word.spoken; ++t)
-    span.end = std::max(span.end, span_of_token(h, evidence, t).end);
+    span.end = std::max(span.end, span_of_token(h, evidence, t, audio).end);
   return span;
 }
 
 /// Makes spans whose begins are in order follow each other.
-void keep_apart(std::vector<FrameSpan>& spans) {
+void keep_apart(std::vector<FrameSpan>& spans, const AudioFrames& audio) {
   for (size_t first = 0; first < spans.size();) {
     const double begin = spans[first].begin;
     size_t end = first;
-    double last = begin + 1;
+    const double frame_end = std::min(begin + 1, audio.end);
+    double last = frame_end;
     for (; end < spans.size() && spans[end].begin == begin; ++end)
       last = std::max(last, spans[end].end);
     if (end < spans.size()) last = std::min(last, spans[end].begin);
-    const double part = 1.0 / static_cast<double>(end - first);
+    const double part = (frame_end - begin) / static_cast<double>(end - first);
     for (size_t i = first; i < end; ++i) {
       spans[i].begin = begin + part * static_cast<double>(i - first);
       spans[i].end = i + 1 < end ? begin + part * static_cast<double>(i + 1 - first) : last;
     }
     first = end;
   }
-}
-
-double clipped_seconds(double frames, const TranscriptRules& rules) {
-  const double seconds = frames * rules.frame_seconds;
-  return rules.audio_seconds > 0 ? std::min(seconds, rules.audio_seconds) : seconds;
 }
 
 /// Whether a sentence ends with the word, closing quotes and brackets aside.
@@ -201,12 +213,16 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
   found.text = text_of(hypothesis, tokenizer);
   found.score = hypothesis.score;
   const std::vector<double>& confidence = evidence.confidence;
+  const AudioFrames audio = audio_frames(rules);
+  const auto seconds = [&](double frames) {
+    return frames == audio.end ? rules.audio_seconds : frames * rules.frame_seconds;
+  };
   for (size_t t = 0; t < hypothesis.tokens.size(); ++t) {
-    const FrameSpan span = span_of_token(hypothesis, evidence, t);
+    const FrameSpan span = span_of_token(hypothesis, evidence, t, audio);
     found.tokens.push_back({.id = hypothesis.tokens[t],
                             .piece = tokenizer.piece(hypothesis.tokens[t]),
-                            .start = clipped_seconds(span.begin, rules),
-                            .end = clipped_seconds(span.end, rules),
+                            .start = seconds(span.begin),
+                            .end = seconds(span.end),
                             .confidence = confidence.empty() ? kNoConfidence : confidence[t]});
   }
   const std::vector<TokenWord> words = words_of(hypothesis, tokenizer);
@@ -214,19 +230,20 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
   spans.reserve(words.size());
   for (size_t w = 0; w < words.size(); ++w) {
     if (words[w].count > 0) {
-      spans.push_back(span_of_word(hypothesis, evidence, words[w]));
+      spans.push_back(span_of_word(hypothesis, evidence, words[w], audio));
     } else {  // a word of the graph that takes no token
-      const double begin =
-          std::max<double>((*hypothesis.words)[w].frame, spans.empty() ? 0 : spans.back().begin);
-      spans.push_back({begin, begin + 1});
+      const double begin = std::min(
+          audio.last,
+          std::max<double>((*hypothesis.words)[w].frame, spans.empty() ? 0 : spans.back().begin));
+      spans.push_back({begin, std::min(begin + 1, audio.end)});
     }
   }
-  keep_apart(spans);
+  keep_apart(spans, audio);
   std::vector<double> of_words;
   for (size_t w = 0; w < words.size(); ++w) {
     TimedWord word{.text = words[w].text,
-                   .start = clipped_seconds(spans[w].begin, rules),
-                   .end = clipped_seconds(spans[w].end, rules),
+                   .start = seconds(spans[w].begin),
+                   .end = seconds(spans[w].end),
                    .first_token = words[w].first,
                    .tokens = words[w].count,
                    .joined = words[w].joined};

@@ -77,9 +77,10 @@ struct TranscriptRules {
 /// A token lasts from its frame on. In TDT it lasts its duration, in CTC its run (`evidence.runs`).
 /// In RNN-T, and where there is no run, it lasts one frame. A duration of 0 counts as one frame. A
 /// word lasts from its first token to the end of its last one that is not punctuation, and ends
-/// where the next begins. Words that begin at one frame share it in equal parts. Words thus are in
-/// order, do not overlap, and last longer than 0, unless they lie behind the end of the audio. A
-/// segment ends behind a word with the mark of a sentence's end, and before a pause.
+/// where the next begins. Words that begin at one frame share it in equal parts. Those that begin
+/// behind the end of the audio, or less than a twentieth of a frame before it, share the last frame
+/// before that. Words thus are in order, do not overlap, and last longer than 0. A segment ends
+/// behind a word with the mark of a sentence's end, and before a pause.
 ///
 /// Words that the search found stand as it found them. Other words are those that the tokens spell.
 ///

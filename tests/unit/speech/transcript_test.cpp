@@ -75,7 +75,24 @@ TEST(Transcript, WordsOfOneFrameShareIt) {
 
 TEST(Transcript, NothingEndsBehindTheAudio) {
   EXPECT_EQ(times_of(hypothesis({0}, {2}, {4}), 1.25), (Times{{1, 1.25}}));
-  EXPECT_EQ(times_of(hypothesis({0, 1, 0}, {1, 8, 9}), 1.25), (Times{{0.5, 1}, {1.25, 1.25}}));
+}
+
+/// Such as the tokens of an encoder whose last frames begin behind the end of the audio.
+TEST(Transcript, WordsBehindTheAudioShareItsLastFrame) {
+  EXPECT_EQ(times_of(hypothesis({0, 1, 0}, {1, 8, 9}), 1.25), (Times{{0.5, 1}, {1, 1.25}}));
+  EXPECT_EQ(times_of(hypothesis({0, 1, 0, 1, 0}, {2, 2, 3, 3, 9}, {1, 0, 1, 0, 1}), 1.5),
+            (Times{{1, 1 + 0.5 / 3}, {1 + 0.5 / 3, 1 + 2 * (0.5 / 3)}, {1 + 2 * (0.5 / 3), 1.5}}));
+  // Less than a twentieth of the third frame lies within the audio.
+  EXPECT_EQ(times_of(hypothesis({0}, {2}), 1.02), (Times{{0.5, 1}}));
+  EXPECT_EQ(times_of(with_words(hypothesis({0}, {1}), {{"a", 1}, {"</s>", 9}}), 1),
+            (Times{{0.5, 0.75}, {0.75, 1}}));
+  for (const double seconds : {0.01, 0.5, 1.0, 1.3, 2.0}) {
+    const Hypothesis h = hypothesis({0, 1, 3, 1, 0}, {0, 1, 2, 3, 4});
+    const Transcript t = transcript_of(h, {}, *letters(), rules_of(seconds));
+    for (const TimedWord& word : t.words) EXPECT_LT(word.start, word.end) << seconds;
+    for (const TimedToken& token : t.tokens) EXPECT_LT(token.start, token.end) << seconds;
+    EXPECT_LE(t.words.back().end, seconds);
+  }
 }
 
 TEST(Transcript, PunctuationDoesNotLengthenAWord) {
