@@ -372,6 +372,9 @@ std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_se
     if (i + 1 < subtitles.size()) wanted = std::min(wanted, subtitles[i + 1].start);
     one.end = std::max({one.end, wanted, one.start + kLeastSeconds});
     one.end = std::min(one.end, one.start + rules.longest);
+    // A part of a divided word may be shorter than kLeastSeconds.
+    if (i + 1 < subtitles.size())
+      subtitles[i + 1].start = std::max(subtitles[i + 1].start, one.end);
   }
   return subtitles;
 }

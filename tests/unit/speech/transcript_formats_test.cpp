@@ -218,6 +218,16 @@ TEST(Subtitles, OfALongWordAndCharactersOfSeveralBytes) {
   EXPECT_DOUBLE_EQ(subtitles[1].start, 1.7);  // 42 of 60 letters behind 1 s
 }
 
+TEST(Subtitles, ATailOfAMomentDoesNotOverlapTheNext) {
+  const std::string line(42, 'x');
+  const auto subtitles =
+      subtitles_of(transcript({{line, 0, 1}, {line + ".", 1, 1.01}, {"b", 1.01, 2}}), 0);
+  ASSERT_EQ(subtitles.size(), 3U);
+  EXPECT_EQ(subtitles[1].lines, std::vector<std::string>{"."});
+  EXPECT_GT(subtitles[1].end, subtitles[1].start);
+  EXPECT_GE(subtitles[2].start, subtitles[1].end);
+}
+
 TEST(Subtitles, OfTextWithoutSpacesKeepTheRules) {
   Transcript t;
   std::string text;
