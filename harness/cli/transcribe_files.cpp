@@ -66,10 +66,11 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
     const AudioSegment& segment = utterance.segment;
     std::string name = utterance.audio.string();
     if (segment.offset > 0) name += fmt::format("@{}", segment.offset);
-    if (!names.insert(name).second) name += fmt::format("+{}", segment.seconds);
+    if (!names.insert(name).second) name += fmt::format(" ({})", utterance.id);
     inputs.push_back({.name = std::move(name),
                       .audio = utterance.audio,
                       .output = leaves ? id.filename() : id,
+                      .id = utterance.id,
                       .reference = utterance.text,
                       .segment = segment,
                       .language = utterance.language,

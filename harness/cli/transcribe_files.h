@@ -32,7 +32,8 @@ struct TranscribeInput {
   /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
   std::string recording = {};            // TranscribedFile::recording, another one for each input
-  std::optional<std::string> reference;  // of a manifest
+  std::string id = {};                   // of a manifest's utterance; empty for other inputs
+  std::optional<std::string> reference;  // likewise
   AudioSegment segment = {};             // likewise
   std::optional<std::string> language = {};  // likewise
   bool own_request = false;                  // a line of a manifest has `boost` or `allowed`

@@ -77,6 +77,7 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
   if (options_.hypotheses != nullptr) {
     nlohmann::json line = to_json(result.hypothesis, *options_.hypotheses);
     line["file"] = input.name;
+    if (!input.id.empty()) line["id"] = input.id;
     if (input.segment.channel > 0) line["channel"] = input.segment.channel;
     if (const auto& again = result.transcript.decoded_again; !again.empty())
       line["decoded_again"] = to_json(again);
@@ -87,6 +88,7 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
   }
   try {
     writer_.put(input, {.file = input.name,
+                        .id = input.id,
                         .recording = input.recording,
                         .channel = input.segment.channel,
                         .seconds = result.seconds,

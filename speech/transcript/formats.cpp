@@ -465,6 +465,7 @@ std::string transcript_json(const TranscribedFile& file) {
   ordered_json object = {{"schema", "rtfx.transcript/1"},
                          {"file", file.file},
                          {"seconds", to_the_millisecond(file.seconds)}};
+  if (!file.id.empty()) object["id"] = file.id;
   if (file.channel > 0) object["channel"] = file.channel;
   if (file.has_reference) object["reference"] = file.reference;
   add_transcript(object, file.transcript, file.with_tokens);

@@ -29,6 +29,7 @@ std::string recording_field(const std::string& name);
 
 struct TranscribedFile {
   std::string file;       // as it was named
+  std::string id = {};    // of a manifest's utterance; empty where there is none
   std::string recording;  // its recording_field() in CTM and STM; empty: the file's name alone
   int channel = 0;        // that was transcribed, from 1 on; 0: the mix of all
   double seconds = 0;     // of audio

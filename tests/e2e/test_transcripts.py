@@ -229,6 +229,20 @@ def test_inputs_of_every_kind(rtfx, program, tmp_path):
     assert json.loads(line)["file"] == "-" and json.loads(line)["text"] == documents[0]["text"]
 
 
+def test_utterances_of_a_manifest_are_told_apart(transcribe, tmp_path):
+    """Several lines may name one segment, if they have ids."""
+    manifest = tmp_path / "set.jsonl"
+    rows = [{"id": "a"}, {"utterance_id": "b"}, {"id": 3}, {"offset": 0.5}]
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(CLIPS[2])} | row) + "\n" for row in rows))
+    for arguments in ("--format", "json"), ("--json",):
+        lines = lines_of(transcribe(*arguments, manifest))
+        assert [line["id"] for line in lines] == ["a", "b", "3", f"{CLIPS[2].with_suffix('')}@0.5"]
+        names = [line["file"] for line in lines]
+        assert names == [str(CLIPS[2]), f"{CLIPS[2]} (b)", f"{CLIPS[2]} (3)", f"{CLIPS[2]}@0.5"]
+    (line,) = lines_of(transcribe("--format", "json", CLIPS[2]))
+    assert "id" not in line
+
+
 def test_bad_inputs_cost_a_line_each(transcribe, tmp_path):
     (tmp_path / "empty.wav").touch()
     (tmp_path / "list.jsonl").write_text("{")

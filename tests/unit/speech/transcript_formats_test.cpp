@@ -117,7 +117,7 @@ TEST(TranscriptFormats, OfNothing) {
   const auto json = nlohmann::json::parse(text_of({}, TranscriptFormat::json));
   EXPECT_EQ(json["words"], nlohmann::json::array());
   EXPECT_EQ(json["segments"], nlohmann::json::array());
-  EXPECT_FALSE(json.contains("confidence") || json.contains("alternatives"));
+  EXPECT_FALSE(json.contains("confidence") || json.contains("alternatives") || json.contains("id"));
 }
 
 TEST(TranscriptFormats, ConfidencesAreLeftOutWithoutAny) {
@@ -129,6 +129,7 @@ TEST(TranscriptFormats, ConfidencesAreLeftOutWithoutAny) {
 
 TEST(TranscriptFormats, Json) {
   TranscribedFile file{.file = "a.wav",
+                       .id = "first",
                        .recording = "",
                        .seconds = 2.00049,
                        .transcript = transcript(kTwo),
@@ -141,6 +142,7 @@ TEST(TranscriptFormats, Json) {
   file.transcript.alternatives = {transcript(kTwo), transcript({})};
   const auto json = nlohmann::json::parse(transcript_json(file));
   EXPECT_EQ(json["schema"], "rtfx.transcript/1");
+  EXPECT_EQ(json["id"], "first");
   EXPECT_EQ(json["seconds"], 2);
   EXPECT_EQ(json["reference"], "go");
   EXPECT_EQ(
