@@ -66,8 +66,7 @@ struct Transcriber::Parts {
   OverlappedPipeline pipeline;  // on a CPU, batches in flight would take each other's threads
   std::shared_ptr<Decoder> decoder;
   std::optional<Confidence> confidence;  // for the times of words too
-  std::optional<Confidence> own_judge;   // where `confidence` has no confidences
-  const Confidence* judge = nullptr;     // of what is decoded again; null: nothing is
+  std::optional<Confidence> judge;       // of what is decoded again; none: nothing is
   int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
   int64_t batch_size = 1;
   double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
@@ -252,7 +251,7 @@ class Transcriber::Pass {
     const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
     ++formed_;
     for (const Job& job : kept) batch.clips.push_back(job.of_batch());
-    batch.confidence = parts_.judge;
+    batch.judge = &*parts_.judge;
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
@@ -329,7 +328,7 @@ class Transcriber::Pass {
   /// and asks for its pieces, and returns true.
   bool begin_again(Job& job, Decoded& decoded, size_t row) {
     Hypothesis& first = decoded.hypotheses[row];
-    if (parts_.judge == nullptr || first.nan) return false;
+    if (!parts_.judge || first.nan) return false;
     const auto block =
         static_cast<size_t>(model_.config.features.hop * model_.config.encoder.factor());
     const WordlessRule rule{model_.config.frame_seconds(), options_.decode_again, true};
@@ -383,6 +382,8 @@ class Transcriber::Pass {
         }
         if (!batch.decoded.evidence.empty() && !batch.decoded.evidence[row].empty())
           found.evidence = std::move(batch.decoded.evidence[row].front());
+        if (!batch.judged[row].empty())
+          found.judged = std::move(batch.judged[row].front().confidence);
       } else if (told.insert(index).second) {
         tell_notices(index, {"decoding a part again failed: " + why_failed(batch.failure)});
       }
@@ -401,10 +402,9 @@ class Transcriber::Pass {
     if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
     evidence.resize(1 + best.nbest.size());
     for (const AgainPart& part : waiting.again.parts()) {
-      const bool confidences = options_.confidence.has_value();
-      insert_part(part, confidences, best, evidence.front());
+      insert_part(part, best, evidence.front());
       for (size_t i = 0; i < best.nbest.size(); ++i)
-        insert_part(part, confidences, best.nbest[i], evidence[i + 1]);
+        insert_part(part, best.nbest[i], evidence[i + 1]);
     }
     if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
     const std::vector<AgainPart>& parts = waiting.again.parts();
@@ -429,9 +429,10 @@ class Transcriber::Pass {
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
       cuts.prompt = job.prompt;
-      cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
+      cuts.wordless_seconds = parts_.judge ? options_.decode_again / 2 : 0;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
-                      parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);
+                      parts_.confidence ? &*parts_.confidence : nullptr,
+                      parts_.judge ? &*parts_.judge : nullptr);
       const int rate = sample_rate();
       LongClip samples(job, recordings_[index], rate, readers());
       const LongResult result = audio.transcribe(samples.source(), [&](double seconds) {
@@ -546,11 +547,9 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   const auto scored = with_blank_penalty(model_, blank_penalty_of(*parts_->decoder));
   if (options.with_times || options.confidence)
     parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
-  if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
-    if (!options.confidence)
-      parts_->own_judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
-    parts_->judge = options.confidence ? &*parts_->confidence : &*parts_->own_judge;
-  }
+  // The measure that the user asks for must not decide which words are kept.
+  if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none)
+    parts_->judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
   parts_->free_bytes = free_memory(model_->device);
   if (parts_->found)
     parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);

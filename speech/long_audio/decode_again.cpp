@@ -53,6 +53,7 @@ void append_token(const FoundTokens& from, size_t i, int32_t blocks, FoundTokens
   if (!from.evidence.runs.empty()) to.evidence.runs.push_back(from.evidence.runs[i]);
   if (!from.evidence.confidence.empty())
     to.evidence.confidence.push_back(from.evidence.confidence[i]);
+  if (!from.judged.empty()) to.judged.push_back(from.judged[i]);
 }
 
 /// Those of a piece's tokens that lie in its own blocks, behind those of `to`.
@@ -74,8 +75,8 @@ int64_t count_words(const Hypothesis& h, const Tokenizer& tokenizer) {
   return h.words ? std::ssize(*h.words) : std::ssize(token_words(tokenizer, h.tokens));
 }
 
-bool is_confident(const TokenEvidence& evidence) {
-  return evidence.confidence.empty() || aggregate(evidence.confidence, "mean") >= kLeastConfidence;
+bool is_confident(const FoundTokens& found) {
+  return found.judged.empty() || aggregate(found.judged, "mean") >= kLeastConfidence;
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ void DecodeAgain::judge(AgainPart& part, Attempt& attempt) {
   }
   ++part.decodes;
   const int64_t words = count_words(all.hypothesis, tokenizer_);
-  if (words > part.words && is_confident(all.evidence)) {
+  if (words > part.words && is_confident(all)) {
     part.words = words;
     part.found = std::move(all);
   }
@@ -155,7 +156,7 @@ bool has_token_in(const Hypothesis& h, BlockRange blocks) {
   });
 }
 
-void insert_part(const AgainPart& part, bool confidences, Hypothesis& to, TokenEvidence& evidence) {
+void insert_part(const AgainPart& part, Hypothesis& to, TokenEvidence& evidence) {
   const Hypothesis& more = part.found.hypothesis;
   if (part.words == 0 || has_token_in(to, part.blocks)) return;
   const auto begin = static_cast<int32_t>(part.blocks.begin);
@@ -168,7 +169,7 @@ void insert_part(const AgainPart& part, bool confidences, Hypothesis& to, TokenE
   insert(to.durations, more.durations);
   insert(to.frames, more.frames);
   insert(evidence.runs, part.found.evidence.runs);
-  if (confidences) insert(evidence.confidence, part.found.evidence.confidence);
+  insert(evidence.confidence, part.found.evidence.confidence);
   if (evidence.runs.size() != to.tokens.size()) evidence.runs.clear();
   if (evidence.confidence.size() != to.tokens.size()) evidence.confidence.clear();
   to.score += more.score;

@@ -12,7 +12,8 @@
 // no word at all.
 //
 // A result counts if it has words and the mean confidence of its tokens is at least
-// kLeastConfidence. Of two that count, the one with more words is kept, the first of equals.
+// kLeastConfidence, by the default measure (ConfidenceOptions), whichever one is printed. Of two
+// that count, the one with more words is kept, the first of equals.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +50,7 @@ struct AgainPiece {
 struct FoundTokens {
   Hypothesis hypothesis;
   TokenEvidence evidence;
+  std::vector<double> judged;  // each token's confidence that decides whether the result counts
 };
 
 struct AgainPart : WordlessPart {
@@ -66,8 +68,8 @@ class DecodeAgain {
   /// The pieces that are to be decoded next. Empty once all parts are done, and until take() was
   /// called with all pieces of a part.
   std::vector<AgainPiece> next();
-  /// The result of a piece, frames counted from its first own block. Without confidences it counts
-  /// as confident.
+  /// The result of a piece, frames counted from its first own block. If `found.judged` is empty, it
+  /// counts as confident.
   void take(const AgainPiece& piece, FoundTokens found);
   /// Whether there is no part to decode again, and no piece to wait for.
   bool done() const;
@@ -94,8 +96,8 @@ class DecodeAgain {
 /// Whether a token of `h` lies in these blocks, which are its frames.
 bool has_token_in(const Hypothesis& h, BlockRange blocks);
 
-/// Puts the tokens of `part` among those of `to`, which has none in its blocks. `confidences`:
-/// those of `evidence` are wanted. A hypothesis with a token in these blocks stays as it is.
-void insert_part(const AgainPart& part, bool confidences, Hypothesis& to, TokenEvidence& evidence);
+/// Puts the tokens of `part` among those of `to`, which has none in its blocks. A hypothesis with a
+/// token in these blocks stays as it is.
+void insert_part(const AgainPart& part, Hypothesis& to, TokenEvidence& evidence);
 
 }  // namespace rtfx

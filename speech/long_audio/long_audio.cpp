@@ -91,7 +91,7 @@ LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model
       encoder_(encoder),
       clock_(model.device, RegionClock::Mode::overlapped),
       confidence_(confidence),
-      judge_(judge != nullptr ? judge : confidence),
+      judge_(judge),
       pipeline_(PipelineStreams::of(model.device)),
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
@@ -284,7 +284,6 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
     const auto first = static_cast<size_t>(chunk.first);
     part.blocks = {part.blocks.begin + first, part.blocks.end + first};
     move_frames(part.found.hypothesis, chunk.first);
-    if (confidence_ == nullptr) part.found.evidence = {};
     decoded_again_.push_back(std::move(part));
   }
 }
@@ -293,11 +292,9 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
 /// decoded, the search may not have been sure of its words yet. If it has found some there since
 /// then, they stay.
 void LongAudio::insert_decoded_again(LongResult& result) const {
-  // Without `confidence_`, or with a judge of its own, nobody has asked for confidences.
-  const bool confidences = confidence_ != nullptr && confidence_ == judge_;
   for (const AgainPart& part : decoded_again_) {
     if (has_token_in(result.hypothesis, part.blocks)) continue;
-    insert_part(part, confidences, result.hypothesis, result.evidence);
+    insert_part(part, result.hypothesis, result.evidence);
     result.again.push_back(part);
   }
 }
@@ -315,14 +312,17 @@ FoundTokens LongAudio::decode_alone(const AgainPiece& piece, LongResult& result)
   if (part.frames <= 0) return found;
   copy(alone);
   encode(alone);
-  const OwnFrames encoded = own_frames(alone, judge_ != nullptr);
+  const OwnFrames encoded = own_frames(alone, confidence_ != nullptr || judge_ != nullptr);
   const int64_t stream = streams_->open();
   streams_->push({&stream, 1}, encoded.projected);
   found.hypothesis = streams_->finish(stream);
-  if (judge_ != nullptr && !found.hypothesis.nan && !found.hypothesis.tokens.empty()) {
+  if (found.hypothesis.nan || found.hypothesis.tokens.empty()) return found;
+  const auto evidence_by = [&](const Confidence& confidence) {
     Confidence::Before nothing;
-    found.evidence = evidence_of(*judge_, encoded.frames[0], found.hypothesis, nothing, result);
-  }
+    return evidence_of(confidence, encoded.frames[0], found.hypothesis, nothing, result);
+  };
+  if (confidence_ != nullptr) found.evidence = evidence_by(*confidence_);
+  if (judge_ != nullptr) found.judged = evidence_by(*judge_).confidence;
   return found;
 }
 

@@ -65,8 +65,8 @@ struct LongResult {
 class LongAudio {
  public:
   /// `decoder` is prepared for `model`; `confidence`, of both, may be null. `judge`: the confidence
-  /// that decides whether what was decoded again counts; null: `confidence` does. Throws UserError
-  /// if the decoder takes no pieces. All must outlive this.
+  /// that decides whether what was decoded again counts; null: all of it does. Throws UserError if
+  /// the decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr,
             const Confidence* judge = nullptr);

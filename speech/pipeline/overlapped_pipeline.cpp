@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "algorithms/foreign_code.h"
 #include "base/gpu/check.h"
@@ -147,8 +148,11 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     slot.decoded.wait();
     Decoded decoded =
         finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
-    const Confidence* const wanted = b.confidence != nullptr ? b.confidence : confidence;
-    if (wanted != nullptr) add_evidence(*wanted, b.batch, decoded, clock, b.times);
+    if (b.judge != nullptr) {
+      add_evidence(*b.judge, b.batch, decoded, clock, b.times);
+      b.judged = std::exchange(decoded.evidence, {});
+    }
+    if (confidence != nullptr) add_evidence(*confidence, b.batch, decoded, clock, b.times);
     b.end = Clock::now();
     decoded.counters = std::move(b.decoded.counters);
     b.decoded = std::move(decoded);

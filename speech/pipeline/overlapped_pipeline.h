@@ -72,12 +72,13 @@ struct BatchInFlight {
   std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
   Clips clips;
   std::vector<std::shared_ptr<const CompiledBias>> biases;  // of EncodedBatch, by the source
-  const Confidence* confidence = nullptr;  // of this batch alone, by the source; null: the pass's
+  const Confidence* judge = nullptr;  // asked besides the pass's, by the source; null: none is
   CopiedBatch copied;
   Encoded encoded;
   EncodedBatch batch;
   Hypotheses hypotheses;
   Decoded decoded;
+  std::vector<std::vector<TokenEvidence>> judged;  // by `judge`, as Decoded::evidence
 
   RegionTimes times;
   double load_seconds = 0;                           // of the source

@@ -45,7 +45,7 @@ class DecodeAgainCutsTest : public testing::Test {
     for (int i = 0; i < words; ++i) {
       found.hypothesis.tokens.push_back(7);  // "the", with a space before it
       found.hypothesis.frames.push_back(from + 10 * i);
-      found.evidence.confidence.push_back(confidence);
+      found.judged.push_back(confidence);
     }
     found.hypothesis.score = -1;
     return found;
@@ -144,7 +144,7 @@ TEST_F(DecodeAgainCutsTest, TokensArePutWhereThePartIs) {
   to.words = {{"a", 40}, {"d", 100}};
   const Hypothesis before = to;
   TokenEvidence evidence{{7, 8}, {0.7, 0.8}};
-  insert_part(part, /*confidences=*/true, to, evidence);
+  insert_part(part, to, evidence);
   EXPECT_EQ(to.tokens, (std::vector<int32_t>{1, 3, 4, 2}));
   EXPECT_EQ(to.frames, (std::vector<int32_t>{40, 60, 70, 100}));
   EXPECT_EQ(to.durations, (std::vector<int32_t>{1, 1, 2, 1}));
@@ -154,17 +154,17 @@ TEST_F(DecodeAgainCutsTest, TokensArePutWhereThePartIs) {
   EXPECT_EQ(to.words->at(1).text + to.words->at(2).text + to.words->at(3).text, "bcd");
   // A hypothesis with a token there stays as it is.
   const Hypothesis with = to;
-  insert_part(part, true, to, evidence);
+  insert_part(part, to, evidence);
   EXPECT_EQ(to, with);
-  // Confidences that nobody asked for are left out.
+  // A hypothesis without a token takes the part's evidence, and one without confidences has none.
   Hypothesis none;
   TokenEvidence no_evidence;
-  insert_part(part, false, none, no_evidence);
+  insert_part(part, none, no_evidence);
   EXPECT_EQ(none.tokens, part.found.hypothesis.tokens);
-  EXPECT_TRUE(no_evidence.confidence.empty());
+  EXPECT_EQ(no_evidence.confidence, part.found.evidence.confidence);
   Hypothesis other = before;
   TokenEvidence runs_alone{{7, 8}, {}};
-  insert_part(part, false, other, runs_alone);
+  insert_part(part, other, runs_alone);
   EXPECT_EQ(runs_alone.runs.size(), 4U);
   EXPECT_TRUE(runs_alone.confidence.empty());
 }

@@ -434,6 +434,24 @@ TEST_F(DecodeAgainTest, ConfidencesAndListsGoWithTheTokens) {
   EXPECT_TRUE(std::isnan(stuck(160).results.at(1).transcript.words.back().confidence));
 }
 
+/// No token is confident by this measure. The default one decides what is kept.
+TEST_F(DecodeAgainTest, TheMeasureThatIsAskedForKeepsNoOtherWords) {
+  const ConfidenceOptions low{.entropy = "tsallis", .alpha = 0.01};
+  for (const double long_above : {600., 20.}) {
+    const TranscriberOptions options{.long_above = long_above, .chunk_seconds = 12};
+    TranscriberOptions asked = options;
+    asked.confidence = low;
+    const Notes expected = stuck(160, options), notes = stuck(160, asked);
+    EXPECT_EQ(notes.notices, expected.notices);
+    EXPECT_EQ(notes.results.at(1).hypothesis, expected.results.at(1).hypothesis);
+    const Transcript& transcript = notes.results.at(1).transcript;
+    ASSERT_FALSE(transcript.decoded_again.empty());
+    EXPECT_GT(transcript.decoded_again[0].words, 0);
+    for (const TimedWord& word : transcript.words)
+      EXPECT_LT(word.confidence, kLeastConfidence) << word.text;
+  }
+}
+
 TEST_F(DecodeAgainTest, TheRunsOfCtcGoWithTheTokens) {
   const Notes expected = transcribe([] { return make_decoder("ctc_greedy", {}, ""); }, {});
   const Notes notes = stuck(160, {}, "ctc_greedy");
