@@ -298,15 +298,16 @@ class Aligner::Pass {
   }
 
   /// Chunks of a long recording that are encoded together.
-  int64_t chunks_at_once() const {
-    const double seconds = options_.chunk_seconds + 2 * options_.context_seconds;
+  int64_t chunks_at_once(const Clip& clip) const {
+    const double seconds =
+        std::min(options_.chunk_seconds + 2 * options_.context_seconds, clip.seconds());
     int64_t chunks = kChunksOnCpu;
     if (on_gpu()) {
       const double fitting = fitting_batch_seconds(model_, parts_.free_bytes, 1);
       chunks = std::clamp<int64_t>(static_cast<int64_t>(fitting / seconds), 1, kChunksOnGpu);
     }
-    require_memory(chunks, seconds, "chunk");
-    return chunks;
+    return fitting_chunks(model_, chunks, static_cast<int64_t>(seconds * rate()), parts_.free_bytes,
+                          recordings_[clip.recording].name);
   }
 
   /// The frames of a long recording, [T, D]: of each chunk its own, without those of its contexts.
@@ -319,7 +320,7 @@ class Aligner::Pass {
                                 std::max<size_t>(2, frames_of(options_.chunk_seconds)),
                                 frames_of(options_.context_seconds),
                                 [&](int64_t count) { return config.encoded_frames(count); }});
-    const auto at_once = static_cast<size_t>(chunks_at_once());
+    const auto at_once = static_cast<size_t>(chunks_at_once(clip));
     std::vector<at::Tensor> parts = {at::empty(
         {0, config.encoder.frame_width()}, at::TensorOptions(model_.device).dtype(model_.dtype))};
     for (;;) {

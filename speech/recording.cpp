@@ -22,7 +22,8 @@ Clip read_file(const Recording& recording, size_t index, const ReadingRules& rul
   const double seconds = media_seconds(recording.audio);
   if (is_whole(recording.segment, seconds)) {
     // read_media() refuses a track that there is not, and the reader of long audio knows none.
-    if (rules.is_long(seconds) && recording.segment.track <= 1) return {index, {}, {}, true};
+    if (rules.is_long(seconds) && recording.segment.track <= 1)
+      return {index, {}, {}, true, {}, seconds};
     rules.require_memory(seconds, recording.name);
   }
   const AudioChoice choice{recording.segment.channel, recording.segment.track};

@@ -33,9 +33,13 @@ struct Clip {
   std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
   bool is_long = false;                                  // to be encoded chunk by chunk
   std::optional<int64_t> prompt = {};                    // of the recording's language
+  double declared_seconds = 0;  // by the header, of a file that is not read
 
   std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
-  double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
+  double seconds() const {
+    return samples().empty() ? declared_seconds
+                             : static_cast<double>(samples().size()) / audio.sample_rate;
+  }
   size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
   ClipOfBatch of_batch() const { return {samples(), prompt}; }
 };

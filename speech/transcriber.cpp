@@ -23,7 +23,7 @@ namespace rtfx {
 namespace {
 
 constexpr size_t kInFlight = 6;            // batches on a GPU
-constexpr int64_t kChunksAtOnce = 8;       // of a long recording, at least
+constexpr int64_t kChunksAtOnce = 8;       // of a long recording, at least, where they fit
 constexpr int64_t kMostChunks = 64;        // at most, where their number follows from the memory
 constexpr int64_t kMostRecordings = 1024;  // of a batch on a GPU
 constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
@@ -427,7 +427,7 @@ class Transcriber::Pass {
       LongAudioOptions cuts;
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
-      cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
+      cuts.batch = chunks_at_once(job);
       cuts.prompt = job.prompt;
       cuts.wordless_seconds = parts_.judge ? options_.decode_again / 2 : 0;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
@@ -452,11 +452,17 @@ class Transcriber::Pass {
     }
   }
 
-  /// Chunks of a long recording that take as much memory as a batch.
-  int64_t chunks_at_once() const {
-    if (!parts_.found) return parts_.batch_size;
-    const double padded = options_.chunk_seconds + 2 * options_.context_seconds;
-    return std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded));
+  /// Chunks of a long recording that are encoded together: on a GPU as many as take as much memory
+  /// as a batch, and no more than fit.
+  int64_t chunks_at_once(const Job& job) const {
+    const double padded =
+        std::min(options_.chunk_seconds + 2 * options_.context_seconds, job.seconds());
+    const int64_t wanted =
+        parts_.found ? std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded))
+                     : parts_.batch_size;
+    return fitting_chunks(model_, std::max(wanted, kChunksAtOnce),
+                          static_cast<int64_t>(padded * sample_rate()), parts_.free_bytes,
+                          recordings_[job.recording].name);
   }
 
   /// Gives the observer the result in row `row` of a batch.

@@ -250,8 +250,10 @@ double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in
   return std::clamp(seconds, kLeast, kMost);
 }
 
-void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
-                            const std::string& where) {
+namespace {
+
+void require_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
+                    const std::string& where, const char* remedy) {
   constexpr double kGiB = 1 << 30;
   const int64_t needed = least_encoder_memory(model, rows, samples);
   if (needed <= free) return;
@@ -263,8 +265,26 @@ void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t sa
           "encoding {}{:.0f} s of audio needs at least {:.1f} GiB, of which {:.1f} are free",
           rows > 1 ? fmt::format("{} utterances of up to ", rows) : "", seconds,
           static_cast<double>(needed) / kGiB, static_cast<double>(free) / kGiB),
+      remedy);
+}
+
+}  // namespace
+
+void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
+                            const std::string& where) {
+  require_memory(
+      model, rows, samples, free, where,
       rows > 1 ? "use a smaller batch size"
                : "cut it into shorter recordings, or use a model of limited attention context");
+}
+
+int64_t fitting_chunks(const AcousticModel& model, int64_t most, int64_t samples, int64_t free,
+                       const std::string& where) {
+  require_memory(model, 1, samples, free, where,
+                 "choose shorter chunks, or use a model of limited attention context");
+  int64_t chunks = most;
+  while (chunks > 1 && 2 * least_encoder_memory(model, chunks, samples) > free) --chunks;
+  return chunks;
 }
 
 }  // namespace rtfx

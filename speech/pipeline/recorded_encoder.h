@@ -179,4 +179,10 @@ double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in
 void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
                             const std::string& where);
 
+/// Returns how many chunks of a long recording, each of `samples` samples, are encoded together:
+/// `most`, or fewer where these need more than half of `free` bytes (least_encoder_memory()), but at
+/// least one. Throws UserError at `where` if one needs more than `free` bytes.
+int64_t fitting_chunks(const AcousticModel& model, int64_t most, int64_t samples, int64_t free,
+                       const std::string& where);
+
 }  // namespace rtfx

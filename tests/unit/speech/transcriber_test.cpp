@@ -159,6 +159,31 @@ TEST_F(TranscriberTest, TheSizeOfABatchFollowsFromTheFreeMemory) {
   EXPECT_LE(2 * least_encoder_memory(*model(), rows, 160000), int64_t{1} << 30);
 }
 
+TEST_F(TranscriberTest, AsManyChunksAreEncodedTogetherAsFit) {
+  const int64_t samples = int64_t{600} * 16000;
+  const auto chunks = [&](int64_t free) {
+    return fitting_chunks(*model(), 8, samples, free, "long.wav");
+  };
+  const auto bytes = [&](int64_t rows) { return least_encoder_memory(*model(), rows, samples); };
+  EXPECT_EQ(chunks(2 * bytes(8)), 8);
+  EXPECT_EQ(chunks(2 * bytes(8) - 1), 7);
+  EXPECT_EQ(chunks(2 * bytes(3)), 3);
+  EXPECT_EQ(chunks(bytes(1)), 1);
+  const std::string error = test::user_error([&] { chunks(bytes(1) - 1); });
+  EXPECT_HAS(error, "long.wav: encoding 600 s of audio needs at least");
+  EXPECT_HAS(error, "choose shorter chunks");
+}
+
+TEST_F(TranscriberTest, ChunksThatDoNotFitCostTheirRecording) {
+  const auto day =
+      write_audio("day.wav", std::vector<float>(100000), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1);
+  Notes notes;
+  Transcriber(model(), label_looping, {.long_above = 60, .chunk_seconds = 1e5})
+      .run({{"a day", day}, quickstart(1)}, notes);
+  EXPECT_EQ(notes.order, std::vector<size_t>{1});
+  EXPECT_HAS(notes.failures[0], "a day: encoding 100000 s of audio needs at least");
+}
+
 TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   const auto bad = write("bad.flac", "no audio");
   Notes notes;
