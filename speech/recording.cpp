@@ -36,8 +36,10 @@ Clip read_file(const Recording& recording, size_t index, const ReadingRules& rul
 
 Clip read_clip(const Recording& recording, size_t index, const ReadingRules& rules) {
   std::optional<int64_t> prompt;
-  if (recording.language && rules.prompts != nullptr && rules.prompts->count > 0)
-    prompt = rules.prompts->of(*recording.language, recording.name);
+  if (const PromptConfig* const known = rules.prompts; known != nullptr && known->count > 0) {
+    if (recording.language) prompt = known->of(*recording.language, recording.name);
+    prompt = known->or_standard(prompt, recording.name);
+  }
   Clip clip =
       recording.samples ? read_memory(recording, index, rules) : read_file(recording, index, rules);
   clip.prompt = prompt;

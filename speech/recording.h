@@ -54,7 +54,7 @@ struct ReadingRules {
 
 /// Reads the recording with that index. A file whose header says that it is long stays unread.
 /// Throws UserError naming the recording or its file, also for a language that the model does not
-/// know. May be called on any thread.
+/// know, or needs and is not told. May be called on any thread.
 Clip read_clip(const Recording& recording, size_t index, const ReadingRules& rules);
 
 /// Reads a long clip for a ChunkReader: from memory, or its file by up to `threads` threads.

@@ -1,6 +1,7 @@
 """Languages of a prompt-conditioned model: on the command line, in manifests, in configurations and of streams."""
 
 import json
+import tarfile
 
 import pytest
 from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
@@ -87,6 +88,19 @@ def test_an_unknown_language_of_a_manifest_costs_no_other_file(transcribe, manif
     assert texts(result.stdout) == {FILES[1]: reference("de-DE")[FILES[1]]}
     (error,) = [line for line in result.stderr.splitlines() if "error:" in line]
     assert FILES[0] in error and "unknown language 'xx'" in error and KNOWN in error
+
+
+def test_a_missing_language_costs_no_other_file(transcribe, manifest, tmp_path):
+    """A model without `auto` needs a language for each utterance."""
+    with tarfile.open(MODEL) as archive:
+        archive.extractall(tmp_path / "model", filter="data")
+    settings = tmp_path / "model/model_config.yaml"
+    settings.write_text(settings.read_text().replace("    auto: 3\n", ""))
+    result = transcribe("--batch-size", 2, manifest({"lang": "de-DE"}, {}), model=tmp_path / "model")
+    assert result.returncode == 1
+    assert texts(result.stdout) == {FILES[0]: reference("de-DE")[FILES[0]]}
+    (error,) = [line for line in result.stderr.splitlines() if "error:" in line]
+    assert FILES[1] in error and "the model needs a language for each utterance" in error
 
 
 def test_a_language_that_is_no_text(transcribe, manifest):

@@ -184,6 +184,24 @@ TEST_F(TranscriberTest, ChunksThatDoNotFitCostTheirRecording) {
   EXPECT_HAS(notes.failures[0], "a day: encoding 100000 s of audio needs at least");
 }
 
+TEST(ReadClip, NamesARecordingWithoutTheLanguageThatItNeeds) {
+  PromptConfig prompts;
+  prompts.count = 2;
+  prompts.languages = {{"de-DE", 1}, {"en", 0}};
+  ReadingRules rules;
+  rules.prompts = &prompts;
+  rules.is_long = [](double) { return false; };
+  rules.require_memory = [](double, const std::string&) {};
+  const std::vector<float> samples(16000);
+  Recording recording{"a.wav", {}, {}, std::span<const float>(samples), "de-DE"};
+  EXPECT_EQ(read_clip(recording, 0, rules).prompt, 1);
+  recording.language.reset();
+  EXPECT_HAS(test::user_error([&] { read_clip(recording, 0, rules); }),
+             "a.wav: the model needs a language for each utterance; state one");
+  prompts.standard = 0;
+  EXPECT_EQ(read_clip(recording, 0, rules).prompt, 0);
+}
+
 TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   const auto bad = write("bad.flac", "no audio");
   Notes notes;
