@@ -58,8 +58,8 @@ class SpeechStreams {
   /// one. Without any, an utterance ends with its stream. `decoder` is prepared for `model` and
   /// outlives this. `wordless_seconds`: of speech without a token, after which a stream starts
   /// over, at most kMostWordlessSeconds; 0: none does. Otherwise the host keeps the samples that
-  /// are not decoded yet, and at most 42 s and a chunk of the others. Throws UserError for another
-  /// number, and where the decoder takes no pieces.
+  /// are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for
+  /// another number, and where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, UtteranceEnds ends = {}, double wordless_seconds = 0);
 
