@@ -16,15 +16,9 @@ def search(case):
     return f"{arm(case)}, beam {beam:g}" if beam else arm(case)
 
 
-def swept(cases, over=("blank_penalty",)):
-    """Returns the lines of searches with several values of an option, which every decoder may have."""
-    lines = lines_over(cases, over, search)
-    return {name: points for name, points in lines.items() if len({x for x, _ in points}) > 1}
-
-
 def draw(cases, width):
-    groups = {title: swept(group) for title, group in by_batch(panels(cases)).items()}
-    return draw_lines(groups, MEASURES, "blank penalty", width)[0]
+    lines = lines_over(by_batch(panels(cases)), [("blank_penalty",)], search)
+    return draw_lines(lines, MEASURES, "blank penalty", width)[0]
 
 
 if __name__ == "__main__":

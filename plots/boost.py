@@ -33,6 +33,7 @@ MEASURES = {
 
 
 MOST = 100  # percent shown
+SCALE = ("boost", "scale")
 
 
 def phrases(case):
@@ -47,7 +48,7 @@ def phrases(case):
 def magnitude(case):
     """Returns the factor of all scores of the phrases; None where nothing is boosted."""
     if not is_rival(case):
-        return option(case, "boost", "scale")
+        return option(case, *SCALE)
     return option(case, "options", "boost_alpha") if phrases(case) else None
 
 
@@ -123,11 +124,13 @@ def draw_beside(cases, width):
     for title, group in by_batch(panels(cases)).items():
         for key in dict.fromkeys((search(case), phrases(case)) for case in group):
             some = [case for case in group if (search(case), phrases(case)) == key]
-            lines = lines_over(some, magnitude, package)
-            most = max(map(len, lines.values()), default=0)
-            if most >= LEAST_POINTS and any(is_rival(case) for case in some):
-                groups[f"{title}: {key[0]}, {key[1]}"] = lines
-    figure, axes = draw_lines(groups, BESIDE, "boost (factor of all scores)", width, 1.25, dashed)
+            if any(is_rival(case) for case in some):
+                groups[f"{title}: {key[0]}, {key[1]}"] = some
+    lines = lines_over(groups, [SCALE, ("options", "boost_alpha")], package, magnitude)
+    lines = {
+        title: group for title, group in lines.items() if max(map(len, group.values()), default=0) >= LEAST_POINTS
+    }
+    figure, axes = draw_lines(lines, BESIDE, "boost (factor of all scores)", width, 1.25, dashed)
     for score, time in axes:
         score.set_ylim(top=MOST)
         time.set_ylim(bottom=0)
@@ -137,11 +140,8 @@ def draw_beside(cases, width):
 def draw(cases, width):
     if any(is_rival(case) and phrases(case) for case in cases):
         return draw_beside(cases, width)
-    groups = {
-        title: lines_over(group, ["boost", "scale"], line_name)
-        for title, group in by_batch(panels(cases)).items()
-    }
-    figure, axes = draw_lines(groups, MEASURES, "boost (scaled cost)", width)
+    lines = lines_over(by_batch(panels(cases)), [SCALE], line_name)
+    figure, axes = draw_lines(lines, MEASURES, "boost (scaled cost)", width)
     for cell in axes.flat if figure else []:
         if cell.get_ylim()[1] > MOST:  # a boost far beyond the useful range inserts words without end
             cell.set_ylim(0, MOST)

@@ -230,6 +230,29 @@ def option(case, *keys):
     return value
 
 
+def other_options(case, swept):
+    """Returns the decoder's options without those at the places `swept`, which are tuples of keys, and without nulls."""
+
+    def kept(options, place=()):
+        return {
+            key: kept(value, (*place, key)) if isinstance(value, dict) else value
+            for key, value in options.items()
+            if value is not None and (*place, key) not in swept
+        }
+
+    return kept(case.last["decoder"]["options"])
+
+
+def differing(options, place=()):
+    """Yields the places, as tuples of keys, in which the given trees of options differ."""
+    for key in dict.fromkeys(key for tree in options for key in tree):
+        values = [tree.get(key) for tree in options]
+        trees = [value for value in values if isinstance(value, dict)]
+        if len(trees) < len(values) and any(value != values[0] for value in values):
+            yield (*place, key)
+        yield from differing(trees, (*place, key))
+
+
 def arm(case):
     """Returns a decoder's name with its kernels, loop and language model: "alsd_pp, fused graph, LM".
 

@@ -21,11 +21,8 @@ def fusion(case):
 
 
 def draw(cases, width):
-    groups = {
-        title: lines_over(group, ["lm", "alpha"], fusion)
-        for title, group in by_batch(panels(cases)).items()
-    }
-    return draw_lines(groups, MEASURES, "weight of the language model, alpha", width)[0]
+    lines = lines_over(by_batch(panels(cases)), [("lm", "alpha")], fusion)
+    return draw_lines(lines, MEASURES, "weight of the language model, alpha", width)[0]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Draws word error rate, decode time and the share of skipped frames over the threshold of frame skipping."""
 
-from blank_penalty import swept
+from blank_penalty import search
 from journal import by_batch, option, panels, wer_percent
-from style import draw_lines, main
+from style import draw_lines, lines_over, main
 
 
 def threshold(case):
@@ -29,8 +29,8 @@ MEASURES = {
 
 
 def draw(cases, width):
-    groups = {title: swept(group, threshold) for title, group in by_batch(panels(cases)).items()}
-    return draw_lines(groups, MEASURES, "frames are skipped above p(blank)", width)[0]
+    lines = lines_over(by_batch(panels(cases)), [("skip_blank",)], search, threshold)
+    return draw_lines(lines, MEASURES, "frames are skipped above p(blank)", width)[0]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The common parts of all figures: colours, fonts, sizes, lines over an option, and the writing of files."""
 
 import io
+import json
 import math
 import re
 import textwrap
@@ -9,7 +10,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
-from journal import option, read_journal, stand_in_sentences, wer_percent  # noqa: E402
+from journal import differing, option, other_options, read_journal, stand_in_sentences, wer_percent  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
 from script import OneLineParser, figure_file, inches, printable, run_script  # noqa: E402
 
@@ -286,21 +287,45 @@ def draw_file(arguments, draw, read, shown):
     print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys[:MOST_KEYS])}{more}"))
 
 
-COLUMNS = 2
+COLUMNS = 2  # of a wide figure
 
 
-def lines_over(cases, keys, label):
-    """Returns {label(case): [(value of the option `keys`, case), ...] by value} for the cases with this option and a WER.
+def lines_over(groups, swept, label, value=None):
+    """Returns {title: {name: [(value of an option, case), ...] by value}} for the groups {title: cases}.
 
-    The result is empty where no line has two points. `keys` may also be a function of the case."""
-    lines = {}
-    for case in cases:
-        value = keys(case) if callable(keys) else option(case, *keys)
-        if value is not None and case.rounds and wer_percent(case) is not None:
-            lines.setdefault(label(case), []).append((value, case))
-    if all(len(points) < 2 for points in lines.values()):
-        return {}
-    return {name: sorted(points, key=lambda point: point[0]) for name, points in lines.items()}
+    A line joins the cases with a WER that differ in this option alone, and has two values or more. `swept` holds the
+    places of the option, which are tuples of keys. value(case) is None for a case without a point. A line is named
+    label(case). Lines of one label and group have the options in which they differ behind it."""
+    value = value or (lambda case: option(case, *swept[0]))
+    found = {}
+    for title, group in groups.items():
+        for case in group:
+            x = value(case)
+            if x is not None and case.rounds and wer_percent(case) is not None:
+                others = json.dumps(other_options(case, swept), sort_keys=True)
+                found.setdefault((title, label(case), others), []).append((x, case))
+    found = {key: points for key, points in found.items() if len({x for x, _ in points}) > 1}
+    alike = {}
+    for title, name, others in found:
+        alike.setdefault((title, name), []).append(json.loads(others))
+    places = {}
+    for (_, name), options in alike.items():
+        places.setdefault(name, {}).update(dict.fromkeys(differing(options)))
+    lines = {title: {} for title in groups}
+    for (title, name, _), points in found.items():
+        parts = [name, *(named_option(points[0][1], place) for place in places[name])]
+        lines[title][", ".join(filter(None, parts))] = sorted(points, key=lambda point: point[0])
+    return lines
+
+
+def named_option(case, place):
+    """Returns "boost.depth 2" for a value, "boost" for a group of options, and nothing for null."""
+    value, name = option(case, *place), ".".join(place)
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return name
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def draw_lines(groups, measures, xlabel, width, height=2.0, style=lambda name: {}):

@@ -31,7 +31,7 @@ def journal(folder):
 
 
 def penalty_journal(folder):
-    """Two searches with three blank penalties each; two without a penalty, which are one search in the figure."""
+    """Two searches with three blank penalties each; two windows without a penalty, which make no line."""
     records = [synthetic.provenance()]
     for name, options in (("label_looping", {}), ("alsd_pp", {"beam_size": 4})):
         for penalty in (2, 0, 1):
@@ -99,6 +99,7 @@ def lines(tmp_path, monkeypatch):
         return labels, [[(list(x), list(y)) for x, y in panel] for panel in panels]
 
     yield of
+    importlib.import_module("matplotlib.pyplot").close("all")
     shared = ["journal", "options", "style", "sweep"]
     for module in [*shared, "rival_table", "beam_sweep", "blank_penalty", "boost", "lm_weight", "skip_blank", "trade_off"]:
         sys.modules.pop(module, None)
@@ -106,7 +107,7 @@ def lines(tmp_path, monkeypatch):
 
 def test_beam_sweep(lines):
     labels, (wers, speeds) = lines("beam_sweep")
-    assert labels == ["alsd_pp, CUDA graph", "alsd_pp, LM"]
+    assert labels == ["alsd_pp, CUDA graph"]  # with an LM there is one beam
     assert wers[0] == ([1, 2, 4], [pytest.approx(100 * (100 - k) / 290) for k in (1, 2, 4)])
     assert speeds[0][1] == sorted(speeds[0][1], reverse=True)
 
@@ -128,6 +129,42 @@ def test_blank_penalty(lines, tmp_path):
     assert wers[0] == ([0, 1, 2], [pytest.approx(100 * (31 + 2 * p) / 290) for p in range(3)])
     assert deletions[1] == ([0, 1, 2], [pytest.approx(100 * (11 - 3 * p) / 290) for p in range(3)])
     assert insertions[1] == ([0, 1, 2], [pytest.approx(100 * 5 * p / 290) for p in range(3)])
+
+
+def options_journal(folder, *options):
+    """A case of label_looping for each of the options."""
+    records = [synthetic.provenance()]
+    for n, some in enumerate(options):
+        record = synthetic.run(decoder=f"search_{n}", exactness="approximate")
+        record["decoder"] |= {"name": "label_looping", "options": some}
+        record["counters"] |= {"frames": 200, "frames_skipped": 50}
+        record["wer"] |= {"substitutions": 20 + n, "insertions": 0, "deletions": 0}
+        records.append(record)
+    return synthetic.write(folder, records)
+
+
+def test_a_line_joins_no_other_searches(lines, tmp_path):
+    """The third search skips frames, so that it has no place in the line over the penalty."""
+    plain = {"blank_penalty": 0.0, "skip_blank": None}
+    path = options_journal(tmp_path / "run", plain, plain | {"blank_penalty": 1.0}, plain | {"skip_blank": 0.9})
+    labels, (penalties, *_) = lines("blank_penalty", path)
+    assert labels == ["label_looping"]
+    assert penalties == [([0, 1], [pytest.approx(100 * errors / 290) for errors in (20, 21)])]
+    _, (thresholds, *_) = lines("skip_blank", path)
+    assert thresholds == [([0.9, 1], [pytest.approx(100 * errors / 290) for errors in (22, 20)])]
+
+
+def test_lines_of_one_label_name_the_options_in_which_they_differ(lines, tmp_path):
+    others = ({"window": 1, "boost": None}, {"window": 8, "boost": {"scale": 0.5}})
+    searches = [other | {"blank_penalty": penalty} for other in others for penalty in (0, 1)]
+    labels, _ = lines("blank_penalty", options_journal(tmp_path / "run", *searches))
+    assert [label.replace("\n", " ") for label in labels] == ["label_looping, window 1", "label_looping, window 8, boost"]
+
+
+def test_variants_of_one_beam_size_are_no_sweep(tmp_path):
+    run = options_journal(tmp_path / "run", *({"beam_size": 6, "window": window} for window in (1, 4, 8))).parent
+    result = script("plots/beam_sweep.py", run, "-o", tmp_path / "f.svg")
+    assert result.returncode != 0 and "no record that this figure shows" in result.stderr
 
 
 def test_blank_penalty_of_the_quickstart(rtfx, lines, tmp_path):
