@@ -2,6 +2,8 @@
 
 The line joins the decoders that no other one beats in both."""
 
+from collections import Counter
+
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
 from style import GREY, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, series_style
@@ -16,13 +18,21 @@ def best_of_both(points):
     return kept
 
 
+def names_of(groups):
+    """Returns name(case): the decoder's form, or its id where several cases of a panel have one form and beam size."""
+    counts = (Counter((arm(case), option(case, "beam_size")) for case in group) for group in groups.values())
+    shared = {form for count in counts for (form, _), number in count.items() if number > 1}
+    return lambda case: case.decoder if arm(case) in shared else arm(case)
+
+
 def draw(cases, width):
     cases = [c for c in cases if c.has_words and c.rounds and wer_percent(c) is not None]
     if not cases:
         return None
     groups = by_batch(panels(cases))
-    names = list(dict.fromkeys(arm(case) for case in cases))
-    styles = {name: series_style(i) for i, name in enumerate(names)}
+    name = names_of(groups)
+    names = list(dict.fromkeys(map(name, cases)))
+    styles = {text: series_style(i) for i, text in enumerate(names)}
     columns = 2 if width > NARROW and len(groups) > 1 else 1
     rows = -(-len(groups) // columns)
     figure, axes = new_figure(rows, columns, width, [2.4 / columns**0.4] * rows)
@@ -35,7 +45,7 @@ def draw(cases, width):
         for x, y, case in points:
             deviation = rtfx_spread(case)[1] or 0.0
             cell.errorbar(x, y, xerr=[[min(deviation, 0.9 * x)], [deviation]], linestyle="",
-                          markersize=5.5, elinewidth=0.8, zorder=2, **styles[arm(case)])  # fmt: skip
+                          markersize=5.5, elinewidth=0.8, zorder=2, **styles[name(case)])  # fmt: skip
             if option(case, "beam_size") and len(points) < 40:
                 cell.annotate(f"{option(case, 'beam_size'):g}", (x, y), xytext=(4, 3),
                               textcoords="offset points", fontsize=7)  # fmt: skip
@@ -46,7 +56,7 @@ def draw(cases, width):
     beams = any(option(case, "beam_size") for case in cases)
     numbers = "; numbers: beam size" if beams else ""
     figure.supxlabel(f"RTFx total (s of audio per s){numbers}", fontsize=9)
-    handles = [Line2D([], [], linestyle="", markersize=5, **styles[name]) for name in names]
+    handles = [Line2D([], [], linestyle="", markersize=5, **styles[text]) for text in names]
     legend(figure, handles, names, width, entry_width(names))
     return figure
 
