@@ -16,6 +16,7 @@ from style import (
     duration,
     legend,
     main,
+    name_panel,
     name_rows,
     new_figure,
     note_behind,
@@ -103,9 +104,9 @@ def draw(cases, width):
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
             draw_case(cell, row, case, handles, excess)
-        name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
+        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
-        cell.set_title(title)
+        name_panel(cell, title, width, left)
     axes[-1, 0].set_xlabel(OLD_AXIS if all(is_old(case) for case in cases) else AXIS)
     legend(figure, list(handles.values()), list(handles), 0.6 * width)
     return figure

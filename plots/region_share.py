@@ -16,6 +16,7 @@ from style import (
     YELLOW,
     legend,
     main,
+    name_panel,
     name_rows,
     new_figure,
     note_behind,
@@ -42,9 +43,9 @@ def draw(cases, width):
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
             draw_case(cell, row, case, handles)
-        name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
+        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
-        cell.set_title(title)
+        name_panel(cell, title, width, left)
     axes[-1, 0].set_xlabel("share of the time of a pass (%); right: seconds a pass")
     regions = [region for region in REGIONS if region in handles]
     legend(figure, [handles[region] for region in regions], regions, width)

@@ -1,7 +1,7 @@
 """Draws RTFx by decoder, total and for decoding alone, for each model and batch size."""
 
 from journal import panels
-from style import BAR, FAINT, NARROW, legend, log_scale, main, name_rows, new_figure, series_style, spans_decades
+from style import BAR, FAINT, NARROW, legend, log_scale, main, name_panel, name_rows, new_figure, series_style, spans_decades
 
 METRICS = {"rtfx.total": "RTFx total", "rtfx.decode": "RTFx decode"}
 
@@ -27,13 +27,13 @@ def draw(cases, width):
                 points = draw_batch(cell, group, decoders[title], batches, batch, metric)
                 if points:
                     handles.setdefault(batch, points)
-            name_rows(cell, decoders[title])
+            left = name_rows(cell, decoders[title])
             for row_end in range(len(decoders[title]) - 1):
                 cell.axhline(row_end + 0.5, color=FAINT, linewidth=0.5)
             if cell is not row[0] and not stacked:
                 cell.set_yticklabels([])
             scale(cell, group, groups, metric)
-            cell.set_title(title if cell is row[0] or stacked else "")
+            name_panel(cell, title if cell is row[0] or stacked else "", width, left)
             cell.set_xlabel(f"{label} (s of audio per s)")
     unit = "batch " if len(batches) > 1 else "batch size "
     legend(figure, list(handles.values()), [unit + batch for batch in handles], width)

@@ -28,6 +28,7 @@ INK, FAINT = "#101112", "#B9BABB"
 WIDE, NARROW = 8.6, 4.3  # inches
 NO_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 BAR = 0.21  # inches of height for one bar
+LEGEND = 0.35  # inches of height that every figure has for its legend
 MOST_KEYS = 4  # result keys that a script prints
 
 
@@ -61,7 +62,7 @@ def new_figure(rows, columns, width, heights):
         rows,
         columns,
         squeeze=False,
-        figsize=(width, sum(heights) + 0.75 * len(heights) + 0.35),
+        figsize=(width, sum(heights) + 0.75 * len(heights) + LEGEND),
         height_ratios=heights,
         layout="constrained",
     )
@@ -70,6 +71,7 @@ def new_figure(rows, columns, width, heights):
 
 LONG_NAME = 32  # characters; a longer one would leave too little room for its bar
 LONGEST_LINE = 40  # characters of a name that has no place to break it
+LEAST_LINE = 10  # characters of a title
 
 
 def in_lines(name):
@@ -86,13 +88,14 @@ def in_lines(name):
 
 
 def name_rows(axes, names):
-    """Labels the rows of a bar chart from top to bottom, like a table."""
+    """Labels the rows of a bar chart from top to bottom, like a table. Returns the inches that the names take."""
     axes.set_yticks(range(len(names)), map(in_lines, names))
     for label in axes.get_yticklabels():
         if "\n" in label.get_text():
             label.set_fontsize(6.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+    return max(label.get_window_extent().width for label in axes.get_yticklabels()) / axes.figure.dpi
 
 
 def short_number(value, _=None):
@@ -172,11 +175,16 @@ def spread_line(cell, xs, means, deviations, i, **style):
 
 
 def legend(figure, handles, labels, width, entry=1.25):
-    """Draws the legend above the figure, in `width` inches with entries of `entry` inches."""
+    """Draws the legend above the figure, in `width` inches with entries of `entry` inches.
+
+    A legend that is higher than the room for it makes the figure higher, so that the axes keep their height."""
     if not handles:
         return
     columns = max(1, min(len(labels), int(width / entry)))
-    figure.legend(handles, [in_lines(label) for label in labels], loc="outside upper left", ncols=columns, frameon=False)
+    labels = [in_lines(label) for label in labels]
+    drawn = figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
+    more = drawn.get_window_extent().height / figure.dpi - LEGEND
+    figure.set_figheight(figure.get_figheight() + max(0, more))
 
 
 def entry_width(labels):
@@ -233,17 +241,25 @@ def note_stand_ins(figure, cases):
         return
     label = figure.get_supxlabel()
     size = 9 if label else 7  # points
-    # A sans-serif font of seven points has about 19 characters an inch.
-    lines = textwrap.wrap(text, int(19 * 7 / size * figure.get_figwidth()))
+    # A sans-serif font of seven points has 18 characters an inch or more.
+    lines = textwrap.wrap(text, int(18 * 7 / size * figure.get_figwidth()))
     figure.set_figheight(figure.get_figheight() + 0.13 * size / 7 * len(lines))
     figure.supxlabel("\n".join(filter(None, [label, *lines])), fontsize=size)
 
 
-def name_panel(cell, title, inches):
-    """Writes the title of a panel that is `inches` wide with its axis, in as many lines as it needs."""
-    characters = int(12 * inches) - 7  # of a bold font of 9.5 points, without the room left of the axis
+def name_panel(cell, title, inches, left=0.6):
+    """Writes the title of a panel that is `inches` wide, in as many lines as it needs. They begin at the axis, which has
+    `left` inches of labels beside it."""
+    characters = max(LEAST_LINE, int(12 * (inches - left)))  # of a bold font of 9.5 points
     title = title.replace("batch ", "batch\xa0")  # which stay together
-    cell.set_title("\n".join(textwrap.wrap(title, characters, break_on_hyphens=False)))
+    cell.set_title("\n".join(line for part in title.split("\n") for line in wrapped(part, characters)))
+
+
+def wrapped(text, characters):
+    """Returns the lines of a text that is broken between words, and a word that is too long behind an underscore."""
+    parts = rf".{{1,{characters}}}$|.{{1,{characters - 1}}}_|.{{1,{characters}}}"
+    lines = textwrap.wrap(text, characters, break_long_words=False, break_on_hyphens=False)
+    return [part for line in lines for part in re.findall(parts, line)]
 
 
 def spans_decades(pairs):
@@ -333,8 +349,8 @@ def draw_lines(groups, measures, xlabel, width, height=2.0, style=lambda name: {
 
     `measures` is {label of the axis: value(case)}. A value is a number or (mean, standard deviation), and None or
     (None, None) where there is no point. style(name) gives the style of a line. Returns the figure and its axes: a row
-    of `height` inches for each group, and a column for each measure that any case has. Without a line it returns
-    (None, [])."""
+    of `height` inches for each group, and a column for each measure that any case has; a narrow figure has one column.
+    Without a line it returns (None, [])."""
     groups = {title: lines for title, lines in groups.items() if lines}
     if not groups:
         return None, []
@@ -345,8 +361,9 @@ def draw_lines(groups, measures, xlabel, width, height=2.0, style=lambda name: {
         if any(pair_of(value(case))[0] is not None for case in drawn)
     }
     names = list(dict.fromkeys(name for lines in groups.values() for name in lines))
-    rows = len(groups) * math.ceil(len(measures) / COLUMNS)
-    figure, axes = new_figure(rows, COLUMNS, width, [height] * rows)
+    columns = COLUMNS if width > NARROW else 1
+    rows = len(groups) * math.ceil(len(measures) / columns)
+    figure, axes = new_figure(rows, columns, width, [height] * rows)
     axes = axes.reshape(len(groups), -1)
     handles = {}
     for row, (title, lines) in zip(axes, groups.items()):
@@ -363,7 +380,7 @@ def draw_lines(groups, measures, xlabel, width, height=2.0, style=lambda name: {
             cell.grid(axis="y")
         for cell in row[len(measures) :]:
             cell.remove()
-        row[0].set_title(title)
+        name_panel(row[0], title, width)
     names = [name for name in names if name in handles]
     legend(figure, [handles[name] for name in names], names, width, entry_width(names))
     return figure, axes[:, : len(measures)]

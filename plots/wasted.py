@@ -3,7 +3,7 @@
 It shows cases whose decoder counted both (option count_rows). Figure 2 of Label-Looping shows the same for a batch of two."""
 
 from journal import panels
-from style import BAR, HATCHED, INK, ORANGE, SKY, legend, main, name_rows, new_figure
+from style import BAR, HATCHED, INK, NARROW, ORANGE, SKY, legend, main, name_panel, name_rows, new_figure
 
 NETWORKS = {"joint network": "joint", "prediction network": "pred"}
 PARTS = {"needed": (SKY, ""), "in vain": (ORANGE, "////")}
@@ -22,15 +22,18 @@ def draw(cases, width):
         return None
     groups = panels(cases)
     heights = [BAR * len(group) + 0.2 for group in groups.values()]
-    figure, axes = new_figure(len(groups), len(NETWORKS), width, heights)
+    stacked = width <= NARROW
+    if stacked:
+        heights = [height for height in heights for _ in NETWORKS]
+    figure, axes = new_figure(len(heights), 1 if stacked else len(NETWORKS), width, heights)
     handles = {}
-    for row, (title, group) in zip(axes, groups.items()):
+    for row, (title, group) in zip(axes.reshape(len(groups), -1), groups.items()):
         for cell, (name, network) in zip(row, NETWORKS.items()):
             draw_panel(cell, group, network, handles)
-            cell.set_title(f"{title}\n{name}" if cell is row[0] else name)
-        name_rows(row[0], [f"{case.decoder}, b {case.batch}" for case in group])
-        name_rows(row[1], [""] * len(group))
-    for cell, name in zip(axes[-1], NETWORKS):
+            first = cell is row[0]
+            left = name_rows(cell, [f"{case.decoder}, b {case.batch}" if first or stacked else "" for case in group])
+            name_panel(cell, f"{title}\n{name}" if first else name, width, left)
+    for cell in axes[-1]:
         cell.set_xlabel("rows computed for each needed one")
     legend(figure, list(handles.values()), list(handles), width)
     return figure

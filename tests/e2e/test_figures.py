@@ -1,5 +1,6 @@
 """Rules for every figure: ticks, error bars, legends and shapes; and the errors of its script."""
 
+import itertools
 
 import adversarial
 import batch_speed
@@ -19,7 +20,7 @@ from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
-from style import NARROW, WIDE, in_lines, log_ticks, note_stand_ins, save
+from style import NARROW, WIDE, in_lines, log_ticks, note_stand_ins, save, wrapped
 
 FIGURES = [
     "adversarial", "batch_speed", "beam_sweep", "blank_penalty", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
@@ -233,8 +234,11 @@ def test_rows_in_vain(drawn):
     """At batch 16, 1000 of 3000 rows were needed, and a sixth where there are twice as many."""
     figure = drawn(wasted)
     joint, prediction = figure.axes
-    assert [label.get_text() for label in joint.get_yticklabels()] == [
-        "frame_looping, b 4", "label_looping, b 4", "frame_looping, b 16", "label_looping, b 16"]  # fmt: skip
+    names = ["frame_looping, b 4", "label_looping, b 4", "frame_looping, b 16", "label_looping, b 16"]
+    assert [label.get_text() for label in joint.get_yticklabels()] == names
+    is_narrow = figure.get_figwidth() == NARROW  # the panels stand below each other
+    assert [label.get_text() for label in prediction.get_yticklabels()] == (names if is_narrow else [""] * 4)
+    assert (joint.get_position().y0 > prediction.get_position().y1) == is_narrow
     for cell in (joint, prediction):
         assert [text.get_text() for text in cell.texts] == [f"{share} % in vain" for share in (67, 33, 83, 67)]
         needed, vain = cell.patches[0], cell.patches[1]
@@ -251,6 +255,26 @@ def test_times_with_adversarial_utterances(drawn):
         assert slower == pytest.approx(1 + 4 * (1 - 0.95**size))
     assert [slower for _, slower in theory] == pytest.approx([slower for _, slower in some])
     assert [slower for _, slower in every] == pytest.approx([5, 5, 5])
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("module", [batch_speed, trade_off, rtfx_by_batch], ids=lambda module: module.__name__)
+def test_a_long_legend_takes_no_room_of_the_axes(module, width, tmp_path, recwarn):
+    def heights(count):
+        records = [synthetic.run(decoder=f"a_decoder_whose_name_is_long_{n}", batch=2, decode_seconds=1 + n) for n in range(count)]
+        records = [synthetic.provenance(), *map(synthetic.with_batches, records)]
+        figure = module.draw(read_journal(synthetic.write(tmp_path / str(count), records)).cases, width)
+        figure.canvas.draw()
+        return [cell.get_window_extent().height for cell in figure.axes]
+
+    assert heights(16) == pytest.approx(heights(2), rel=0.1)
+    assert not [str(warning.message) for warning in recwarn if "layout" in str(warning.message)]
+
+
+def test_panels_of_a_narrow_figure_of_lines_stand_below_each_other(drawn):
+    figure = drawn(batch_speed)
+    edges = {round(cell.get_window_extent().x1) for cell in figure.axes}
+    assert len(edges) == (1 if figure.get_figwidth() == NARROW else 2)
 
 
 def complaint(name, *arguments, stdin=""):
@@ -332,6 +356,28 @@ def test_titles_and_footnotes_are_not_cut(tmp_path, width):
         assert box.x0 >= -1 and box.x1 <= figure.bbox.width + 1, text.get_text()
     titles = " ".join(text.get_text().replace("\n", " ") for text in texts)
     assert titles.count(LONG) == 2 and "published checkpoint" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("module", [region_share, rtfx_by_decoder, wasted], ids=lambda module: module.__name__)
+def test_titles_and_labels_beside_names_of_rows_are_not_cut(module, width, tmp_path):
+    records = of_two_models(width, [(2.0, 0.1)] * 2)
+    for record in records[1:]:
+        record["counters"] |= {f"{net}_rows{part}": 40 for net in ("joint", "pred") for part in ("", "_needed")}
+    figure = module.draw(read_journal(synthetic.write(tmp_path, records)).cases, width)
+    figure.draw_without_rendering()
+    titles = [cell._left_title for cell in figure.axes]
+    assert f"{LONG}-rnnt" in " ".join(title.get_text().replace("_\n", "_") for title in titles)
+    labels = [cell.xaxis.label for cell in figure.axes if cell.get_xlabel()]
+    boxes = [text.get_window_extent() for text in (*titles, *labels)]
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.width + 1 for box in boxes)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes[len(titles) :], 2))
+
+
+def test_titles_break_between_words_first():
+    assert wrapped("ctc_beam, phrases_100", 18) == ["ctc_beam,", "phrases_100"]
+    assert wrapped("a_model_of_many_words on a set", 12) == ["a_model_of_", "many_words", "on a set"]
+    assert wrapped(25 * "x", 10) == [10 * "x", 10 * "x", 5 * "x"]
 
 
 def test_long_names_have_in_lines():
