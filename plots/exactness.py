@@ -12,11 +12,14 @@ from style import (
     YELLOW,
     legend,
     main,
+    name_panel,
     name_rows,
     new_figure,
+    note_behind,
     text_on,
 )
 
+DIGIT, AXIS = 0.085, 0.55  # inches that a digit and its margin take; the axis in parts of the figure's width
 COLOURS = {
     "bitwise": BLUE,
     "exact": SKY,
@@ -35,12 +38,12 @@ def draw(cases, width):
     handles = {}
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
-            draw_case(cell, row, case, handles)
+            draw_case(cell, row, case, handles, width)
         marks = {True: " ~", False: ""}
-        name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
-        cell.set_xlim(0, max(sum(grades_of(case).values()) for case in group))
-        cell.set_title(title)
-    axes[-1, 0].set_xlabel("utterances (~: approximate)")
+        left = name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
+        cell.set_xlim(0, 100)
+        name_panel(cell, title, width, left)
+    axes[-1, 0].set_xlabel("share of the utterances (%)\nright: their number; ~: approximate")
     grades = [grade for grade in COLOURS if grade in handles]
     legend(figure, [handles[grade] for grade in grades], grades, width)
     return figure
@@ -51,20 +54,22 @@ def grades_of(case):
     return case.worst_run["exactness"].get("grades", {}) if case.worst_run else {}
 
 
-def draw_case(cell, row, case, handles):
+def draw_case(cell, row, case, handles, width):
     grades = grades_of(case)
     total = sum(grades.values())
+    note_behind(cell, row, f"{total}")
     left = 0
     for grade, colour in COLOURS.items():
         count = grades.get(grade, 0)
         if not count:
             continue
+        share = 100 * count / total
         hatch = HATCHES[list(COLOURS).index(grade)]
-        bars = cell.barh(row, count, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
+        bars = cell.barh(row, share, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
         handles.setdefault(grade, bars)
-        if count >= 0.05 * total:
+        if DIGIT * len(f"{count}") < AXIS * width * share / 100:
             cell.text(
-                left + count / 2,
+                left + share / 2,
                 row,
                 f"{count}",
                 ha="center",
@@ -73,7 +78,7 @@ def draw_case(cell, row, case, handles):
                 color=text_on(colour),
                 bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
             )
-        left += count
+        left += share
 
 
 if __name__ == "__main__":

@@ -257,6 +257,16 @@ def test_times_with_adversarial_utterances(drawn):
     assert [slower for _, slower in every] == pytest.approx([5, 5, 5])
 
 
+def test_bars_of_sets_of_any_size_have_the_full_width(drawn):
+    """A set of 6 utterances for small batches shares the panel with one of 24."""
+    records = [synthetic.run(batch=16, grade="different", differing=6), synthetic.run(batch=1, grade="different", differing=2)]
+    records[1]["exactness"]["grades"]["bitwise"] = 4
+    (cell,) = drawn(exactness, records).axes
+    ends = [bar.get_x() + bar.get_width() for bar in cell.patches]
+    assert ends == [pytest.approx(end) for end in (75, 100, 200 / 3, 100)] and cell.get_xlim() == (0, 100)
+    assert [text.get_text() for text in cell.texts] == ["24", "18", "6", "6", "4", "2"]
+
+
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("module", [batch_speed, trade_off, rtfx_by_batch], ids=lambda module: module.__name__)
 def test_a_long_legend_takes_no_room_of_the_axes(module, width, tmp_path, recwarn):
@@ -359,7 +369,7 @@ def test_titles_and_footnotes_are_not_cut(tmp_path, width):
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("module", [region_share, rtfx_by_decoder, wasted], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [exactness, region_share, rtfx_by_decoder, wasted], ids=lambda module: module.__name__)
 def test_titles_and_labels_beside_names_of_rows_are_not_cut(module, width, tmp_path):
     records = of_two_models(width, [(2.0, 0.1)] * 2)
     for record in records[1:]:
