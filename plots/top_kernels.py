@@ -1,6 +1,7 @@
 """Draws the kernels that take most of the GPU's time in the decode region of each case.
 
-It reads profile.jsonl, which `rtfx profile` writes on a GPU. A bar is the sum of all kernels' times.
+It reads profile.jsonl, which `rtfx profile` writes on a GPU. A bar is the sum of all kernels' times. A kernel has the same
+colour and hatching in each bar.
 """
 
 import re
@@ -13,7 +14,10 @@ from style import (
     HATCHES,
     SERIES,
     duration,
+    entry_width,
+    legend,
     main,
+    name_panel,
     name_rows,
     new_figure,
     note_behind,
@@ -41,28 +45,31 @@ def draw(cases, width):
         return None
     groups = panels(cases)
     figure, axes = new_figure(len(groups), 1, width, [1.4 * BAR * len(g) + 0.2 for g in groups.values()])
-    bars = []
+    bars, handles = [], {}
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
-            bars += draw_case(cell, row, case)
-        name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
+            bars += draw_case(cell, row, case, handles)
+        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
-        cell.set_title(title)
+        name_panel(cell, title, width, left)
     axes[-1, 0].set_xlabel("share (%); right: kernel time of a lap")
+    legend(figure, list(handles.values()), list(handles), width, entry_width(handles))
     figure.draw_without_rendering()  # the width of a bar is known from here on
     for bar in bars:
         label_bar(*bar)
     return figure
 
 
-def draw_case(cell, row, case):
-    """Draws the bar of a case; returns the arguments for label_bar()."""
+def draw_case(cell, row, case, handles):
+    """Draws the bar of a case, and adds its kernels to `handles`; returns the arguments for label_bar()."""
     region = case.last["regions"][REGION]
     note_behind(cell, row, duration(region["kernel_seconds"] / case.last["laps"]))
     bars, left = [], 0.0
-    for i, (name, share, mean) in enumerate(parts(region)):
+    for name, share, mean in parts(region):
+        i = list(handles).index(name) if name in handles else len(handles)
         style = {"color": SERIES[i % len(SERIES)], "hatch": HATCHES[i % len(HATCHES)], **HATCHED}
         (bar,) = cell.barh(row, 100 * share, 0.8, left=left, **style)
+        handles.setdefault(name, bar)
         bars.append((cell, bar, style["color"], (f"{name} {duration(mean)}", name)))
         left += 100 * share
     cell.barh(row, 100 - left, 0.8, left=left, color=REST)

@@ -10,7 +10,7 @@ import top_kernels
 from conftest import ROOT, strict_records
 from forked_script import script
 from matplotlib import pyplot
-from style import WIDE
+from style import NARROW, WIDE
 
 BUSY = ROOT / "reports/h100/greedy/busy.jsonl"
 
@@ -196,6 +196,21 @@ def test_figure_of_kernels():
     figure = top_kernels.draw(list(laps.values()), WIDE)
     labels = [text.get_text() for text in figure.axes[0].texts]
     assert "lstm_kernel 13.4 µs" in labels and "search_kernel 1.02 ms" in labels
+    pyplot.close(figure)
+
+
+def test_a_kernel_has_one_look_and_a_name_in_the_legend():
+    """Each look stands for one kernel, and all kernels of all bars are named."""
+    cases = gpu_idle.read_profile(BUSY).cases
+    figure = top_kernels.draw(cases, NARROW)
+    named = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
+    of_cases = [name for case in cases for name, _, _ in top_kernels.parts(case.last["regions"]["decode"])]
+    assert set(named) == set(of_cases) and len(named) == len(set(named))
+    bars = [bar for bar in figure.axes[0].patches if bar.get_hatch() is not None]
+    looks = {}
+    for name, bar in zip(of_cases, bars, strict=True):
+        looks.setdefault(name, set()).add((bar.get_facecolor(), bar.get_hatch()))
+    assert all(len(look) == 1 for look in looks.values())
     pyplot.close(figure)
 
 
