@@ -12,6 +12,7 @@ from style import (
     YELLOW,
     legend,
     main,
+    name_axis,
     name_panel,
     name_rows,
     new_figure,
@@ -43,7 +44,7 @@ def draw(cases, width):
         left = name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
         cell.set_xlim(0, 100)
         name_panel(cell, title, width, left)
-    axes[-1, 0].set_xlabel("share of the utterances (%)\nright: their number; ~: approximate")
+    name_axis(axes[-1, 0], "share of the utterances (%); right: their number; ~: approximate", width, left)
     grades = [grade for grade in COLOURS if grade in handles]
     legend(figure, [handles[grade] for grade in grades], grades, width)
     return figure

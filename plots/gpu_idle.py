@@ -16,6 +16,7 @@ from style import (
     duration,
     legend,
     main,
+    name_axis,
     name_panel,
     name_rows,
     new_figure,
@@ -107,7 +108,7 @@ def draw(cases, width):
         left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
         name_panel(cell, title, width, left)
-    axes[-1, 0].set_xlabel(OLD_AXIS if all(is_old(case) for case in cases) else AXIS)
+    name_axis(axes[-1, 0], OLD_AXIS if all(is_old(case) for case in cases) else AXIS, width, left)
     legend(figure, list(handles.values()), list(handles), 0.6 * width)
     return figure
 

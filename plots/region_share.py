@@ -16,6 +16,7 @@ from style import (
     YELLOW,
     legend,
     main,
+    name_axis,
     name_panel,
     name_rows,
     new_figure,
@@ -46,7 +47,7 @@ def draw(cases, width):
         left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
         name_panel(cell, title, width, left)
-    axes[-1, 0].set_xlabel("share of the time of a pass (%); right: seconds a pass")
+    name_axis(axes[-1, 0], "share of the time of a pass (%); right: seconds a pass", width, left)
     regions = [region for region in REGIONS if region in handles]
     legend(figure, [handles[region] for region in regions], regions, width)
     return figure

@@ -71,7 +71,8 @@ def new_figure(rows, columns, width, heights):
 
 LONG_NAME = 32  # characters; a longer one would leave too little room for its bar
 LONGEST_LINE = 40  # characters of a name that has no place to break it
-LEAST_LINE = 10  # characters of a title
+LINE = 0.15  # inches of height of a line of text
+LEAST_LINE = 10  # characters of a title or of an axis' label
 
 
 def in_lines(name):
@@ -253,6 +254,14 @@ def name_panel(cell, title, inches, left=0.6):
     characters = max(LEAST_LINE, int(12 * (inches - left)))  # of a bold font of 9.5 points
     title = title.replace("batch ", "batch\xa0")  # which stay together
     cell.set_title("\n".join(line for part in title.split("\n") for line in wrapped(part, characters)))
+
+
+def name_axis(cell, text, inches, left):
+    """Writes the label of the horizontal axis of such a panel, in as many lines as it needs. Further lines make the figure
+    higher."""
+    lines = wrapped(text, max(LEAST_LINE, int(15 * (inches - left))))
+    cell.set_xlabel("\n".join(lines))
+    cell.figure.set_figheight(cell.figure.get_figheight() + LINE * (len(lines) - 1))
 
 
 def wrapped(text, characters):

@@ -373,6 +373,8 @@ def test_titles_and_footnotes_are_not_cut(tmp_path, width):
 def test_titles_and_labels_beside_names_of_rows_are_not_cut(module, width, tmp_path):
     records = of_two_models(width, [(2.0, 0.1)] * 2)
     for record in records[1:]:
+        record["decoder"]["id"] += "_cached"
+        record["case"] = record["case"].replace("_looping", "_looping_cached")
         record["counters"] |= {f"{net}_rows{part}": 40 for net in ("joint", "pred") for part in ("", "_needed")}
     figure = module.draw(read_journal(synthetic.write(tmp_path, records)).cases, width)
     figure.draw_without_rendering()
