@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "models/encoder/fused/fused_features.h"
+#include "models/encoder/transform_plans.h"
 
 namespace rtfx {
 namespace {
@@ -121,9 +122,16 @@ at::Tensor FeatureExtractor::part(const at::Tensor& samples, const at::Tensor& v
 }
 
 at::Tensor FeatureExtractor::mel_frames(const at::Tensor& emphasised, int64_t frames) const {
-  const at::Tensor spectrum =
-      at::stft(emphasised, config_.n_fft, config_.hop, config_.n_fft, window_,
-               /*normalized=*/false, /*onesided=*/true, /*return_complex=*/true);
+  const auto transformed = [&] {
+    return at::stft(emphasised, config_.n_fft, config_.hop, config_.n_fft, window_,
+                    /*normalized=*/false, /*onesided=*/true, /*return_complex=*/true);
+  };
+  if (emphasised.is_cuda()) {
+    static TransformPlans plans;
+    const int64_t of_row = (emphasised.size(1) - config_.n_fft) / config_.hop + 1;
+    plans.make(emphasised.device(), config_.n_fft, emphasised.size(0) * of_row, transformed);
+  }
+  const at::Tensor spectrum = transformed();
   at::Tensor power = at::view_as_real(spectrum.narrow(2, 0, frames)).square().sum(-1);
   if (config_.magnitude_power != 2) power = power.sqrt().pow(config_.magnitude_power);
   return mel(power);

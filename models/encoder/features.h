@@ -26,14 +26,15 @@ class FeatureExtractor {
   /// numbers of its own, or not at all.
   ///
   /// audio: [B, L] float32 in [-1, 1] on the device; samples at or beyond a row's length are
-  /// ignored. lengths: [B] int64 samples, on the same device. Does not synchronise.
+  /// ignored. lengths: [B] int64 samples, on the same device. Does not synchronise, except that a
+  /// GPU waits for the default stream at the first batch of each size (TransformPlans).
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
   /// Features of a part of an utterance, by LibTorch's operators. The model must normalise with
   /// numbers of its own, or not at all. samples [B, 1 + n_fft + (T - 1) * hop] float32 holds the
   /// part, and before it one sample for the pre-emphasis. Frame t reads n_fft samples from 1 + t *
   /// hop on. valid [B, n_fft + (T - 1) * hop] bool marks samples of the utterance; all others are
-  /// silence. Returns [B, M, T] without a mask. Does not synchronise.
+  /// silence. Returns [B, M, T] without a mask. Synchronises as the operator above does.
   at::Tensor part(const at::Tensor& samples, const at::Tensor& valid) const;
 
  private:

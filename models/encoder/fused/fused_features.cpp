@@ -7,6 +7,7 @@
 
 #include "models/checkpoint/tensor_data.h"
 #include "models/encoder/fused/kernels.h"
+#include "models/encoder/transform_plans.h"
 
 namespace rtfx {
 namespace {
@@ -48,13 +49,17 @@ Features FusedFeatures::operator()(const at::Tensor& audio, const at::Tensor& le
   const auto* const lengths_data = data_of<int64_t>(lengths);
   const at::Tensor dense = audio.contiguous();
   at::Tensor frames = at::empty({rows, count, config_.n_fft}, audio.options());
+  const auto transformed = [&] {
+    return at::_fft_r2c(frames, {2}, /*normalization=*/0, /*onesided=*/true);
+  };
+  static TransformPlans plans;
+  plans.make(frames.device(), config_.n_fft, rows * count, transformed);  // of any values
   cut_windows(
       {data_of<float>(dense), lengths_data, data_of<float>(window_),
        frames.mutable_data_ptr<float>(), samples, narrowed(rows), narrowed(count),
        narrowed(config_.n_fft), narrowed(config_.hop), static_cast<float>(config_.preemphasis)},
       stream);
-  const at::Tensor spectra =
-      at::_fft_r2c(frames, {2}, /*normalization=*/0, /*onesided=*/true).contiguous();
+  const at::Tensor spectra = transformed().contiguous();
   Features features{at::empty({rows, config_.mel_bins, count}, audio.options()),
                     at::empty_like(lengths)};
   mel_values({static_cast<const float2*>(spectra.const_data_ptr()), lengths_data,
