@@ -179,9 +179,9 @@ double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in
 void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
                             const std::string& where);
 
-/// Returns how many chunks of a long recording, each of `samples` samples, are encoded together:
-/// `most`, or fewer where these need more than half of `free` bytes (least_encoder_memory()), but at
-/// least one. Throws UserError at `where` if one needs more than `free` bytes.
+/// Returns how many chunks of a long recording are encoded together, each of `samples` samples.
+/// This is `most`, or fewer, at least one, where more would need over half of `free` bytes
+/// (least_encoder_memory()). Throws UserError at `where` if one chunk needs more than `free` bytes.
 int64_t fitting_chunks(const AcousticModel& model, int64_t most, int64_t samples, int64_t free,
                        const std::string& where);
 
