@@ -10,6 +10,7 @@
 
 #include "algorithms/decoder.h"
 #include "datasets/dataset.h"
+#include "harness/results/journal.h"
 #include "harness/run/case_group.h"
 #include "harness/run/record.h"
 #include "tests/support/records.h"
@@ -105,8 +106,9 @@ TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
 /// `rtfx tune` measures so, and cannot isolate its cases.
 TEST_F(RunTest, AnEndWithinAMeasurementHasNoAdviceOfARun) {
   const Config config = parse_config({document({"test_ending"}), path("c.json")});
+  const Journal lock(config.output, Journal::Mode::fresh);
   EXPECT_EXIT(
-      measure(config, Journal::Mode::fresh), testing::ExitedWithCode(kFailed),
+      measure(config), testing::ExitedWithCode(kFailed),
       "test_ending/.*, .*: the program was ended by exit\\(\\); what was recorded is kept\n");
 }
 
