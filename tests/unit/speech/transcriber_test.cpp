@@ -175,13 +175,13 @@ TEST_F(TranscriberTest, AsManyChunksAreEncodedTogetherAsFit) {
 }
 
 TEST_F(TranscriberTest, ChunksThatDoNotFitCostTheirRecording) {
-  const auto day =
-      write_audio("day.wav", std::vector<float>(100000), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1);
+  const auto hours = write_audio("hours.wav", std::vector<float>(20000 * 1000),
+                                 SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1000);
   Notes notes;
   Transcriber(model(), label_looping, {.long_above = 60, .chunk_seconds = 1e5})
-      .run({{"a day", day}, quickstart(1)}, notes);
+      .run({{"hours", hours}, quickstart(1)}, notes);
   EXPECT_EQ(notes.order, std::vector<size_t>{1});
-  EXPECT_HAS(notes.failures[0], "a day: encoding 100000 s of audio needs at least");
+  EXPECT_HAS(notes.failures[0], "hours: encoding 20000 s of audio needs at least");
 }
 
 TEST(ReadClip, NamesARecordingWithoutTheLanguageThatItNeeds) {
