@@ -129,7 +129,7 @@ def test_page_has_all_sections(runs):
     assert [name for name in page.ids if name in sections] == sections
     assert set(re.findall(r'href="#([a-z]+)"', text)) == set(sections)
     assert len(page.ids) == len(set(page.ids))
-    assert "13 earlier results under other conditions are left out" in text
+    assert "14 earlier results under other conditions are left out" in text
     assert "▲ better" in text and "▼ worse" not in text
     assert text.count('title="substitution"') == text.count('title="deletion"') == 1  # cases joined
     assert text.count("min_<wbr>duration/<wbr>b16/<wbr>fp32</code> <span") == 1

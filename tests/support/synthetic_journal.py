@@ -246,9 +246,9 @@ def everything(folder):
         for i in range(2):
             fields |= {"round": i, "decode_seconds": 0.3 + 0.01 * i}
             records.append(boosted("said_words", scale, 200, 160 + 2 * scale, **fields))
-    for penalty, threshold in ((0, None), (1, 0.9)):
+    for name, penalty, threshold in (("penalty_0", 0, None), ("penalty_1", 1, None), ("skipping", 0, 0.9)):
         for i in range(2):
-            record = run(round=i, decoder=f"penalty_{penalty}", model="quickstart-tdt", decode_seconds=0.5 + 0.01 * i)
+            record = run(round=i, decoder=name, model="quickstart-tdt", decode_seconds=0.5 + 0.01 * i)
             record["decoder"] |= {"name": "label_looping", "options": {"blank_penalty": penalty, "skip_blank": threshold}}
             record["counters"] |= {"frames": 200, "frames_skipped": 50, "joint_rows": 80, "joint_rows_needed": 60,
                                    "pred_rows": 40, "pred_rows_needed": 30}  # fmt: skip
