@@ -27,7 +27,7 @@ WRONG = {
     "shape": "`frames` is [2, 2], not [2, 4]",
     "strides": "`tokens` has gaps between its slots",
     "undefined": "`scores` is not there",
-    "device": "`lengths` is on meta, the batch on cpu",
+    "device": "`lengths` is on meta, `nan` on cpu",
 }
 CHANGED = {
     "weights": "the weights joint.joint_net.weight",
