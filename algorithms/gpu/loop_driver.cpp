@@ -128,6 +128,7 @@ void RecordedSearch::prepare(const Limits& limits, const at::Tensor& like) {
 
 void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like) {
   const AllowSync allow;
+  stale_ = true;  // should this fail, the search may have moved what the old recording reads
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
   frames = round_up(frames, kEncoderFrameStep);
