@@ -56,7 +56,8 @@ class Streams {
 
   /// Phrases and characters of this stream from now on (Decoder::compile_bias()), in place of those
   /// before; null: those of the decoder's options. What had begun of a phrase is forgotten. Throws
-  /// UserError where compile_bias() does.
+  /// UserError where compile_bias() does, and after the first frame of a stream of ctc_wfst or
+  /// ctc_wfst_cpu with "nbest" above 1.
   virtual void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
 
   /// Searches the next frames of all these streams together. pieces.frames: [B, T', X] from

@@ -40,7 +40,7 @@ bool Biasing::select(const EncodedBatch& batch) {
 }
 
 bool Biasing::load(const std::vector<std::shared_ptr<const CompiledBias>>& rows) {
-  has_phrases_ = std::ranges::any_of(rows, [](const auto& bias) { return bias && bias->tree; });
+  has_phrases_ = std::ranges::any_of(rows, has_tree);
   return tables_.load(rows);
 }
 

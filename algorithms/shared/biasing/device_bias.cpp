@@ -70,9 +70,9 @@ void put(const at::Tensor& table, const std::vector<T>& values) {
   staged.copy_to(0);
 }
 
-bool has_tree(const std::shared_ptr<const CompiledBias>& bias) { return bias && bias->tree; }
-
 }  // namespace
+
+bool has_tree(const std::shared_ptr<const CompiledBias>& bias) { return bias && bias->tree; }
 
 void DeviceBiasTables::allocate(int64_t states, int64_t arcs) {
   RTFX_CHECK(std::max(states, arcs) < std::numeric_limits<int32_t>::max(),

@@ -15,6 +15,9 @@
 
 namespace rtfx {
 
+/// Returns whether the bias of a row has phrases; false for null.
+bool has_tree(const std::shared_ptr<const CompiledBias>& bias);
+
 /// R rows; all tensors are on one device. The states of a row are relative to its root, and 0 is
 /// the start. So another row can go on from a state, also after the tables were laid out anew. No
 /// member waits for the device, and all can be recorded into a graph.
