@@ -13,10 +13,12 @@ namespace rtfx {
 
 /// Makes cuFFT's plans before their first use on a stream of ours.
 ///
-/// cuFFT makes a plan for each length and number of transforms, and prepares the plan's memory on
-/// the default stream. Our streams do not wait for that one. On a GPU that other processes keep
-/// busy, the first transform of a size ran before the memory was there, and ended in an illegal
-/// memory access.
+/// cuFFT makes a plan for each length and number of transforms. On a GPU that other processes keep
+/// busy, the first transform of a size could end in an illegal memory access of cuFFT's kernel. It
+/// did not where the device was waited for between plan and transform. So cuFFT seems to prepare a
+/// plan's memory on the default stream, for which our streams do not wait.
+///
+/// The first transform of a size is therefore made twice, and the host waits for the first one.
 ///
 /// Each place that transforms has an object of its own, since plans also depend on strides. Members
 /// may be called on any thread.

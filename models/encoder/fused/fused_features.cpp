@@ -53,7 +53,8 @@ Features FusedFeatures::operator()(const at::Tensor& audio, const at::Tensor& le
     return at::_fft_r2c(frames, {2}, /*normalization=*/0, /*onesided=*/true);
   };
   static TransformPlans plans;
-  plans.make(frames.device(), config_.n_fft, rows * count, transformed);  // of any values
+  // The values do not matter here.
+  plans.make(frames.device(), config_.n_fft, rows * count, transformed);
   cut_windows(
       {data_of<float>(dense), lengths_data, data_of<float>(window_),
        frames.mutable_data_ptr<float>(), samples, narrowed(rows), narrowed(count),
