@@ -83,9 +83,10 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
       change.change =
           paired ? *ratio_within_run(metric, x.summary, y.summary) : runs_ratio({from}, to);
     } else if (std::string_view(metric.key) == "wer") {
-      const auto difference = wer_difference(a, x, b, y);
-      if (difference) change.change = difference->change;
-      if (difference && !difference->of_all) change.utterances = difference->utterances;
+      if (const auto difference = wer_difference(a, x, b, y)) {
+        change.change = difference->change;
+        change.utterances = difference->utterances;
+      }
     }
   }
   return changes;
@@ -114,8 +115,9 @@ std::optional<WerDifference> wer_difference(const ResultSet& a, const CaseResult
     words += static_cast<int64_t>(reference.size());
   }
   if (words == 0) return std::nullopt;
-  return WerDifference{bootstrap_wer_difference(left, right, kBootstrapSeed),
-                       static_cast<int64_t>(both), both == old->size() && both == now->size()};
+  WerDifference difference{bootstrap_wer_difference(left, right, kBootstrapSeed), std::nullopt};
+  if (both < old->size() || both < now->size()) difference.utterances = std::ssize(left);
+  return difference;
 }
 
 std::vector<ComparedCase> compared_cases(const ResultSet& results) {

@@ -16,7 +16,7 @@ struct MetricChange {
   double from, to;  // means over rounds
   Interval change;  // to / from or to - from, as metric->change says; without an interval its ends
                     // are infinite
-  std::optional<int64_t> utterances = {};  // of both, where the change is over these alone
+  std::optional<int64_t> utterances = {};  // those of the change, where either side holds others
 };
 
 /// The change of each metric that both x (a case of a) and y (of b) have, in the order of
@@ -30,8 +30,7 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
 
 struct WerDifference {
   Interval change;
-  int64_t utterances;  // that both hold
-  bool of_all;         // neither holds another one
+  std::optional<int64_t> utterances;  // as MetricChange::utterances
 };
 
 /// WER of y (a case of b) minus that of x (of a) by paired bootstrap over the utterances that both

@@ -49,9 +49,9 @@ struct Sides {
 std::string change_text(const MetricChange& c) {
   if (c.metric->change == Metric::Change::ratio) return ratio(c.change);
   if (std::isfinite(c.change.high)) {
-    return points(c.change) +
-           (c.utterances ? fmt::format(", over the {} of both", counted(*c.utterances, "utterance"))
-                         : "");
+    return points(c.change) + (c.utterances ? fmt::format(", over {} that both have",
+                                                          counted(*c.utterances, "utterance"))
+                                            : "");
   }
   return is_share(*c.metric) ? fmt::format("{:+.2f} points", 100 * c.change.estimate)
                              : fmt::format("{:+.2f} {}", c.change.estimate, c.metric->unit);
@@ -183,7 +183,7 @@ std::string figures_of(const GateRow& row) {
   if (row.tolerance) {
     const bool is_ratio = find_metric(row.what, row.case_name).change == Metric::Change::ratio;
     figures += is_ratio ? "  tolerance " + percent_text(*row.tolerance)
-                        : fmt::format("  tolerance {:.2g} percentage points", 100 * *row.tolerance);
+                        : "  tolerance " + number_text(100 * *row.tolerance) + " percentage points";
   }
   if (row.floor) figures += ", noise " + percent_text(*row.floor);
   return figures;

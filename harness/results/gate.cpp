@@ -629,10 +629,11 @@ void add_idle_tolerances(std::vector<GateRow>& rows, const Tolerances& tolerance
 
 }  // namespace
 
-std::string percent_text(double share) {
-  return std::abs(share) < 0.1 ? fmt::format("{:.2g} %", 100 * share)
-                               : fmt::format("{:.0f} %", 100 * share);
+std::string number_text(double value) {
+  return std::abs(value) < 10 ? fmt::format("{:.2g}", value) : fmt::format("{:.0f}", value);
 }
+
+std::string percent_text(double share) { return number_text(100 * share) + " %"; }
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {

@@ -106,7 +106,9 @@ struct Judgement {
   std::string reason;
 };
 
-/// "0.25 %" of 0.0025, "130 %" of 1.3: two digits, or all before the point.
+/// "0.25", "130": two digits, or all before the point.
+std::string number_text(double value);
+/// "130 %" of 1.3.
 std::string percent_text(double share);
 
 /// `gain`: new / old of something of which more is better, and old / new with `less_is_better`.

@@ -26,7 +26,8 @@ int decimals_of(double mean) {
   return mean >= 1 || mean <= 0 ? 1 : 1 - static_cast<int>(std::floor(std::log10(mean)));
 }
 
-/// "35.2 ± 2.5"; a single round has no deviation. figure_of() of plots/report.py has the same rule.
+/// "35.2 ± 2.5"; a single value has no deviation. figure_of() of plots/report.py has the same
+/// digits.
 std::string figure(const std::vector<double>& values) {
   if (values.empty()) return "-";
   const Summary s = summarize(values);

@@ -247,7 +247,7 @@ def test_compare_over_other_utterances_says_so(rtfx, tmp_path):
     for a, b, sides in (("all", "some", "A: 24 utterances, B: 6 utterances"), ("some", "all", "A: 6 utterances, B: 24 utterances")):
         text = rtfx("compare", tmp_path / a, tmp_path / b).stdout
         (line,) = [line for line in text.splitlines() if line.startswith("  wer ")]
-        assert line.endswith("+0.00 points [+0.00, +0.00], over the 6 utterances of both") and f"  {sides}\n" in text
+        assert line.endswith("+0.00 points [+0.00, +0.00], over 6 utterances that both have") and f"  {sides}\n" in text
         document = json.loads(rtfx("compare", tmp_path / a, tmp_path / b, "--json").stdout)
         assert document["cases"][0]["changes"]["wer"]["utterances"] == 6
     same = rtfx("compare", tmp_path / "all", tmp_path / "all").stdout
