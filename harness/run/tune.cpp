@@ -179,7 +179,7 @@ class Tuner {
     }
     decoder_ = *std::ranges::find(config.decoders, spec.decoder, &DecoderSpec::id);
     config_ = of_one_round(config);
-    keep_models();
+    keep_models();  // and what is missing is an error before an earlier journal is set aside
     journal_.emplace(config_.output, mode);
   }
 
@@ -280,13 +280,13 @@ class Tuner {
       std::erase_if(models, [&](const ModelSource& model) {
         return std::ranges::count(spec_.models, model.id) == 0;
       });
-      return;
     }
-    if (decoder_.models.empty()) return;
     const std::vector<ModelKinds> kinds = Workspace(config_).kinds();  // which the decoder may name
     std::vector<ModelSource> wanted;
-    for (size_t i = 0; i < models.size(); ++i)
-      if (is_wanted(decoder_, models[i], kinds[i])) wanted.push_back(models[i]);
+    for (size_t i = 0; i < models.size(); ++i) {
+      if (!spec_.models.empty() || is_wanted(decoder_, models[i], kinds[i]))
+        wanted.push_back(models[i]);
+    }
     if (wanted.empty()) {
       throw UserError(spec_.where + "/decoder",
                       fmt::format("'{}' is for none of the models", spec_.decoder),

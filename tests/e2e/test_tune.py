@@ -70,6 +70,18 @@ def test_the_journal_resumes(tuned, rtfx, tmp_path):
     assert len(runs_of(strict_records(journal))) == len(measured)
 
 
+def test_a_missing_file_costs_no_earlier_journal(tuned, rtfx, tmp_path):
+    folder, _ = tuned
+    config = json.loads((folder / "config.json").read_text())
+    config["decoders"][1]["options"]["lm"]["path"] = "absent.arpa"
+    (folder / "absent.json").write_text(json.dumps(config))
+    shutil.copytree(folder / "run", tmp_path / "run")
+    before = (tmp_path / "run/tune/with_lm/journal.jsonl").read_bytes()
+    result = rtfx("tune", folder / "absent.json", "--output", tmp_path / "run", "--force")
+    assert result.returncode == 2 and "absent.arpa" in result.stderr
+    assert (tmp_path / "run/tune/with_lm/journal.jsonl").read_bytes() == before
+
+
 def test_the_journal_is_locked_for_the_whole_search(tuned, popen, program, tmp_path):
     folder, _ = tuned
     command = [program, "tune", folder / "config.json", "--output", tmp_path / "run", "--write", folder / "locked.tuned.json"]
