@@ -237,8 +237,8 @@ class StreamRunner {
                                 ? speech(group, *arm.decoder, dataset)
                                 : search(*arm.decoder, batches, encoded, model, dataset);
     runner.leave();
+    if (arm.failed) return;
     const auto within = [&](int64_t streams) {
-      if (arm.failed) return false;  // It has exceeded its limit before.
       name_case(group, arm, streams);
       auto run = case_record<record::StreamRun>(workspace_, group, arm, device_, "stream");
       progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
@@ -261,7 +261,7 @@ class StreamRunner {
         if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
       }
       runner.leave();
-      if (arm.failed) return false;
+      if (std::exchange(arm.failed, false)) return false;  // over the limit, which is recorded
       session_.append(run);
       return keeps_limit(run);
     };

@@ -225,6 +225,15 @@ def test_each_number_of_streams_has_the_limit_of_a_case(stream, tmp_path):
     assert [record["batch"]["size"] for record in streams_of(tmp_path / "run")] == [1, 2, 3, 4]
 
 
+def test_a_number_of_streams_over_the_limit_costs_no_other_one(stream, tmp_path):
+    """Both take a little longer than the limit, and each has a record of its own."""
+    load = {"streams": [1, 2], "seconds": 3.5, "period_ms": 200}
+    result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 3.4})
+    assert result.returncode == 1, result.stderr
+    failed = [record["case"] for record in strict_records(tmp_path / "run/journal.jsonl") if record["kind"] == "failure"]
+    assert [case.split("/")[3] for case in failed] == ["streams1", "streams2"]
+
+
 def test_a_number_of_streams_over_the_limit_has_the_advice_of_streams(stream):
     load = {"streams": [2], "seconds": 20, "period_ms": 200}
     result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 3})
