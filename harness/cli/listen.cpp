@@ -246,7 +246,9 @@ class Listener {
       print_line(final, words[begin].start, words[end - 1].end, text);
     };
     const size_t settled =
-        update.ended() ? words.size() : settled_words(words, settled_words_, update.result.stable);
+        update.ended()
+            ? words.size()
+            : std::max(settled_words_, settled_words(words, settled_words_, update.result.stable));
     print(true, settled_words_, settled);
     print(false, settled, words.size());
     settled_words_ = settled;

@@ -88,7 +88,8 @@ struct TranscriptRules {
 Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,
                          const Tokenizer& tokenizer, const TranscriptRules& rules);
 
-/// The number of the first words that no further token can change, at least `settled` of them.
+/// The number of the first words that no further token can change: `settled` or more, but no more
+/// words than there are.
 /// `words` are those of a result whose first `stable` tokens stay. A word may go on until the next
 /// one has begun. Words without a space between them are divided anew with each token, up to the
 /// mark of a sentence's end.
