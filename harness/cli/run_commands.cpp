@@ -241,8 +241,9 @@ void add_stream(CLI::App& app, int& code) {
                  "Transcribe the microphone, which ALSA's arecord records.")
       ->needs(model);
   add("--raw", live.raw_rate,
-      "Sample rate in Hz of standard input that consists of 16-bit samples without a header. 0: "
-      "standard input is WAV.")
+      "Sample rate in Hz of standard input that consists of 16-bit samples without a header. "
+      "Without "
+      "this option, standard input has a header, such as that of WAV.")
       ->check(between(1000, 768000))
       ->type_name("HZ");
   add("--language", live.language,

@@ -46,11 +46,11 @@ const OptionTable<ModelSource>& model_keys() {
                    "Checkpoint: a .nemo file, a folder, or the name of a downloaded model of "
                    "huggingface.co.")
            .required(),
-       list_option(
-           "att_context_size", &ModelSource::att_context_size,
-           "Attention context of a cache-aware encoder: frames on the left and on the right.",
-           JsonView::range_text(int64_t{-1}, 1 << 20),
-           [](const JsonView& v) { return v.integer(-1, 1 << 20); })
+       list_option("att_context_size", &ModelSource::att_context_size,
+                   "Attention context of a cache-aware encoder in frames: [left, right], or [left, "
+                   "chunk, right]. `rtfx inspect` lists those of a model.",
+                   JsonView::range_text(int64_t{-1}, 1 << 20),
+                   [](const JsonView& v) { return v.integer(-1, 1 << 20); })
            .by_default("the model's"),
        text_option("language", &ModelSource::language,
                    "Language of utterances whose manifest states none. Only prompt-conditioned "
@@ -247,7 +247,7 @@ const OptionTable<Protocol>& protocol_keys() {
               0, 10),
        option("aa_control", &Protocol::aa_control,
               "Run the baseline twice (A/A control). The gate's noise floor is then at least the "
-              "farther end of the 95 % interval of their ratio, as a distance from 1."),
+              "larger distance of the ends of their ratio's 95 % interval from 1."),
        option("precision", &Protocol::precision,
               "Add rounds until the 95 % interval of every total RTFx is within ± this share of "
               "it. 0 adds none.",
@@ -433,8 +433,8 @@ const OptionTable<Config>& config_keys() {
                      "overrides this key.",
                      kDevices, read_device),
        option("threads", &Config::threads,
-              "Number of CPU threads. 0 takes all that the process may use. --threads overrides "
-              "this key.",
+              "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
+              "process may use. --threads overrides this key.",
               0, kMaxThreads),
        option("protocol", &Config::protocol, "How, and how often, each case is measured.",
               protocol_keys()),
@@ -457,8 +457,8 @@ const OptionTable<Config>& config_keys() {
            "sync_debug", &Config::sync_debug,
            "Fail if a decoder waits for the GPU without declaring it. --sync-debug sets this key."),
        option("isolate", &Config::isolate,
-              "Run each group of cases in a child process. A crash then costs only the running "
-              "round of one case."),
+              "Run each group of cases in a child process. A crash then fails only the case that "
+              "was running, or the group's cases in a stage that they share."),
        text_option(
            "output", &Config::output,
            "Folder of the journal, relative to the working folder. --output overrides this key.",

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from conftest import ROOT
 
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
             "compare", "gate", "verify", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
@@ -94,6 +95,15 @@ def test_help_explains_each_choice(rtfx, complete, command, option):
     assert choices
     for choice in choices:
         assert re.search(rf"(?<![\w-]){re.escape(choice)}(, \w+)*: ", text), choice
+
+
+def test_help_explains_what_may_differ(rtfx):
+    journal = ROOT / "reports/baselines/ci.jsonl.gz"
+    refused = rtfx("gate", journal, "--baseline", journal, "--allow", "nonsense")
+    assert refused.returncode == 2
+    text = " ".join(rtfx("gate", "--help").stdout.split())
+    kinds = refused.stderr.strip().partition("allowed: ")[2].split(", ")
+    assert len(kinds) > 1 and all(f" {kind}: " in text for kind in kinds), kinds
 
 
 @pytest.fixture(scope="module")

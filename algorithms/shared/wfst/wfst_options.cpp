@@ -31,7 +31,7 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
              1, int64_t{1} << 30),
       option("nbest", &WfstOptions::nbest,
              "Largest number of word sequences to return for each utterance. A value above 1 gives "
-             "an n-best list.",
+             "an n-best list. At the end of a stream, its whole utterance is then searched again.",
              1, 1000),
       mbr_option(&WfstOptions::mbr),
       option("lattice_beam", &WfstOptions::lattice_beam,
