@@ -215,7 +215,7 @@ GRADE_CLASS = {
 
 def figure_of(case, metric):
     """Returns mean and deviation over rounds as text; a single round has no deviation. figure() of
-    harness/results/table.cpp has the same rule."""
+    harness/results/table.cpp has the same digits, without separators of thousands."""
     mean, deviation = case.metric(metric)
     if mean is None:
         return None

@@ -160,6 +160,9 @@ def text_on(colour):
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
 
 
+LOOKS = math.lcm(len(SERIES), len(MARKERS))  # series that series_style() tells apart
+
+
 def series_style(i):
     """Returns colour and marker of the i-th series."""
     return {"color": SERIES[i % len(SERIES)], "marker": MARKERS[i % len(MARKERS)]}

@@ -6,7 +6,7 @@ from collections import Counter
 
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from style import GREY, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, series_style
+from style import GREY, LOOKS, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, series_style
 
 
 def best_of_both(points):
@@ -19,10 +19,15 @@ def best_of_both(points):
 
 
 def names_of(groups):
-    """Returns name(case): the decoder's form, or its id where several cases of a panel have one form and beam size."""
+    """Returns name(case): the decoder's form, or its id where several cases of a panel have one form and beam size. With
+    more ids than there are looks, it is the form."""
     counts = (Counter((arm(case), option(case, "beam_size")) for case in group) for group in groups.values())
     shared = {form for count in counts for (form, _), number in count.items() if number > 1}
-    return lambda case: case.decoder if arm(case) in shared else arm(case)
+
+    def name(case):
+        return case.decoder if arm(case) in shared else arm(case)
+
+    return name if len({name(case) for group in groups.values() for case in group}) <= LOOKS else arm
 
 
 def draw(cases, width):

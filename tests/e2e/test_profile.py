@@ -211,6 +211,7 @@ def test_a_kernel_has_one_look_and_a_name_in_the_legend():
     for name, bar in zip(of_cases, bars, strict=True):
         looks.setdefault(name, set()).add((bar.get_facecolor(), bar.get_hatch()))
     assert all(len(look) == 1 for look in looks.values())
+    assert len(set.union(*looks.values())) == len(looks)
     pyplot.close(figure)
 
 
