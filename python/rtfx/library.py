@@ -21,6 +21,7 @@ from rtfx.views import (
     RecordingView,
     TranscriptView,
     WordView,
+    encoded,
     message,
 )
 
@@ -160,14 +161,8 @@ def call_json(name: str, *arguments: Any) -> Any:
 
 
 def path(value: str | os.PathLike, where: str = "path") -> bytes:
-    """A path, or another text, as C takes it: C would read the part before a NUL alone."""
-    try:
-        encoded = os.fsencode(value)
-    except (TypeError, UnicodeEncodeError):
-        raise InputError(f"{where}: {value!r}; give a text of Unicode characters, or a path") from None
-    if b"\0" in encoded:
-        raise InputError(f"{where}: {value!r} has a NUL character; leave it out")
-    return encoded
+    """A path, or another text, as C takes it."""
+    return encoded(value, where, os.fsencode)
 
 
 def number(value: Any, where: str) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64
 from math import isnan
+from typing import Any
 
 from rtfx.errors import Error, InputError
 from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
@@ -47,7 +48,7 @@ class HypothesisView(ctypes.Structure):
             view.durations = integers(durations, "durations", c_int32)
         if words is not None:
             view.has_words, view.word_count = True, len(words)
-            view.words = (c_char_p * len(words))(*(_encoded(word, "words") for word in words))
+            view.words = (c_char_p * len(words))(*(encoded(word, "words") for word in words))
             view.word_frames = integers(word_frames, "word_frames", c_int32)
         return view
 
@@ -150,15 +151,15 @@ def message(given: bytes) -> str:
     return given.decode(errors="surrogateescape")
 
 
-def _encoded(given: str, where: str) -> bytes:
+def encoded(given: Any, where: str, encode: Callable[[Any], bytes] = str.encode) -> bytes:
     """A text as C takes it: C would read the part before a NUL alone."""
     try:
-        encoded = given.encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise InputError(f"{where}: {given!r}; give a text of Unicode characters") from None
-    if b"\0" in encoded:
+        text = encode(given)
+    except (TypeError, UnicodeEncodeError):
+        raise InputError(f"{where}: {given!r}; give a text of Unicode characters, or a path") from None
+    if b"\0" in text:
         raise InputError(f"{where}: {given!r} has a NUL character; leave it out")
-    return encoded
+    return text
 
 
 def _text(given: bytes) -> str:
