@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # without these settings the kernel clears pages for a third of the processor's time.
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(1 << 30))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 31))
+HAS_GPU = shutil.which("nvidia-smi") and not subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode
 
 
 class ByFileAndModel(LoadScopeScheduling):

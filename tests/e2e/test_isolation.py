@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM, ROOT, runs_of, strict_records
-from test_nvtx import HAS_GPU
+from conftest import HAS_GPU, PROGRAM, ROOT, runs_of, strict_records
 
 PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 ROUNDS = 3

@@ -3,16 +3,13 @@
 import json
 import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import AUDIO, MODELS, PROGRAM, ROOT, small_config, strict_records
+from conftest import AUDIO, HAS_GPU, MODELS, PROGRAM, ROOT, small_config, strict_records
 
 RECORDER = PROGRAM.parent / "tests/librtfx_nvtx_recorder.so"
 PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
-HAS_GPU = shutil.which("nvidia-smi") and not subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode
 VOCABULARY = dict(re.findall(r'\{"([\w.]+)", RangeKind::(\w+)\}', (ROOT / "base/nvtx.h").read_text()))
 REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"]
 WORDS = {"lexicon": str(ROOT / "tests/data/words.lexicon"), "lm": str(ROOT / "tests/data/words.arpa")}

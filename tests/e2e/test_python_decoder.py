@@ -2,17 +2,15 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
+from conftest import AUDIO, HAS_GPU, MODELS, ROOT, runs_of, small_config, strict_records
 
 DECODERS = ROOT / "tests/support/python_decoders.py"
 EXAMPLE = ROOT / "examples/python_decoder"
-HAS_GPU = shutil.which("nvidia-smi") and not subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode
 
 
 def python(name, file=DECODERS, id=None, options=None, **more):
