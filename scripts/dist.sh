@@ -12,6 +12,7 @@ if [[ -e $folder && ! -e $folder/bin/rtfx.bin ]] && ! rmdir "$folder" 2>/dev/nul
   echo "dist.sh: $folder holds something else, which would be deleted; name a new folder, or one that dist.sh has made" >&2
   exit 2
 fi
+[[ -e $program ]] || { echo "dist.sh: no $program; \`make program\` builds it" >&2; exit 1; }
 rm -rf "$folder"
 mkdir -p "$folder"/bin "$folder"/lib
 install -m 755 -s $program "$folder"/bin/rtfx.bin
