@@ -6,7 +6,8 @@
 Each row gives a line of JSON in the output and on stdout. It holds the median seconds from log-probabilities (in
 memory, or on the GPU) to words on the host, the word error rate, and the number of empty results. Every row runs in a
 process of its own with a time limit, so that a crash costs only that row. Rows that the output holds already with the
-same settings are not run again. README.md lists the rows.
+same --scale, --max-active, --runs and --limit are not run again. So give other emissions or graphs another output.
+README.md lists the rows.
 """
 
 import argparse
@@ -93,7 +94,7 @@ def missing(row, options):
 
 
 def settings(options):
-    """Returns the options that decide what a row's record says."""
+    """Returns the options of which a record tells, so that a quick look is not taken for the whole."""
     return {"scale": options.scale, "max_active": options.max_active, "runs": options.runs, "limit": options.limit}
 
 
