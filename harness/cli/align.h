@@ -1,4 +1,4 @@
-// `rtfx align`: when the words of given texts are said in recordings.
+// `rtfx align`: finds the times at which the words of given texts are said in recordings.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,14 @@ namespace rtfx {
 struct AlignOptions : SpeechOptions {
   AlignOptions() { format = "tsv"; }
 
-  std::filesystem::path text;  // see texts_of(); empty: texts of manifests
-  std::string head = "auto";   // or "ctc" or "transducer"
+  std::filesystem::path text;  // as texts_of() reads it; empty: the texts of manifests
+  std::string head = "auto";   // "auto", "ctc" or "transducer"
   double band = 5;             // AlignerOptions::band_seconds
 };
 
-/// Prints or writes the words of each file with their times and confidences, in the order given. A
-/// file without a text, with a text that does not fit it, or that cannot be read gives one line on
-/// stderr, and the others go on. Returns an ExitCode. Throws UserError for anything else.
+/// Prints or writes the words of each file with their times and confidences, in the order given.
+/// A file gives one line on stderr if it cannot be read, has no text, or has a text that does not
+/// fit it. The other files go on. Returns an ExitCode. Throws UserError for any other error.
 int align(const AlignOptions& options);
 
 }  // namespace rtfx

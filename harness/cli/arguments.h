@@ -1,5 +1,4 @@
-// Arguments that several commands share: checks of numbers, and those of every command that takes a
-// configuration.
+// Arguments that several commands share, and checks of numbers.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,10 +14,11 @@
 
 namespace rtfx {
 
-// Checks of numbers on the command line. Their messages say what is allowed: those of CLI11 print
-// the largest double with all of its digits.
+// Checks of numbers on the command line, with messages that state the allowed numbers. CLI11's own
+// messages print the largest double with all of its digits.
 
-/// Allows the numbers that `allows` tests. `rule` says it in words, and `name` stands in `--help`.
+/// Allows the numbers for which `allows` returns true. `rule` states them in words, and `name` is
+/// shown by `--help`.
 template <class Allows>
 CLI::Validator number_check(const std::string& rule, const Allows& allows,
                             const std::string& name) {
@@ -51,7 +51,7 @@ inline CLI::Validator between(double low, double high) {
       fmt::format("{}..{}", low, high));
 }
 
-/// The help of --dtype.
+/// The help text of --dtype.
 inline constexpr const char* kDtypeHelp =
     "Number type of encoder and decoder: fp32, bf16 or fp16, and fp64 on a CPU. bf16+fp32: encoder "
     "in bf16, decoder in fp32. fp8: encoder in fp8 on a Hopper GPU, decoder in bf16.";
@@ -65,15 +65,16 @@ struct ConfigArguments {
   bool sync_debug = false;
 
   void add_to(CLI::App& app);
-  /// All but the configuration itself.
+  /// Adds all arguments except the configuration itself.
   void add_overrides_to(CLI::App& app);
-  /// All overrides as "key=value", with those of --device, --threads and --output.
+  /// Returns all overrides as "key=value", including those of --device, --threads and --output.
   std::vector<std::string> all_overrides() const;
-  /// The configuration and all overrides as a shell reads them: " mine.json --output runs/mine".
+  /// Returns the configuration and all overrides as arguments for a shell: " mine.json --output
+  /// runs/mine".
   std::string command_line() const;
   /// Reads the configuration and makes the files that its key "prepare" lists. Throws UserError.
   Document read() const;
-  /// read() and parse_config().
+  /// Calls read() and parse_config().
   Config load() const;
 };
 

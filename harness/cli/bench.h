@@ -1,4 +1,5 @@
-// `rtfx bench`: decoders compared without a configuration file. Lists multiply.
+// `rtfx bench`: compares decoders without a configuration file. Each combination of its lists is a
+// case.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +12,8 @@ namespace rtfx {
 
 struct BenchOptions {
   std::vector<std::string> models, data, plugins;
-  std::vector<std::string> decoders;  // "label_looping[window=1,8,max_symbols=5]", comma-separated
+  /// Such as "label_looping[window=1,8,max_symbols=5]"; several are separated by commas.
+  std::vector<std::string> decoders;
   std::vector<int64_t> batches = {1};
   std::vector<std::string> dtypes = {"fp32"};
   int64_t rounds = 5, warmup = 1, limit = 0, threads = 0;
@@ -19,16 +21,17 @@ struct BenchOptions {
   bool resume = false, print_config = false;
 };
 
-/// "label_looping[window=1,8,max_symbols=5]" as a configuration has it, several separated by
-/// commas. Options may also have a bracket each. Throws UserError for brackets that do not close
-/// and for an unknown decoder.
+/// Returns the decoders of `text` as a configuration has them. `text` is like
+/// "label_looping[window=1,8,max_symbols=5]", and commas separate several decoders. Each option may
+/// also have a bracket of its own. Throws UserError for brackets that do not close, and for an
+/// unknown decoder.
 nlohmann::json bench_decoders(const std::string& text);
 
-/// The configuration that the options stand for; its paths are relative to the working folder.
-/// Throws UserError.
+/// Returns the configuration of the options. Its paths are relative to the working folder. Throws
+/// UserError.
 nlohmann::json bench_document(const BenchOptions& options);
 
-/// The configuration that the arguments stand for, read and checked. Throws UserError.
+/// Reads and checks the configuration of the arguments. Throws UserError.
 Config bench_config(const BenchOptions& options);
 
 }  // namespace rtfx

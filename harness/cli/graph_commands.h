@@ -1,4 +1,4 @@
-// `rtfx graph`, `rtfx lattice` and `rtfx emissions`: decoding graphs, and searches written out for
+// `rtfx graph`, `rtfx lattice` and `rtfx emissions`: make decoding graphs, and write searches for
 // other programs.
 #pragma once
 
@@ -12,64 +12,67 @@
 
 namespace rtfx {
 
-// `rtfx graph`: decoding graphs for CTC models, built from a tokenizer, a lexicon and a language
-// model, or imported from OpenFst.
+// `rtfx graph`: makes decoding graphs for CTC models. It builds them from a tokenizer, a lexicon
+// and a language model, or imports them from OpenFst.
 
 struct GraphOptions {
-  std::filesystem::path tokenizer;       // see load_tokenizer
-  std::filesystem::path lexicon, lm;     // build
-  std::filesystem::path openfst, words;  // import
+  std::filesystem::path tokenizer;       // as load_tokenizer() takes it
+  std::filesystem::path lexicon, lm;     // for `build`
+  std::filesystem::path openfst, words;  // for `import`
   std::filesystem::path output;
-  std::string blank;  // import: "first", "last", or empty where the graph must show "last"
+  /// Place of blank in an imported graph: "first", "last", or empty. If it is empty, the graph must
+  /// show that blank is "last".
+  std::string blank;
   std::string topology = "compact";
   bool drop_unspelled = false;
 };
 
-/// Reads the tokenizer of a checkpoint (.nemo, folder, or the name of a downloaded model), a
-/// SentencePiece .model, a WordPiece vocab.txt (any .txt) or a tokenizer.json (any .json) of
-/// Hugging Face. Throws UserError where it cannot.
+/// Reads a tokenizer. `given` is a checkpoint (.nemo, folder, or the name of a downloaded model), a
+/// SentencePiece .model, a WordPiece vocab.txt (any .txt), or a tokenizer.json of Hugging Face (any
+/// .json). Throws UserError if it cannot be read.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& given);
 
-/// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's
-/// size. Returns an exit code. Throws UserError.
+/// Builds a graph. Prints a line after each stage with states, arcs, seconds and memory, and then
+/// the file's size. Returns an exit code. Throws UserError.
 int build_graph_file(const GraphOptions& options);
 
-/// Prints the file's size. Returns an exit code. Throws UserError.
+/// Imports a graph, and prints the file's size. Returns an exit code. Throws UserError.
 int import_graph_file(const GraphOptions& options);
 
-// `rtfx lattice`: the paths near the best one, for other programs, and what follows from them.
+// `rtfx lattice`: writes the paths near the best one for other programs, and results that follow
+// from these paths.
 
 struct LatticeOptions {
   double graph_scale = 1;
-  std::optional<double> acoustic_scale;  // none: the search's
-  bool mbr = false;                      // print words of the minimum Bayes risk
-  bool posteriors = false;               // write words by frame
+  std::optional<double> acoustic_scale;  // none: the scale of the search
+  bool mbr = false;                      // prints words of minimum Bayes risk
+  bool posteriors = false;               // writes the probabilities of words by frame
 };
 
 /// Decodes the first dataset of the configuration with its first model, dtype and batch. It takes
-/// the first decoder that searches a decoding graph: `ctc_wfst_cpu`, or `ctc_wfst`, whose paths
-/// `ctc_wfst_cpu` finds in its place. It writes to the folder `config.output`:
+/// the first decoder that searches a decoding graph: `ctc_wfst_cpu`, or `ctc_wfst`, in whose place
+/// it then runs `ctc_wfst_cpu`. It writes these files to the folder `config.output`:
 ///
 /// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order.
 /// - words.txt: the table of symbols.
 /// - fst/NUMBER.txt: each lattice for OpenFst, with scaled costs.
-/// - utterances.jsonl: one line for each utterance, with its id, key (the id with "_" for white
-///   space), fst, frames, states and arcs, and with the cost and words of the best path.
-///   `posteriors` adds the words of frames as [word, p].
+/// - utterances.jsonl: one line for each utterance. It has the id, the key (the id with "_" for
+/// white space), fst, frames, states and arcs, and the cost and words of the best path. With
+/// `posteriors`, it also has the words of each frame as [word, p].
 ///
-/// With `mbr`, prints NIST's CTM lines: key, channel, begin and length in seconds, word,
-/// confidence. Returns kFailed where an utterance has no path (it is left out, with a line on
-/// standard error), else kOk. Throws UserError.
+/// With `mbr`, it prints NIST's CTM lines: key, channel, begin and length in seconds, word,
+/// confidence. An utterance without a path is left out, with a line on stderr. Returns kFailed if
+/// there is such an utterance, else kOk. Throws UserError.
 int write_lattices(const Config& config, const LatticeOptions& options);
 
-// `rtfx emissions`: the log-probabilities that CTC searches work on, for other programs to read.
+// `rtfx emissions`: writes the log-probabilities that CTC searches take, for other programs.
 
 /// Encodes the first dataset of the configuration with its first model, dtype and batch, as `rtfx
-/// run` does, and writes to `folder`, which is made if need be:
+/// run` does. Makes `folder` if necessary, and writes to it:
 ///   emissions.npy     [sum of frames, V+1] float32: ln p, blank in the last column, utterance
 ///                     after utterance in the order of the dataset
 ///   utterances.jsonl  a line for each: id, frames, seconds, text (null without a reference)
-/// Returns an ExitCode. Throws UserError, for a model without a CTC head too.
+/// Returns an ExitCode. Throws UserError, also for a model without a CTC head.
 int write_emissions(const Config& config, const std::filesystem::path& folder);
 
 }  // namespace rtfx

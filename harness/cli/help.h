@@ -1,4 +1,4 @@
-// A command line as data, and what is written from it: completion scripts and the manual page.
+// Describes a command line as data, and writes completion scripts and the manual page from it.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 namespace rtfx {
 
 struct OptionHelp {
-  std::vector<std::string> names;   // "-o", "--output"; one without dashes for a positional
-  std::string value;                // "FILE"; empty for a flag
+  /// Such as "-o", "--output"; a positional argument has one without dashes.
+  std::vector<std::string> names;
+  std::string value;                // such as "FILE"; empty for a flag
   std::string help, default_value;  // empty: none
-  std::vector<std::string> words;   // values to choose among; with none, a file where `value` is
-                                    // FILE, FOLDER or RUN
+  /// Values to choose from; without them, a file if `value` is FILE, FOLDER or RUN.
+  std::vector<std::string> words;
   bool positional = false, required = false;
 };
 
@@ -21,11 +22,11 @@ struct CommandHelp {
   std::vector<CommandHelp> commands;
 };
 
-/// `program`: with its commands, and theirs.
+/// `program` has its commands, and those have theirs.
 std::string bash_completion(const CommandHelp& program);
 std::string zsh_completion(const CommandHelp& program);
 std::string fish_completion(const CommandHelp& program);
-/// In roff, for `man`. `version`: one line.
+/// Returns the page in roff, for `man`. `version` is one line.
 std::string manual_page(const CommandHelp& program, const std::string& version);
 
 }  // namespace rtfx

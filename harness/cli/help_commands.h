@@ -14,8 +14,8 @@ namespace rtfx {
 /// Adds `completion`, `reference` and `man`.
 void add_help_commands(CLI::App& app);
 
-/// The error to show where `arguments` name a command or an option that there is not, with the
-/// nearest one; none where something else is wrong with them.
+/// Returns the error for a command or an option in `arguments` that does not exist; it names the
+/// nearest one. Returns none if anything else is wrong.
 std::optional<UserError> mistyped(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace rtfx

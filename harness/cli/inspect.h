@@ -1,4 +1,4 @@
-// `rtfx inspect`, `rtfx list` and `rtfx doctor` print what there is, and change nothing.
+// `rtfx inspect`, `rtfx list` and `rtfx doctor` print facts, and change nothing.
 #pragma once
 
 #include <filesystem>
@@ -9,25 +9,26 @@
 
 namespace rtfx {
 
-// `rtfx inspect`: what a model file holds, and which decoders serve it.
+// `rtfx inspect`: prints what a model file holds, and which decoders serve it.
 
-/// Everything that `rtfx inspect --json` prints. No weight is looked at.
+/// Returns everything that `rtfx inspect --json` prints. Reads no weight.
 nlohmann::json describe_model(const Checkpoint& checkpoint);
 
-/// Prints it, as lines or as JSON; returns an ExitCode. Throws UserError for what cannot be read.
+/// Prints the description as lines or as JSON, and returns an ExitCode. Throws UserError for a file
+/// that cannot be read.
 int inspect(const std::filesystem::path& model, bool as_json);
 
-// `rtfx list`: the decoders with their options, or the keys of a configuration.
+// `rtfx list`: prints the decoders with their options, or the keys of a configuration.
 
-/// `what`: "decoders", "config", the name of a decoder, or a key of the configuration, with its
-/// members. Throws UserError for anything else.
+/// `what` is "decoders", "config", the name of a decoder, or a key of the configuration, which is
+/// printed with its members. Throws UserError for anything else.
 void print_list(const std::string& what, bool as_json);
 
-// `rtfx doctor`: what this machine can run, and why not.
+// `rtfx doctor`: tells what this machine can run, and why it cannot run the rest.
 
-/// Prints one line per finding to stdout: "ok", "note" (something works less well) or "no", with
-/// the reason. Changes nothing. Returns kOk, or kFailed where even the CPU decoders cannot be
-/// measured: a build that is not for measuring.
+/// Prints one line for each finding to stdout: "ok", "note" (something works less well) or "no",
+/// with the reason. Returns kOk. Returns kFailed if the build is not for measuring, since then even
+/// decoders on the CPU cannot be measured.
 int doctor();
 
 }  // namespace rtfx

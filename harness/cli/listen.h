@@ -1,4 +1,4 @@
-// `rtfx stream --model M -`: live text of what comes in.
+// `rtfx stream --model M -`: prints live text of incoming audio.
 #pragma once
 
 #include <filesystem>
@@ -13,25 +13,27 @@ namespace rtfx {
 struct ListenOptions {
   std::filesystem::path model;
   std::string source;       // "-" (standard input), a file, or empty with `microphone`
-  bool microphone = false;  // what ALSA's arecord records
-  int raw_rate = 0;         // of headerless 16 bit samples on standard input; 0: WAV
+  bool microphone = false;  // takes audio that ALSA's arecord records
+  /// Sample rate of 16-bit samples without a header on standard input; 0: there is a header.
+  int raw_rate = 0;
   std::vector<int64_t> att_context_size;
-  std::string language;                 // of a model with prompts; empty: the model's default
-  std::optional<BufferSeconds> buffer;  // of models without caches; unset: its defaults
+  std::string language;                 // for models with prompts; empty: the model's default
+  std::optional<BufferSeconds> buffer;  // for models without caches; unset: the defaults
   std::string decoder, decoder_options = "{}";
   std::string device = "auto", dtype = "fp32";
   int64_t threads = 0;
-  double pause = 1;                     // seconds without a token that end an utterance; 0: off
-  std::vector<std::string> end_tokens;  // find_end_tokens()
-  std::filesystem::path vad;            // the file of a VoiceDetector; empty: off
+  double pause = 1;  // seconds without a token that end an utterance; 0: no limit
+  std::vector<std::string> end_tokens;  // as find_end_tokens() takes them
+  std::filesystem::path vad;            // file of a VoiceDetector; empty: no detector
   double vad_silence = 0.5;             // seconds without speech that end an utterance
-  double decode_again = 8;              // seconds of speech without a token; 0: off
+  /// Seconds of speech without a token after which the part is decoded again; 0: never.
+  double decode_again = 8;
   bool json = false;
 };
 
-/// One line for each utterance, on a terminal with the text so far below it; as JSON a line for
-/// each change, too. What was heard and how fast is said on stderr. Returns an ExitCode. Throws
-/// UserError; utterances that came before have been printed.
+/// Prints one line for each utterance. On a terminal, the text so far stands below the lines. As
+/// JSON, each change of the text is a line too. Says on stderr how much audio was heard and how
+/// fast. Returns an ExitCode. Throws UserError; earlier utterances have been printed by then.
 int listen(const ListenOptions& options);
 
 }  // namespace rtfx

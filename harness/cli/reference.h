@@ -1,4 +1,4 @@
-// The reference pages of docs/reference, made of the tables that the program itself uses.
+// Makes the reference pages of docs/reference from the tables that the program itself uses.
 #pragma once
 
 #include <string>
@@ -8,21 +8,22 @@
 
 namespace rtfx {
 
-/// Names of the pages. A page NAME is committed as docs/reference/NAME.md, the page journal_schema
-/// as docs/journal.schema.json, and a test holds both to this output.
+/// The names of the pages. Page NAME is committed as docs/reference/NAME.md, and journal_schema as
+/// docs/journal.schema.json. A test compares both with this output.
 const std::vector<std::string>& reference_pages();
 
-/// A page in Markdown; journal_schema is a JSON Schema. Throws UserError for an unknown name.
-/// `program` describes the command line.
+/// Returns a page in Markdown, or for journal_schema a JSON Schema. `program` describes the command
+/// line. Throws UserError for an unknown name.
 std::string reference_page(const std::string& name, const CommandHelp& program);
 
-// The reference of the journal, made of the tables of its records (harness/results/records.h).
+// The reference of the journal, which is made from the tables of its records
+// (harness/results/records.h).
 
-/// The page docs/reference/journal.md, without the line that says what makes it.
+/// Returns docs/reference/journal.md without its first line, which says how the page is made.
 std::string journal_page();
 
-/// The JSON Schema of one line of a journal, docs/journal.schema.json. It has a line for each kind
-/// and each object.
+/// Returns docs/journal.schema.json, the JSON Schema of one line of a journal. It has a line for
+/// each kind of record and each object.
 std::string journal_schema();
 
 }  // namespace rtfx

@@ -8,12 +8,12 @@ namespace rtfx {
 // The subcommands that work on finished runs: compare, gate, verify, export, summary,
 // diff-runs, rescore.
 
-/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+/// The subcommand stores its exit code in `code`, which must outlive the parsing.
 void add_result_commands(CLI::App& app, int& code);
 
 // The subcommands that make tables and pages: reproduce, report.
 
-/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+/// The subcommand stores its exit code in `code`, which must outlive the parsing.
 void add_table_commands(CLI::App& app, int& code);
 
 // The subcommands that watch a program over its revisions: noise and dashboard.

@@ -7,15 +7,15 @@
 
 namespace rtfx {
 
-/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+/// The subcommand stores its exit code in `code`, which must outlive the parsing.
 void add_run_commands(CLI::App& app, int& code);
 
-// `rtfx validate`: what a configuration asks for, and about how long it takes.
+// `rtfx validate`: prints what a configuration asks for, and about how long it takes.
 
-/// Checks everything that can be checked without running: files, decoders, options, kinds of
-/// models; then prints models, data, cases, and the estimate of time (harness/run/estimate.h).
-/// `as_json`: {"config": with all defaults, "cases": [{"case", "against"}], "estimate"}. Throws
-/// UserError.
+/// Checks everything that can be checked without running: files, decoders, options and kinds of
+/// models. Then prints models, data, cases, and an estimate of the time (harness/run/estimate.h).
+/// With `as_json`, prints {"config": with all defaults, "cases": [{"case", "against"}],
+/// "estimate"}. Throws UserError.
 void print_plan(const Config& config, bool as_json);
 
 }  // namespace rtfx

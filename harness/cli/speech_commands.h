@@ -5,7 +5,7 @@
 
 namespace rtfx {
 
-/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+/// The subcommand stores its exit code in `code`, which must outlive the parsing.
 void add_speech_commands(CLI::App& app, int& code);
 
 }  // namespace rtfx

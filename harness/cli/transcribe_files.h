@@ -1,4 +1,4 @@
-// The files of `rtfx transcribe` and `rtfx align`: their inputs, and where their results go.
+// The input files of `rtfx transcribe` and `rtfx align`, and the files of their results.
 #pragma once
 
 #include <filesystem>
@@ -15,35 +15,37 @@
 
 namespace rtfx {
 
-// The inputs: files, folders, patterns, manifests and standard input.
+// Inputs: files, folders, patterns, manifests and standard input.
 
-/// The audio that --channel and --track ask for.
+/// The channel and the track that --channel and --track ask for.
 struct TrackChoice {
   AudioChoice audio;
-  bool separate = false;  // each channel by itself
+  bool separate = false;  // each channel is an input of its own
 };
 
-/// `channel`: "mix", "separate" or a number from 1 on. Throws UserError.
+/// `channel` is "mix", "separate" or a number from 1 on. Throws UserError.
 TrackChoice track_choice(const std::string& channel, int track);
 
 struct TranscribeInput {
-  std::string name;             // as it was named; "-" for standard input
-  std::filesystem::path audio;  // as it can be opened
-  /// The output's path without its ending: the file's own name, below the folder that was named.
+  std::string name;             // name that the user gave; "-" for standard input
+  std::filesystem::path audio;  // path that can be opened
+  /// Path of the output without its ending: the name of the input file, below the folder that the
+  /// user named.
   std::filesystem::path output;
-  std::string recording = {};            // TranscribedFile::recording, another one for each input
-  std::string id = {};                   // of a manifest's utterance; empty for other inputs
-  std::optional<std::string> reference;  // likewise
-  AudioSegment segment = {};             // likewise
-  std::optional<std::string> language = {};  // likewise
-  bool own_request = false;                  // a line of a manifest has `boost` or `allowed`
-  bool separate = false;  // `segment.channel` is one of several that are transcribed
+  std::string recording = {};                // TranscribedFile::recording; different for each input
+  std::string id = {};                       // id of a manifest's utterance; empty for other inputs
+  std::optional<std::string> reference;      // from a manifest
+  AudioSegment segment = {};                 // from a manifest
+  std::optional<std::string> language = {};  // from a manifest
+  bool own_request = false;                  // the manifest's line has `boost` or `allowed`
+  bool separate = false;  // `segment.channel` is one of several channels that are transcribed
 
-  /// The name in messages.
+  /// Returns the name that messages show.
   std::string label() const;
 };
 
-/// A folder of this process's own for copies, made when it is asked for, and gone at the end.
+/// A folder of this process for copies of files. It is made at its first use, and deleted in the
+/// destructor.
 class ScratchFolder {
  public:
   ScratchFolder() = default;
@@ -51,7 +53,7 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  /// Throws UserError where it cannot be made.
+  /// Throws UserError if the folder cannot be made.
   const std::filesystem::path& path();
 
  private:
@@ -66,27 +68,27 @@ class ScratchFolder {
 ///   a manifest (is_manifest())    its utterances
 ///   anything else                 an audio file, which is opened only when it is read
 ///
-/// Where the files of two inputs have one name, `recording` has as many of their folders as tell
-/// them apart, then the file's ending, and at last a number.
+/// If two inputs have one name, `recording` also has as many of their folders as are needed to tell
+/// them apart. If that is not enough, it has the file's ending, and at last a number. Separate
+/// channels of a file are separate inputs with one `recording`.
 ///
-/// Calls `complain` for each argument that stands for nothing or cannot be read.
-///
-/// Separate channels of a file are inputs of their own, with one `recording`.
+/// Calls `complain` for each argument that matches no file or cannot be read.
 std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<std::filesystem::path>& arguments, const TrackChoice& choice,
     ScratchFolder& scratch, const std::function<void(const UserError&)>& complain);
 
-// Where results go: standard output, or a file for each input.
+// Writes results to standard output, or to a file for each input.
 
 class TranscriptWriter {
  public:
-  /// `folder` empty: standard output, where `several` transcripts in plain text begin with their
-  /// file's name. Throws UserError for several of a format whose files hold one each.
+  /// If `folder` is empty, results go to standard output. There, plain text begins with the file's
+  /// name if there are `several` transcripts. Throws UserError for several transcripts in a format
+  /// whose files hold one each.
   TranscriptWriter(TranscriptFormat format, std::filesystem::path folder, bool several);
 
-  /// Prints the transcript; or writes it to <folder>/<input.output>.<format>, and prints that path.
-  /// Inputs of one name get files of different names. A file of that name that an earlier run left
-  /// there is kept as <name>.1, <name>.2, ... Throws UserError where it cannot be written.
+  /// Prints the transcript, or writes it to <folder>/<input.output>.<format> and prints that path.
+  /// Inputs of one name get files of different names. A file that an earlier run left under the
+  /// name is kept as <name>.1, <name>.2, ... Throws UserError if the file cannot be written.
   void put(const TranscribeInput& input, const TranscribedFile& file);
 
  private:

@@ -1,6 +1,6 @@
-// How `rtfx transcribe` and `rtfx align` tell what they do: results on standard output or in files,
-// and everything else on standard error. A terminal also shows a line of progress, which the next
-// one overwrites.
+// Prints what `rtfx transcribe` and `rtfx align` do. Results go to standard output or to files, and
+// everything else to standard error. A terminal also shows a line of progress, which the next line
+// overwrites.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,28 @@
 
 namespace rtfx {
 
-/// One line on standard error.
+/// Prints one line to standard error.
 void print_notice(const std::string& notice);
 void print_failure(const std::string& message);
 
 struct PrinterOptions {
-  std::string command;                    // "transcribe", for who asks what is under way
-  bool with_tokens = false;               // TranscribedFile::with_tokens
-  const Tokenizer* hypotheses = nullptr;  // lines of to_json(Hypothesis) in place of a format
+  std::string command;       // "transcribe" or "align", which names the work under way
+  bool with_tokens = false;  // TranscribedFile::with_tokens
+  /// If set, writes lines of to_json(Hypothesis) instead of a format.
+  const Tokenizer* hypotheses = nullptr;
 };
 
 class TranscriptPrinter : public TranscriptionObserver {
  public:
-  /// `inputs` and `writer` must outlive this. Time counts from here.
+  /// Starts the clock. `inputs` and `writer` must outlive this object.
   TranscriptPrinter(PrinterOptions options, const std::vector<TranscribeInput>& inputs,
                     TranscriptWriter& writer);
   ~TranscriptPrinter() override { clear_progress(); }
 
   size_t failed() const { return failed_; }
 
-  /// Prints what the files gave notice of, each kind once, and then how much was done and how fast.
-  /// `remark` stands at the end.
+  /// Prints the notices about files, each kind once. Then prints how much was done and how fast,
+  /// followed by `remark`.
   void print_end(double audio_seconds, const std::string& remark = "") const;
 
   void started(const std::vector<size_t>& batch) override;
@@ -56,7 +57,7 @@ class TranscriptPrinter : public TranscriptionObserver {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool on_terminal_;
   Notices notices_;
-  size_t done_ = 0, failed_ = 0;  // inputs
+  size_t done_ = 0, failed_ = 0;  // numbers of inputs
 };
 
 }  // namespace rtfx

@@ -1,5 +1,4 @@
-// A decoder's options as a configuration gives them, before the decoder reads them: lists that
-// stand for several decoders.
+// Expands lists in a decoder's options. Each value of a list gives a decoder of its own.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,16 +11,18 @@ namespace rtfx {
 
 struct OptionValues {
   nlohmann::json options;
-  std::string suffix;  // "[window=4][lm.alpha=0.2]": what was taken of each list
+  /// The values that were taken from the lists, such as "[window=4][lm.alpha=0.2]".
+  std::string suffix;
 };
 
-/// An option that is a list of values stands for one set of options per value. So does such a list
-/// in an option that is an object. An option that is a list itself ("[text, ...]" in `known`, the
-/// decoder's table) does not. Throws UserError for an empty list; `where` names `options`.
+/// Expands an option that is a list of values into one set of options for each value. It does the
+/// same for a list within an option that is an object. An option whose value is itself a list
+/// ("[text, ...]" in `known`, the decoder's table) is not expanded. Throws UserError for an empty
+/// list; `where` is the place of `options`.
 std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where,
                                        const std::vector<OptionInfo>& known);
 
-/// Sets the option of that dotted name ("lm.alpha").
+/// Sets the option with a dotted name, such as "lm.alpha".
 void set_option(nlohmann::json& options, const std::string& name, nlohmann::json value);
 
 }  // namespace rtfx

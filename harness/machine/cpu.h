@@ -1,5 +1,5 @@
-// Which CPU this is, as far as it tells, and how fast it is now: product names such as "AMD EPYC"
-// do not tell machines apart.
+// Identifies the CPU and its present speed. Product names such as "AMD EPYC" do not tell machines
+// apart.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@ namespace rtfx {
 
 struct CpuIdentity {
   std::optional<int64_t> family, model_number, stepping, cache_kib;
-  std::optional<double> clock_mhz;        // the highest, where the kernel tells it
-  std::optional<std::string> hypervisor;  // its signature, such as "KVMKVMKVM"; none without one
+  std::optional<double> clock_mhz;  // highest clock, if the kernel tells it
+  /// Signature of the hypervisor, such as "KVMKVMKVM"; none without one.
+  std::optional<std::string> hypervisor;
 };
 
-/// The first CPU of the text of /proc/cpuinfo, without clock and hypervisor.
+/// Returns the first CPU in the text of /proc/cpuinfo, without clock and hypervisor.
 CpuIdentity read_cpuinfo(std::istream& cpuinfo);
 
-/// The CPU of this machine.
+/// Returns the CPU of this machine.
 CpuIdentity cpu_identity();
 
-/// Milliseconds of a fixed chain of integer operations on the CPU of this thread, the best of
-/// fifteen times. Every operation waits for the one before, so the time is that of a number of
-/// clock cycles and depends little on the compiler. It takes about 30 ms.
+/// Returns the milliseconds of a fixed chain of integer operations on this thread's CPU, the best
+/// of fifteen times. Every operation waits for the one before. So the time corresponds to a fixed
+/// number of clock cycles, and depends little on the compiler. The call takes about 30 ms.
 double calibration_ms();
 
 }  // namespace rtfx

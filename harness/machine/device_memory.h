@@ -1,4 +1,4 @@
-// The memory of the device, and the CUPTI library of this machine.
+// Measures the memory of a device. Also finds the CUPTI library of this machine.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -12,22 +12,25 @@
 
 namespace rtfx {
 
-// The GPU memory that stays in use, and the peak that some work needs.
+// Memory that stays in use, and the peak memory of some work.
 
-/// Bytes of a device that LibTorch's allocator cannot give to anyone else: tensors, and of recorded
-/// CUDA graphs all the memory that they work in. Without what cuBLAS keeps to work in, which
-/// belongs to no one: whoever multiplies first on a stream would seem to take it. (It is left where
-/// it is: graphs that others recorded, NeMo's, go on working in it.) Waits for the device and gives
-/// unused memory back to it, so it is for outside of timed work. 0 on the CPU.
+/// Returns the bytes of a device that LibTorch's allocator cannot give to anyone else. These are
+/// tensors, and all memory that recorded CUDA graphs work in. The workspace of cuBLAS does not
+/// count, since it would be charged to whichever decoder multiplies first on a stream. It is not
+/// freed, because graphs that others recorded, such as NeMo's, work in it.
+///
+/// Waits for the device, and returns unused memory to it. So it must not be called during timed
+/// work. Returns 0 on the CPU.
 int64_t kept_memory(at::Device device);
 
-/// The kept bytes of a device's segments of memory, without the blocks that begin at `nobodys`.
+/// Returns the kept bytes of a device's memory segments, without the blocks that begin at
+/// `nobodys`.
 int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments,
                     const std::set<size_t>& nobodys = {});
 
-/// Measures the most memory that LibTorch, and what uses its allocator, takes on a device from now
-/// on, beyond what is taken already. The memory that cuBLAS keeps to work in on this stream counts
-/// as taken already. 0 on the CPU.
+/// Measures the peak of the memory that LibTorch's allocator takes on a device from construction
+/// on, beyond the memory in use at that time. The workspace of cuBLAS on this stream counts as in
+/// use. 0 on the CPU.
 class PeakMemory {
  public:
   explicit PeakMemory(at::Device device);
@@ -38,9 +41,9 @@ class PeakMemory {
   int64_t before_ = 0;
 };
 
-// libcupti as a library that may be missing: its functions, looked up by name.
+// Loads libcupti, which may be missing, and looks up its functions by name.
 
-/// The functions that are used, by their names without the prefix; null until load().
+/// The functions that rtfx uses, named without their prefix. They are null until load().
 struct CuptiLibrary {
   decltype(&cuptiGetVersion) get_version = nullptr;
   decltype(&cuptiGetResultString) get_result_string = nullptr;
@@ -62,12 +65,12 @@ struct CuptiLibrary {
   std::string path;
   uint32_t version = 0;
 
-  /// Looks for libcupti.so.13 where the loader finds it, beside the CUDA runtime (a wheel of
-  /// LibTorch) and in /usr/local/cuda. False, with a line in `problem`, where it is missing or
-  /// lacks a function.
+  /// Looks for libcupti.so.13 in the loader's path, beside the CUDA runtime (a wheel of LibTorch),
+  /// and in /usr/local/cuda. Returns false if it is missing or lacks a function; `problem` then
+  /// says which.
   bool load(std::string& problem);
 
-  /// "CUPTI_ERROR_NOT_INITIALIZED (15)"
+  /// Returns, for example, "CUPTI_ERROR_NOT_INITIALIZED (15)".
   std::string text(CUptiResult result) const;
 };
 

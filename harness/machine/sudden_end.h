@@ -1,5 +1,5 @@
-// Ends of the program that nothing can catch: a plug-in calls exit(), a crash, a call that never
-// comes back. They still say what was under way, and the exit code is not 0.
+// Handles ends of the program that nothing can catch: a plug-in calls exit(), a crash, a call that
+// never returns. The program still names the work under way, and its exit code is not 0.
 #pragma once
 
 #include <condition_variable>
@@ -12,17 +12,17 @@
 
 namespace rtfx {
 
-/// From now on, a crash names what is under way before the signal ends the process (not in builds
-/// with sanitizers, which have handlers of their own). A mapped file that was shortened, and shared
-/// memory that is full, are errors that name it, too.
+/// After this call, a crash names the work under way before the signal ends the process. Builds
+/// with sanitizers have handlers of their own, and do not do this. Two further errors name it too:
+/// a mapped file that was shortened, and shared memory that is full.
 void name_crashes();
 
-/// "case x, decode", and what the user can do about a sudden end of it. Until the next call, an
-/// exit() or _exit() that is not end_suddenly() becomes one. Empty: nothing is under way, and an
-/// exit is in order.
+/// Sets the work under way, such as "case x, decode", and what the user can do about a sudden end
+/// of it. Until the next call, an exit() or _exit() other than end_suddenly() counts as a sudden
+/// end. An empty text means that nothing is under way, and that exit() is allowed.
 void set_under_way(std::string_view what, std::string_view remedy = {});
 
-/// At its end, what was under way at its begin is so again.
+/// Restores the work under way at its construction when it is destroyed.
 class UnderWayScope {
  public:
   UnderWayScope();
@@ -34,20 +34,20 @@ class UnderWayScope {
   std::string what_, remedy_;
 };
 
-/// "rtfx: error: what is under way: why; remedy" on standard error, and the end with kFailed. Runs
-/// no destructor; any thread may call it.
+/// Prints "rtfx: error: what is under way: why; remedy" to standard error, and ends the process
+/// with kFailed. Runs no destructor. May be called from any thread.
 [[noreturn]] void end_suddenly(std::string_view why);
 
-/// A thread that waits for a call to come back.
+/// A thread that waits for a call to return.
 class Watchdog {
  public:
-  /// `bark`: called on the watchdog's thread when the time that set() gave has passed.
+  /// `bark` is called on the watchdog's thread when the time that set() gave has passed.
   explicit Watchdog(std::function<void()> bark);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// From now on so many seconds, in place of what was set before; none: no limit.
+  /// Restarts the timer with so many seconds, or stops it with none.
   void set(std::optional<double> seconds);
 
  private:
@@ -63,15 +63,16 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Threads of OpenMP that wait for each other: by spinning, which takes the CPU from whoever else
-// wants it, or in the kernel.
+// How threads of OpenMP wait for each other: they spin, which takes the CPU from other programs, or
+// they wait in the kernel.
 
-/// How they wait in this process, in the words of OpenMP's variables: "passive", "active",
-/// "GOMP_SPINCOUNT=1000"; "default" where nothing says.
+/// Returns the wait policy of this process in terms of OpenMP's variables: "passive", "active",
+/// "GOMP_SPINCOUNT=1000". Returns "default" if nothing sets it.
 std::string wait_policy();
 
-/// Makes it passive, unless the user has set one of these variables. For .preinit_array, before the
-/// first line of the program and of its libraries: a program's alone, no library may have one.
+/// Makes the wait policy passive, unless the user has set one of these variables. It is made for
+/// .preinit_array, which runs before the program and its libraries. Only a program may have one,
+/// not a library.
 void make_waits_passive(int count, char** arguments, char** environment);
 
 }  // namespace rtfx

@@ -10,38 +10,39 @@
 
 namespace rtfx {
 
-/// Names of environment variables by which a profiler drives this process; empty without one.
+/// Returns the names of environment variables by which another profiler drives this process. Empty
+/// if there is none.
 std::string driving_profiler();
 
-/// The records of a CUDA graph: each of its kernels, which separates them on the device and so
-/// takes longer, or its run as a whole, as one "kernel".
+/// How the kernels of a CUDA graph are recorded. `node` records each kernel, which separates the
+/// kernels on the device and so takes longer. `graph` records the run as a whole, as one "kernel".
 enum class GraphTrace { node, graph };
 
 class CuptiCollector {
  public:
-  /// Starts collecting. Call it before anything initialises CUDA, or kernels that a graph starts on
-  /// its own (bodies of conditional nodes) stay unseen. Null where it cannot be done; `problem`
-  /// then says why in one line.
+  /// Starts collecting. Must be called before anything initialises CUDA. Otherwise, kernels that a
+  /// graph starts on its own (bodies of conditional nodes) are not recorded. Returns null if it
+  /// cannot start; `problem` then says why in one line.
   static std::unique_ptr<CuptiCollector> start(GraphTrace graphs, std::string& problem);
   ~CuptiCollector();
   CuptiCollector(const CuptiCollector&) = delete;
   CuptiCollector& operator=(const CuptiCollector&) = delete;
 
-  /// Version and file of the library, and what it would not do.
+  /// Returns the version and file of the library, and the kinds of records that it refused.
   const std::string& description() const { return description_; }
 
-  /// Nanoseconds on the time line of the records.
+  /// Returns the time on the time line of the records, in nanoseconds.
   int64_t now() const;
 
-  /// Forgets everything so far. The device must be idle, as for the next two.
+  /// Discards all records so far. The device must be idle for this and the next two calls.
   void begin();
-  /// Takes over what CUPTI has buffered.
+  /// Takes over the records that CUPTI has buffered.
   void flush();
-  /// Everything since begin().
+  /// Returns all records since begin().
   Activity end();
 
-  /// Records of the last begin() .. end() that CUPTI dropped, and work without time stamps. If this
-  /// is not 0, the figures are wrong.
+  /// Returns the number of records that CUPTI dropped between the last begin() and end(), and of
+  /// work without time stamps. If it is not 0, the figures are wrong.
   int64_t dropped() const;
   int64_t without_time() const;
 

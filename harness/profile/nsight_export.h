@@ -1,4 +1,4 @@
-// Timelines of other programs: exports of Nsight Systems, and trace files for a browser.
+// Reads exports of Nsight Systems, and writes trace files for a browser.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +13,56 @@
 
 namespace rtfx {
 
-// Reads a session of Nsight Systems, as `nsys export --type sqlite` writes it: the ranges of
-// base/nvtx.h and what CUDA did meanwhile. Only `rtfx profile` marks each case so that its rounds
-// are found: in a round of `rtfx run`, decoders share the encoder's regions. Versions 2022.4 to
-// 2025.3 of its schema: tables are made only where there is something in them, and columns have
-// come with time.
+// Reads a session of Nsight Systems from the file of `nsys export --type sqlite`: the ranges of
+// base/nvtx.h, and the work of CUDA in them. Only `rtfx profile` marks the rounds of each case,
+// since decoders share the encoder's regions in a round of `rtfx run`. Versions 2022.4 to 2025.3 of
+// the schema are supported. A table exists only if it has rows, and later versions have more
+// columns.
 
 struct NsightCase {
   std::string name;                 // model/dataset/decoder/b16/fp32
-  std::vector<LoggedRange> ranges;  // as a RangeLog that waits behind phases has them
-  std::vector<Span> laps;           // its rounds, without those of the warm-up
+  std::vector<LoggedRange> ranges;  // as from a RangeLog that waits behind phases
+  std::vector<Span> laps;           // rounds of the case, without its warm-up
   Activity activity;                // from the first lap to the end of the last
 };
 
 struct NsightSession {
   std::string product;        // "NVIDIA Nsight Systems 2023.4.4.54"
-  std::string started;        // of the capture, UTC; empty where it is not known
-  std::string gpu;            // its name or "unknown GPU"; empty where nothing ran on one
-  bool whole_graphs = false;  // runs of CUDA graphs are on record as a whole
+  std::string started;        // start of the capture in UTC; empty if unknown
+  std::string gpu;            // name, or "unknown GPU"; empty if nothing ran on a GPU
+  bool whole_graphs = false;  // each run of a CUDA graph is recorded as a whole
   std::vector<NsightCase> cases;
 };
 
-/// The error for a session without a round of a case, such as one whose case failed early.
+/// The error for a session that has no round of a case, for example because the case failed early.
 class NoRounds : public UserError {
  public:
   using UserError::UserError;
 };
 
-/// Throws UserError for what is no such file, and NoRounds.
+/// Throws UserError if the file is not such an export, and NoRounds.
 NsightSession read_nsight_session(const std::filesystem::path& file);
 
-// A timeline for chrome://tracing and ui.perfetto.dev: JSON trace events.
+// Writes a timeline for chrome://tracing and ui.perfetto.dev, as JSON trace events.
 
 class TraceFile {
  public:
-  /// Every case may fill limit / cases events.
+  /// Each case may have limit / cases events.
   TraceFile(int64_t limit, size_t cases);
 
-  /// A process of the case's name with the tracks regions, calls of each thread, kernels and copies
-  /// of each stream, as far as they begin before `until`. Over the limit, what begins late is left
-  /// out, regions last of all.
+  /// Adds a process with the case's name. Its tracks are regions, calls of each thread, and kernels
+  /// and copies of each stream. Takes only events that begin before `until`. Over the limit, it
+  /// leaves out late events, regions last.
   void add_case(const std::string& name, const std::vector<LoggedRange>& ranges,
                 const Activity& activity, int64_t until = std::numeric_limits<int64_t>::max());
 
-  /// Throws UserError where the file cannot be written.
+  /// Throws UserError if the file cannot be written.
   void write(const std::filesystem::path& path) const;
 
   int64_t events() const { return written_; }
   int64_t left_out() const;
-  /// "20 events, 3 late ones left out: --trace-limit; open it in ui.perfetto.dev".
+  /// Returns, for example, "20 events, 3 late ones left out: --trace-limit; open it in
+  /// ui.perfetto.dev".
   std::string summary() const;
 
  private:
@@ -69,14 +70,14 @@ class TraceFile {
     Span time;
     int64_t track;
     const std::string* name;
-    uint64_t bytes = 0;  // of a copy
+    uint64_t bytes = 0;  // size of a copy
   };
   void add_metadata(const std::string& what, int64_t track, const std::string& value);
   void add(const std::string& line);
 
   int64_t budget_;
   int64_t process_ = 0, written_ = 0;
-  std::vector<int64_t> left_out_;  // by case
+  std::vector<int64_t> left_out_;  // indexed by case
   int64_t origin_ = 0;             // begin of the first case
   std::string text_;
 };

@@ -1,5 +1,5 @@
-// The FLOP and bytes of LibTorch's operators, computed from the shapes of their tensors and added
-// up by region.
+// Computes the FLOP and bytes of LibTorch's operators from the shapes of their tensors, and sums
+// them by region.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 namespace rtfx {
 
-/// The cost of an operator, computed without I/O, clock or CUDA.
+/// The cost of an operator, which is computed without I/O, clock or CUDA.
 struct OperatorCost {
   double flop =
       0;  // multiplications and additions; 1 for each element where nothing better is known
@@ -24,26 +24,26 @@ struct OperatorCost {
   OperatorCost& operator+=(const OperatorCost& other);
 };
 
-/// Whether it is a product of matrices or a convolution, by its name.
+/// Returns whether the operator's name is that of a matrix product or a convolution.
 bool is_matrix_operator(std::string_view name);
 
-/// `name`: "aten::addmm". Zero for an allocation and for a view, which shares its input's memory
-/// and computes nothing. A look-up in a table, such as "aten::embedding", reads the bytes that it
-/// gives.
+/// Returns the cost of one call. `name` is like "aten::addmm". An allocation costs nothing, and
+/// neither does a view, which shares its input's memory and computes nothing. A look-up in a table,
+/// such as "aten::embedding", reads only the bytes that it returns.
 OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> inputs,
                            std::span<const at::Tensor> outputs);
 
-/// The calls of an operator within a region, with their cost summed.
+/// All calls of an operator within a region, with the sum of their costs.
 struct OperatorCount {
   int64_t calls = 0;
   OperatorCost cost;
 };
 
-/// Listens to the operators within `region`, from construction to destruction, on the constructing
-/// thread alone. An operator's own cost is that of its tensors without the cost of the operators
-/// that it calls. Products and convolutions count as a whole, and what costs nothing does not
-/// count. Parts of a graph are seen where they are recorded, not where it runs; kernels of rtfx
-/// itself are no operators.
+/// Listens to the operators within `region` on the thread that constructs it, until it is
+/// destroyed. The cost of an operator is that of its tensors minus the cost of the operators that
+/// it calls. Products and convolutions count as a whole. Operators without cost do not count. The
+/// operators of a CUDA graph are seen when it is recorded, not when it runs. rtfx's own kernels are
+/// no operators.
 class OperatorLog final : public RangeListener {
  public:
   explicit OperatorLog(RangeName region);
@@ -54,7 +54,7 @@ class OperatorLog final : public RangeListener {
   void opened(RangeName name) noexcept override;
   void closed(RangeName name) noexcept override;
 
-  /// Counts by the operator's name, such as "aten::addmm".
+  /// Returns the counts, indexed by the operator's name, such as "aten::addmm".
   const std::map<std::string, OperatorCount>& operators() const;
 
  private:

@@ -1,4 +1,4 @@
-// Figures of a profile's regions, computed from time spans alone. No I/O, no clock, no CUDA.
+// Computes the figures of a profile's regions from time spans. Uses no I/O, no clock and no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rtfx {
 
-/// Nanoseconds on one time line, [begin, end).
+/// A span [begin, end) in nanoseconds on one time line.
 struct Span {
   int64_t begin = 0, end = 0;
   int64_t length() const { return end - begin; }
@@ -23,7 +23,7 @@ struct KernelRun {
   uint32_t name = 0;  // index into Activity::names
   uint32_t stream = 0;
   bool in_graph = false;
-  uint32_t call = 0;  // id of the call that launched it, unknown in bodies of conditional nodes
+  uint32_t call = 0;  // id of the call that launched it; unknown in bodies of conditional nodes
 };
 
 struct CopyRun {  // memcpy or memset
@@ -42,10 +42,10 @@ struct CallRun {
   uint32_t id = 0;
 };
 
-/// The "kernel" of a CUDA graph whose run is on record as a whole.
+/// The name of the "kernel" that stands for a whole run of a CUDA graph.
 inline constexpr const char* kWholeGraph = "CUDA graph";
 
-/// Everything that was collected, in any order.
+/// All collected records, in any order.
 struct Activity {
   std::vector<std::string> names;
   std::vector<KernelRun> kernels;
@@ -53,82 +53,87 @@ struct Activity {
   std::vector<CallRun> calls;
 };
 
-/// All runs of a kernel, or calls of a function of CUDA.
+/// All runs of a kernel, or all calls of a function of CUDA.
 struct KernelFigures {
   std::string name;
   int64_t count = 0;
   int64_t total = 0, least = 0, most = 0;  // ns
 };
 
-/// Sums over all windows of a region; times in ns.
+/// Sums over all windows of a region. Times are in nanoseconds.
 struct RegionFigures {
-  int64_t wall = 0;         // length of the windows
-  int64_t busy = 0;         // of it with a kernel on the device: the union of their spans
-  int64_t busy_copies = 0;  // of it with a kernel, copy or memset
-  int64_t occupied = 0;     // of it with these or a graph between its first kernel and its last
-  int64_t kernels = 0, graph_kernels = 0;  // the latter launched by a graph
-  int64_t kernel_time = 0;                 // sum of their spans
+  int64_t wall = 0;  // total length of the windows
+  /// Time in the windows with a kernel on the device: the union of the kernels' spans.
+  int64_t busy = 0;
+  int64_t busy_copies = 0;  // time in the windows with a kernel, copy or memset
+  /// Time in the windows with one of these, or between the first and last kernel of a graph.
+  int64_t occupied = 0;
+  int64_t kernels = 0, graph_kernels = 0;  // all kernels, and those that a graph launched
+  int64_t kernel_time = 0;                 // sum of the kernels' lengths
   int64_t launches = 0, graph_launches = 0, copies = 0, synchronizations = 0;
   uint64_t copied_bytes = 0;
-  int64_t synchronization_time = 0;  // of the calling thread
-  int64_t longest_gap = 0;           // within a window, without a kernel, copy or memset
-  /// 1 - mean kernel time / mean interval between launches, at least 0: the idle share as it is
-  /// estimated from kernel and launch times. Absent with fewer than two launches in a window or
-  /// where graphs launch kernels.
+  int64_t synchronization_time = 0;  // time in which the calling thread waited
+  int64_t longest_gap = 0;  // longest time within a window without a kernel, copy or memset
+  /// The idle share as it is estimated from kernel and launch times: 1 - mean kernel time / mean
+  /// interval between launches, at least 0. Absent if a window has fewer than two launches, or if
+  /// graphs launch kernels.
   std::optional<double> idle_launch;
-  std::vector<KernelFigures> top;    // by total time, longest first; ties by name
-  std::vector<KernelFigures> calls;  // likewise
+  std::vector<KernelFigures> top;    // sorted by total time, longest first; ties by name
+  std::vector<KernelFigures> calls;  // sorted likewise
 
   /// Absent for an empty window.
   std::optional<double> busy_share() const;
   std::optional<double> busy_copies_share() const;
   std::optional<double> occupied_share() const;
-  std::optional<double> kernel_mean() const;  // ns
-  /// A graph was launched, yet none of its kernels is known: `busy` is too small.
+  std::optional<double> kernel_mean() const;  // in nanoseconds
+  /// Returns whether a graph was launched and none of its kernels is recorded. `busy` is then too
+  /// small.
   bool graphs_unseen() const { return graph_launches > 0 && graph_kernels == 0; }
 };
 
-/// A range of the host by its name, such as a segment.
+/// A named range of the host, such as a segment.
 struct NamedSpan {
   std::string name;
   Span time;
 };
 
-/// The number and lengths of the kernels that calls within each named range launched, whenever they
-/// ran. `ranges` are in the order in which they began, on one thread. The
-/// innermost of nested ranges has the call. The result is sorted by total time, longest first;
-/// names that launched no kernel are left out.
+/// Returns the number and lengths of the kernels that calls within each named range launched,
+/// whenever the kernels ran. `ranges` are in the order in which they began, on one thread. A call
+/// belongs to the innermost of nested ranges. The result is sorted by total time, longest first.
+/// Names that launched no kernel are left out.
 std::vector<KernelFigures> kernels_by_range(const Activity& activity,
                                             const std::vector<NamedSpan>& ranges);
 
-/// Sorted and disjoint spans that cover the same.
+/// Returns sorted and disjoint spans that cover the same time.
 std::vector<Span> merged(std::vector<Span> spans);
 
-/// Length of the union of `spans` within the union of `windows`.
+/// Returns the length of the union of `spans` within the union of `windows`.
 int64_t covered(std::vector<Span> spans, std::vector<Span> windows);
 
-/// Figures of a region. A kernel, copy or call counts where it begins. Calls within `ignored` (the
-/// profiler's own) and driver calls inside a runtime call do not count.
+/// Returns the figures of a region. A kernel, copy or call belongs to the window in which it
+/// begins. Calls within `ignored` (the profiler's own) and driver calls inside a runtime call do
+/// not count.
 RegionFigures region_figures(const Activity& activity, const std::vector<Span>& windows,
                              const std::vector<Span>& ignored, size_t top);
 
-/// Sums of the lengths of the `parts` that begin in each lap; ns.
+/// Returns the sum of the lengths of the `parts` that begin in each lap, in nanoseconds.
 std::vector<int64_t> sums_by_lap(const std::vector<Span>& parts, const std::vector<Span>& laps);
 
-/// Spans of the kernels that begin in one of the windows.
+/// Returns the spans of the kernels that begin in one of the windows.
 std::vector<Span> kernels_in(const Activity& activity, const std::vector<Span>& windows);
 
-/// The calls that no other call of the same thread contains, sorted by begin.
+/// Returns the calls that no other call of the same thread contains, sorted by begin.
 std::vector<CallRun> outermost(std::vector<CallRun> calls);
 
-/// `name`: "cudaLaunchKernel_v7000", "cuGraphLaunch", ...
+/// `name` is like "cudaLaunchKernel_v7000" or "cuGraphLaunch".
 CallKind classify_call(std::string_view name);
 
-/// "cudaMemcpyAsync_ptsz_v7000" -> "cudaMemcpyAsync".
+/// Shortens "cudaMemcpyAsync_ptsz_v7000" to "cudaMemcpyAsync".
 std::string short_call_name(std::string_view name);
 
-/// A demangled kernel name without return type, template arguments, parameters and anonymous
-/// namespaces. Kernels of rtfx keep their first template argument, which says what they do.
+/// Returns a demangled kernel name without return type, template arguments, parameters and
+/// anonymous namespaces. rtfx's own kernels keep their first template argument, which names the
+/// operation.
 std::string short_kernel_name(std::string_view name);
 
 }  // namespace rtfx

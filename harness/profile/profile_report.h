@@ -10,34 +10,35 @@
 
 namespace rtfx {
 
-/// Returns the figures of a region. Those of the GPU are null without `with_gpu`. The busy ones are
-/// also null where a graph's kernels are unknown: none is on record, or (`whole_graphs`) each run
-/// of a graph is, as one. Never NaN.
+/// Returns the figures of a region. GPU figures are null without `with_gpu`. Busy figures are also
+/// null if the kernels of a graph are unknown: none is recorded, or each run of a graph is recorded
+/// as one (`whole_graphs`). No figure is NaN.
 record::ProfiledRegion profiled_region(const RegionFigures& figures, bool with_gpu,
                                        bool whole_graphs = false);
 
 struct FigureOptions {
   bool with_gpu = false;
-  bool whole_graphs = false;  // runs of CUDA graphs are on record as one kernel
-  size_t top = 5;             // kernels listed of each region
+  bool whole_graphs = false;  // each run of a CUDA graph is recorded as one kernel
+  size_t top = 5;             // number of kernels to list for each region
 };
 
-/// Figures of all regions and phases of a case. What is not known for a reason gets a remark.
+/// Returns the figures of all regions and phases of a case. A figure that is unknown for a known
+/// reason has a remark.
 Named<record::ProfiledRegion> profiled_regions(const std::vector<LoggedRange>& ranges,
                                                const std::vector<Span>& laps,
                                                const Activity& activity,
                                                const FigureOptions& options,
                                                std::vector<std::string>& remarks);
 
-/// The kernels that each segment launched, with their seconds over all laps, longest first.
+/// Returns the kernels that each segment launched, with their seconds over all laps, longest first.
 std::vector<record::KernelRuns> profiled_segments(const std::vector<LoggedRange>& segments,
                                                   const Activity& activity);
 
-/// Names of the regions of a record in the order in which data pass through them, phases behind
-/// their region.
+/// Returns the names of a record's regions in the order in which data pass through them. Phases
+/// follow their region.
 std::vector<std::string> ordered_regions(const Named<record::ProfiledRegion>& regions);
 
-/// Table of records of kind "profile" and "failure", to stdout.
+/// Prints a table of the records of kind "profile" and "failure" to stdout.
 void print_profile(const record::Records& records);
 
 }  // namespace rtfx

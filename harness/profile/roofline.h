@@ -1,5 +1,5 @@
-// `rtfx profile --roofline`: what a region has to move and to compute, and how near it comes to the
-// most that the device can.
+// `rtfx profile --roofline`: the bytes that a region has to move and the FLOP that it has to
+// compute, compared with the limits of the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,70 +15,77 @@
 
 namespace rtfx {
 
-/// Limits that follow from the device's properties at its highest clocks
-/// (docs/reference/profiling.md has the formulas). 0 stands for unknown.
+/// Limits that follow from the device's properties at its highest clocks.
+/// docs/reference/profiling.md gives the formulas. 0 means unknown.
 struct DeviceLimits {
-  double bytes = 0;   // of its memory, in a second
-  double vector = 0;  // FLOP in a second, fp32 by its vector units
-  double matrix = 0;  // the same of bf16 and fp16 by its matrix units, dense, sums in fp32
+  double bytes = 0;   // memory bandwidth in bytes per second
+  double vector = 0;  // FLOP per second of the vector units in fp32
+  /// FLOP per second of the matrix units in bf16 and fp16: dense, with sums in fp32.
+  double matrix = 0;
 
   bool known() const { return bytes > 0 && vector > 0; }
-  /// Seconds that so many bytes and FLOP take at least; none where the limits are not known.
+  /// Returns the least time in seconds to move `moved` bytes and compute `flop`. None if the limits
+  /// are not known.
   std::optional<double> least_seconds(double moved, double flop, bool on_matrix_units) const;
-  /// Null where they are not known.
+  /// Null if the limits are not known.
   Nullable<record::Limits> field() const;
 };
 
-/// The limits of a GPU, from its attributes. Those of a CPU are unknown.
+/// Returns the limits of a GPU from its attributes. Those of a CPU are unknown.
 DeviceLimits device_limits(at::Device device);
 
-/// From the attributes of a CUDA device: clocks in kHz, bus in bits, compute capability.
+/// Returns the limits for the attributes of a CUDA device: clocks in kHz, bus width in bits,
+/// compute capability.
 DeviceLimits limits_of(double memory_khz, double bus_bits, double processors, double clock_khz,
                        int major, int minor);
 
 struct RooflineOptions {
   std::string region = "decode";  // a region of base/nvtx.h
   std::string only;               // only cases with this in their name
-  int64_t laps = 3;               // whose time is measured
-  int64_t launches = 300;         // kernels of a case that are counted, at most
-  int64_t top = 10;               // kernels or operators listed of a case
+  int64_t laps = 3;               // laps whose time is measured
+  int64_t launches = 300;         // largest number of kernels that are counted for a case
+  int64_t top = 10;               // number of kernels or operators to list for a case
 };
 
-/// Measures the roofline of each case. With a GPU and ncu, a process that ncu runs gives the
-/// counters of its kernels. Otherwise the bytes and FLOP of LibTorch's operators are computed from
-/// shapes, and marked so. Prints a table and writes <output>/roofline.jsonl (docs/journal.md); an
-/// earlier file is kept as roofline.jsonl.N. Returns an ExitCode. Throws UserError.
+/// Measures the roofline of each case. With a GPU and ncu, a child process under ncu reads the
+/// counters of its kernels. Otherwise, the bytes and FLOP of LibTorch's operators are computed from
+/// shapes, and are marked as computed. Prints a table and writes <output>/roofline.jsonl
+/// (docs/journal.md); an earlier file is kept as roofline.jsonl.N. Returns an ExitCode. Throws
+/// UserError.
 int roofline(const Config& config, const RooflineOptions& options);
 
-// The GPU's counters of kernels, read by Nsight Compute's program ncu.
+// The GPU's counters of kernels, which Nsight Compute's program ncu reads.
 
-/// Means over the launches of a kernel that were counted. Shares: of the most that the GPU can
-/// sustain at the clocks at which it was counted, which ncu sets to the base ones.
+/// Means over the counted launches of a kernel. Shares are relative to the largest rate that the
+/// GPU sustains at the clocks during counting, which ncu sets to the base clocks.
 struct CountedKernel {
-  std::string part;  // the phase or segment (base/nvtx.h) in which it was launched; may be empty
+  std::string part;  // phase or segment (base/nvtx.h) that launched it; may be empty
   std::string name;  // as short_kernel_name()
   int64_t count = 0;
   double seconds = 0;
-  double bytes = 0, l2_bytes = 0;  // from and to memory; between L2 and the multiprocessors
-  double flop = 0;  // on all units, in fp32, tf32, bf16 and fp16; products in fp8 are not counted
+  /// Bytes from and to memory, and bytes between L2 and the multiprocessors.
+  double bytes = 0, l2_bytes = 0;
+  double flop = 0;  // on all units, in fp32, tf32, bf16 and fp16; not in fp8, which has no counter
   double memory_share = 0, l2_share = 0, vector_share = 0, matrix_share = 0;
 
   double total_seconds() const { return seconds * static_cast<double>(count); }
-  /// The largest of the four shares, and its name: "memory", "L2", "vector units", "matrix units".
+  /// Returns the largest of the four shares, and its name: "memory", "L2", "vector units", "matrix
+  /// units".
   double share() const;
   const char* bound() const;
 };
 
-/// The program ncu; empty where there is none.
+/// Returns the program ncu; empty if there is none.
 std::filesystem::path find_ncu();
 
-/// Arguments of ncu for counting at most `launches` kernels of the NVTX range `region` of a
-/// program, which starts and stops the profiler itself. The counters go to `file`, as CSV.
+/// Returns the arguments with which ncu counts at most `launches` kernels in the NVTX range
+/// `region` of a program. The program itself starts and stops the profiler. The counters go to
+/// `file`, as CSV.
 std::vector<std::string> ncu_arguments(const std::string& region, int64_t launches, int major,
                                        const std::filesystem::path& file);
 
-/// Kernels of each part in ncu's CSV (page "raw"), those that take longest in all first. Counters
-/// that this GPU lacks count as 0. Throws UserError where the file is none.
+/// Reads the kernels of each part from ncu's CSV (page "raw"), sorted by total time, longest first.
+/// Counters that this GPU lacks count as 0. Throws UserError if the file is no such CSV.
 std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file);
 
 }  // namespace rtfx

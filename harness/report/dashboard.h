@@ -1,4 +1,4 @@
-// `rtfx dashboard`: one static folder that shows how figures moved over many journals.
+// `rtfx dashboard`: makes one static folder that shows how figures changed over many journals.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,10 @@ namespace rtfx {
 
 struct DashboardOptions {
   std::filesystem::path journals, output;  // folders
-  bool pages = false;                      // make the page of each run that has none
+  bool pages = false;                      // makes the page of each run that has none
 };
 
-/// Returns the facts that plots/dashboard.py draws, the runs by time:
-///
+/// Returns the facts that plots/dashboard.py draws, with the runs sorted by time:
 ///   {"metrics": metrics_json(), "mark_meanings",
 ///    "runs": [{"journal" (within `folder`), "started", "revision", "dirty", "machine",
 ///              "cases": [{"case", "model", "dataset", "decoder", "batch", "dtype",
@@ -24,8 +23,8 @@ struct DashboardOptions {
 nlohmann::json dashboard_facts(const std::filesystem::path& folder,
                                const std::vector<ResultSet>& runs);
 
-/// Reads every journal below a folder and writes index.html, with the pages of the runs beside it.
-/// Throws UserError.
+/// Reads every journal below a folder. Writes index.html and the pages of the runs. Throws
+/// UserError.
 void dashboard(const DashboardOptions& options);
 
 }  // namespace rtfx

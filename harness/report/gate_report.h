@@ -1,4 +1,4 @@
-// Facts that reports state in sentences, and the report of a gate.
+// The report of a gate, and facts that the page of a run shows.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,43 +10,44 @@
 
 namespace rtfx {
 
-// The gate's rows for other programs: JSON, JUnit XML for a continuous integration's list of tests,
-// Markdown for its summary of a job.
+// Writes the rows of a gate for other programs. A CI service shows JUnit XML in its list of tests,
+// and Markdown in the summary of a job.
 
-/// {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline", "current",
-/// "change": {"estimate", "low", "high"}, "rounds" (text, empty where it has none), "tolerance",
-/// "noise_floor"}]}; null for what a row lacks.
+/// Returns {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline",
+/// "current", "change": {"estimate", "low", "high"}, "rounds" (text, empty if it has none),
+/// "tolerance", "noise_floor"}]}. Values that a row lacks are null.
 nlohmann::json gate_json(const std::vector<GateRow>& rows);
 
-/// A test case for each row, by the name of the case and of what was judged: a failure for
-/// REGRESSED and CORRECTNESS, an error for INVALID and INCONCLUSIVE. `allow_inconclusive`: that one
-/// is skipped.
+/// Returns a test case for each row, named by its case and the judged figure. REGRESSED and
+/// CORRECTNESS are failures, INVALID and INCONCLUSIVE are errors. With `allow_inconclusive`,
+/// INCONCLUSIVE is skipped.
 std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive);
 
-/// The verdict as a heading, then a table: what is worse than PASS first, the sentences of
-/// conclude(), and the rest folded in.
+/// Returns the verdict as a heading and a table. The table has the rows that are worse than PASS
+/// first. The sentences of conclude() follow, and the other rows are folded.
 std::string gate_markdown(const std::vector<GateRow>& rows);
 
-// Facts that the page of a run shows beside the records of its journal (plots/report.py).
+// Facts that the page of a run shows in addition to the records of its journal (plots/report.py).
 
-/// Facts of each case that differs from its baseline decoder:
+/// Returns the facts of each case that differs from its baseline decoder:
 ///   {"case", "baseline", "grade", "first" (the journal's first difference),
 ///    "texts": number of utterances whose words differ,
 ///    "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
 ///                  word], ...]}]}
-/// Words are aligned with as few edits as possible; a word is null where one side has none. Without
-/// the hypotheses of both, "texts" is null, and "utterances" holds only the words around the first
+/// Words are aligned with the fewest edits. A word is null if its side has none there. Without the
+/// hypotheses of both, "texts" is null, and "utterances" has only the words around the first
 /// difference.
 nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 
-/// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
-///  "cases": [{"case", "marks_before", "marks_now", "rounds_before", "rounds_now" (texts),
-///             metric: {"before", "now", "change"}}],
-///  "failed", "only_before", "only_now": case names, "mark_meanings", "wrong", "won": [text]}
-/// "cases" are in both runs, and "failed" are those that failed in one of both. The rounds are
-/// those that count. The change of RTFx is a ratio, that of the WER a difference. Both have the
-/// 95 % interval of `rtfx compare`, or null ends where there is none. "mark_meanings" and "wrong"
-/// are of the run before, "won" is of both. Sentences are those of conclude().
+/// Returns the changes since an earlier run:
+///   {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
+///    "cases": [{"case", "marks_before", "marks_now", "rounds_before", "rounds_now" (texts),
+///              metric: {"before", "now", "change"}}],
+///    "failed", "only_before", "only_now": case names, "mark_meanings", "wrong", "won": [text]}
+/// "cases" are in both runs, and "failed" are cases that failed in one of them. Only rounds that
+/// count are taken. The change of RTFx is a ratio, and that of the WER a difference. Both have the
+/// 95 % interval of `rtfx compare`, or null ends if there is none. "mark_meanings" and "wrong" are
+/// about the run before, and "won" is about both. The sentences are those of conclude().
 nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
 
 }  // namespace rtfx

@@ -6,18 +6,19 @@
 namespace rtfx {
 
 struct ReportOptions {
-  std::filesystem::path run = {};       // a run's folder, or a journal
-  std::filesystem::path baseline = {};  // an earlier run, the same way; empty: none
+  std::filesystem::path run = {};       // folder of a run, or a journal
+  std::filesystem::path baseline = {};  // an earlier run, as folder or journal; empty: none
   std::filesystem::path history = {};   // folder with journals of earlier runs; empty: none
-  std::filesystem::path profile = {};   // profile.jsonl or its folder; empty: beside the journal
-  std::filesystem::path output = {};    // empty: report.html beside the journal, or NAME.html for
-                                        // NAME.jsonl
+  /// Profile.jsonl or its folder; empty: the file beside the journal.
+  std::filesystem::path profile = {};
+  /// Empty: report.html beside journal.jsonl, or NAME.html beside NAME.jsonl.
+  std::filesystem::path output = {};
   bool table_only = false;
-  bool costs = false;  // print time of a batch, memory and energy too
-  bool quiet = false;  // make the page, print no table
+  bool costs = false;  // also prints the time of a batch, memory and energy
+  bool quiet = false;  // makes the page without printing a table
 };
 
-/// Where report() writes the page of a journal without `output`.
+/// Returns the file of a journal's page if no `output` is given.
 std::filesystem::path page_of(const std::filesystem::path& journal);
 
 /// Throws UserError, also for a journal of `rtfx profile`.

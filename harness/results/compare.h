@@ -16,16 +16,16 @@ namespace rtfx {
 /// noise floor. Throws UserError for profiled records and where no case is in both.
 void print_comparison(const ResultSet& a, const ResultSet& b);
 
-/// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that
-/// were measured side by side, and the difference in WER. Then each case in another dtype against
-/// the same case in fp32. After it, cases that failed, weights that were tuned, and the noise floor
-/// by A/A controls. A line says where nothing is compared.
+/// Compares each decoder of one run with the decoder that it is compared to: the speed-up from
+/// rounds that were measured side by side, and the difference in WER. Then it compares each case in
+/// another dtype with the same case in fp32. Last, it prints cases that failed, weights that were
+/// tuned, and the noise floor by A/A controls. If there is nothing to compare, a line says so.
 void print_speed_ups(const ResultSet& results);
 
 void print_gate(const std::vector<GateRow>& rows);
 
-/// "35.20 x -> 33.10 x  x 0.940 [0.930, 0.951]  tolerance 5 %, noise 2 %"; empty where there are
-/// none.
+/// Returns, for example, "35.20 x -> 33.10 x  x 0.940 [0.930, 0.951]  tolerance 5 %, noise 2 %".
+/// Empty if the row has no figures.
 std::string figures_of(const GateRow& row);
 
 }  // namespace rtfx

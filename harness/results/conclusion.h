@@ -17,23 +17,23 @@ struct Conclusion {
   std::vector<std::string> won;    // a sentence for each model
 };
 
-/// The decoders of one run. A decoder is wrong where CaseSummary::fault() says so, or where an
-/// exact one makes more word errors than its baseline beyond chance. Wrong and approximate decoders
-/// win nothing. Among the others, each model's sentence names the one that gains most on its
+/// Concludes from the decoders of one run. A decoder is wrong if CaseSummary::fault() says so, or
+/// if it is exact and makes more word errors than its baseline beyond chance. Wrong and approximate
+/// decoders win nothing. For each model, a sentence names the decoder that gains most on its
 /// baseline under equal conditions. Decoders without NOISY or suspect rounds come first, then those
-/// whose interval excludes 1. The speed is that of decoding, or the total one where batches
-/// overlap.
+/// whose interval excludes 1. The speed is that of decoding, or the total speed if batches overlap.
 Conclusion conclude(const Summaries& cases);
 
-/// "model: label_looping decodes 1.73 times as fast as frame_looping (batch 8, fp32; 95 %: 1.70 to
-/// 1.76)." An interval that holds 1 is "no difference".
+/// Returns, for example, "model: label_looping decodes 1.73 times as fast as frame_looping (batch
+/// 8, fp32; 95 %: 1.70 to 1.76)." If the interval contains 1, it says "no difference".
 std::string speed_sentence(const std::string& subject, const std::string& verb,
                            const std::string& other, const Interval& ratio,
                            const std::string& conditions);
 
-/// Two runs: the geometric mean over the cases that both hold and that are right in both. Cases of
-/// two runs share the drift between these, so the interval is as wide as if all errors were one.
-/// It says in how many cases either run is NOISY or suspect. Empty where there is no such case.
+/// Concludes from two runs by the geometric mean over the cases that both hold and that are right
+/// in both. All cases share the drift between the two runs. So the interval is as wide as if all
+/// their errors were the same one. The sentence says in how many cases either run is NOISY or
+/// suspect. Empty if there is no such case.
 std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
                                   const std::string& before_name, const std::string& now_name);
 

@@ -7,24 +7,25 @@
 
 namespace rtfx {
 
-/// Describes the first contradiction in the rounds of a case; empty where there is none. Each
+/// Returns a description of the first contradiction in the rounds of a case, or an empty text. Each
 /// figure is computed again from other fields of its record:
-///
 ///   rtfx.*, share.decode        audio and total time / times of regions
 ///   total_seconds               the sum of the regions, or the mean of the overlapped passes
 ///   batches                     add up to the audio, the total and the decoding of the round
 ///   batch_ms.*, lengths         percentiles of the batches' times
 ///   rtfx.first_pass             audio / the first pass
-///   busy.*                      times of regions / total time of an overlapped pass; files, which
-///                               busy.load is about, have no region
+///   busy.*                      times of regions / total time of an overlapped pass; not
+///   busy.load,
+///                               since files have no region
 ///   memory.*, energy.*          the bytes, and the power of their passes
-///   wer, cer                    errors / words, errors / characters; none of empty references
+///   wer, cer                    errors / words, errors / characters; none for empty references
 ///   tokens.per_second           a whole number of tokens / audio
 ///   tokens.reference_per_second the same in all rounds
 ///   hashes                      the same in all rounds of a deterministic case
 ///
-/// A record without the fields for a check passes it. A record of several shards has the regions of
-/// the slowest one, and overlapped batches share the time of regions, so each has fewer checks.
+/// A record that lacks the fields of a check passes it. Two kinds of records have fewer checks: a
+/// record of several shards has the regions of the slowest shard, and overlapped batches share the
+/// time of regions.
 std::string contradiction(const CaseResult& result);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// The gate: has anything become slower, or wrong, since a baseline? Results in, verdicts out.
+// The gate: tells whether anything has become slower or wrong since a baseline.
 #pragma once
 
 #include <map>
@@ -12,17 +12,18 @@
 
 namespace rtfx {
 
-// Whether two results of a case were measured under the same conditions, as a gate wants them.
+// Compares the conditions of two results of a case, which a gate wants to be equal.
 
 /// A difference between the conditions of two results.
 struct ConditionDifference {
-  std::string kind;  // one of allowable_differences(), or kOtherMachine; empty for what makes
-                     // comparing pointless
+  /// One of allowable_differences(), or kOtherMachine; empty if the results cannot be compared at
+  /// all.
+  std::string kind;
   std::string text;  // "other libtorch: 2.10.0, now 2.11.0"
 };
 
-/// Changes that can be what is to be judged, such as that of LibTorch, where `rtfx gate --allow`
-/// names them:
+/// Differences that may be what the user wants to judge, such as a new LibTorch. `rtfx gate
+/// --allow` names them:
 ///   libtorch  version of LibTorch, CUDA runtime and cuDNN, which come together
 ///   driver    version of the CUDA driver
 ///   encoder   encoder, encoder_graphs: how the encoder is computed and launched
@@ -36,14 +37,15 @@ constexpr const char* kOtherSource = "decoder";
 /// The kind of differences between machines: device, threads, share of the CPUs, number of shards.
 constexpr const char* kOtherMachine = "machine";
 
-/// A value of the configuration by its JSON pointer, such as "/protocol/seed"; null without one.
+/// Returns a value of the configuration by its JSON pointer, such as "/protocol/seed". Null if
+/// there is none.
 nlohmann::json config_value(const record::Provenance& provenance, const char* pointer);
 
-/// A setting of the case's model that the configuration asks for. It is null where none is asked
-/// for, as in journals from before there was the setting.
+/// Returns a setting of the case's model that the configuration asks for. Null if it asks for none,
+/// as in journals that are older than the setting.
 nlohmann::json model_setting(const CaseResult& result, const char* key);
 
-/// "isolated", or the settings of the mode "throughput" without what it measured.
+/// Returns "isolated", or the settings of the mode "throughput" without its measurements.
 nlohmann::json mode_of(const CaseResult& result);
 
 /// Differences between two results of one case name. It compares the machine and its share, model,
@@ -59,15 +61,15 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
 /// lacks is not compared.
 std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b);
 
-// The limits of these doubts. Clocks may differ by 5 %, calibrations by 10 %, and load averages by
-// 1 or by a tenth of all CPUs, where that is more.
+// Limits beyond which conditions raise doubts. Clocks may differ by 5 %, and calibrations by 10 %.
+// Load averages may differ by 1, or by a tenth of all CPUs if that is more.
 
 bool clocks_differ(double a, double b);
 bool calibrations_differ(double a, double b);
 bool load_averages_differ(double a, double b, double cpus);
 
-/// Why the records of a case are no measurement: it failed, the build is not for measuring, or
-/// rounds, the provenance or GPU clocks are missing. Empty where they are one.
+/// Returns why the records of a case are no measurement, or an empty text. The case failed, the
+/// build is not for measuring, or rounds, the provenance or GPU clocks are missing.
 std::string unfit(const CaseResult& result);
 
 /// The worst grade that both runs allow an exact decoder in this dtype.
@@ -75,18 +77,19 @@ Grade required_grade(const CaseResult& a, const CaseResult& b);
 
 /// The values are exit codes of `rtfx gate` and `rtfx verify`.
 enum class Verdict {
-  pass = 0,           // nothing is worse beyond its tolerance
-  regressed = 10,     // the interval of the change lies on the worse side of the tolerance
-  inconclusive = 11,  // the interval holds the tolerance, the noise is larger than it, or machine,
-                      // load or clocks differ
-  invalid = 12,       // the results cannot be compared
-  correctness = 13,   // other results, or more word errors than tolerated
+  pass = 0,        // nothing is worse beyond its tolerance
+  regressed = 10,  // the interval of the change lies on the worse side of the tolerance
+  /// The interval contains the tolerance, the noise is larger than it, or machine, load or clocks
+  /// differ.
+  inconclusive = 11,
+  invalid = 12,      // the results cannot be compared
+  correctness = 13,  // results differ, or there are more word errors than tolerated
 };
 
 /// "PASS", "REGRESSED", ...
 const char* to_string(Verdict verdict);
 
-/// The graver one: correctness > invalid > regressed > inconclusive > pass.
+/// Returns the graver of two verdicts: correctness > invalid > regressed > inconclusive > pass.
 Verdict worse(Verdict a, Verdict b);
 
 struct GateRow {
@@ -97,7 +100,7 @@ struct GateRow {
   std::optional<double> tolerance, floor;
   Verdict verdict = Verdict::pass;
   std::string reason;
-  std::string rounds = {};  // those that count before and now, of a ratio metric
+  std::string rounds = {};  // rounds that count before and now, for a ratio metric
   bool is_fair = true;      // both were measured on the same machine, and undisturbed
 };
 
@@ -106,40 +109,47 @@ struct Judgement {
   std::string reason;
 };
 
-/// "0.25", "130": two digits, or all before the point.
+/// Returns, for example, "0.25" or "130": two digits, or all digits before the point.
 std::string number_text(double value);
-/// "130 %" of 1.3.
+/// Returns "130 %" for 1.3.
 std::string percent_text(double share);
 
-/// `gain`: new / old of something of which more is better, and old / new with `less_is_better`.
-/// `floor`: the largest change that noise alone makes. Tolerance and floor are shares of the old
-/// value, so where less is better the new one may be 1 + tolerance times as large. A tolerance
-/// below the floor is refused: then only an improvement, and a loss beyond the floor, can be told
-/// from noise. `corrected_high`: the upper end of the gain's interval for the number of rows that
-/// are judged together. A loss is REGRESSED only if that end shows it too.
+/// Judges a change. `gain` is new / old if more is better, and old / new with `less_is_better`.
+/// `floor` is the largest change that noise alone makes. Tolerance and floor are shares of the old
+/// value. So if less is better, the new value may be 1 + tolerance times as large.
+///
+/// A tolerance below the floor cannot be judged. Then only an improvement, and a loss beyond the
+/// floor, can be told from noise. `corrected_high` is the upper end of the gain's interval,
+/// corrected for the number of rows that are judged together. A loss is REGRESSED only if this end
+/// shows it too.
 Judgement judge(const Interval& gain, double tolerance, double floor,
                 std::optional<double> corrected_high = {}, bool less_is_better = false);
 
-/// Tolerances that replace those of the metrics, by key. One whose metric no case has is INVALID.
+/// Tolerances that replace those of the metrics, by key. A key whose metric no case has gives an
+/// INVALID row.
 using Tolerances = std::map<std::string, double>;
 
 struct GateOptions {
   Tolerances tolerances = {};
-  std::set<std::string> allowed = {};  // of allowable_differences(): shown, and not invalid
-  std::optional<double> drift = {};    // between runs; runs_ratio() says what holds without it
+  /// Kinds of allowable_differences() that are shown and do not make a case invalid.
+  std::set<std::string> allowed = {};
+  std::optional<double> drift = {};  // drift between runs; by default as runs_ratio() says
 };
 
-/// Every case of any set, A/A controls apart. It has a row for each gated ratio and for what was
-/// allowed to differ, and for each baseline one row for the results and one for the WER. REGRESSED
-/// rows are corrected for the number of rows with a change (Bonferroni): equal runs show any such
-/// row with a probability of at most 5 %. A case that only one set has is invalid, and so is one
-/// that failed or was profiled. One is invalid, too, if it comes from a build that is not for
-/// measuring, or was measured under other conditions (condition_differences()). `baselines`: one
-/// run, or several of the same program at different times, whose spread tells how far runs differ.
+/// Judges every case of any set except A/A controls. A case has a row for each gated ratio and for
+/// each allowed difference. For each baseline it has one row for the results and one for the WER.
+/// REGRESSED rows are corrected for the number of rows with a change (Bonferroni). So equal runs
+/// show any such row with a probability of at most 5 %.
+///
+/// A case is invalid if only one set has it, if it failed, or if it was profiled. It is invalid,
+/// too, if its build is not for measuring, or if its conditions differ (condition_differences()).
+/// `baselines` holds one run, or several runs of the same program at different times, whose spread
+/// tells how far runs differ.
 std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
                           const GateOptions& options = {});
 
-/// PASS for no rows at all never happens: a set without cases is one invalid row.
+/// Returns the worst verdict of the rows. A set without cases is one invalid row, so an empty list
+/// never passes.
 Verdict worst(const std::vector<GateRow>& rows);
 
 }  // namespace rtfx

@@ -18,25 +18,26 @@ class Journal {
   enum class Mode {
     fresh,   // an existing journal with records is an error
     resume,  // append
-    child,   // append, beside the process that holds the lock and has started this one
+    child,   // append beside the process that holds the lock and has started this one
     force,   // an existing journal is kept under another name (<name>.1, ...)
   };
 
-  /// Opens folder/name, making the folder, and keeps it for this process alone (advisory lock, held
-  /// until the end). A torn last line is cut off. Throws UserError, also where another process has
-  /// it. `resumable`: the command has --resume, which the error for a full disk then names.
+  /// Opens folder/name, and makes the folder if necessary. Locks it for this process until the end
+  /// (advisory lock). Cuts off a torn last line. Throws UserError, also if another process holds
+  /// the lock. `resumable` says whether the command has --resume, which the error for a full disk
+  /// then names.
   Journal(const std::filesystem::path& folder, Mode mode, const std::string& name = "journal.jsonl",
           bool resumable = true);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// One line, one write. On failure (disk full) the file is cut back to its last whole record and
-  /// UserError names file and remedy.
+  /// Appends one line by one write. If that fails (disk full), the file is cut back to its last
+  /// whole record, and the UserError names file and remedy.
   void append(const nlohmann::json& record);
   template <class Record>
   requires requires(const Record& r) { record::to_line(r); }
   void append(const Record& record) { append_line(record::to_line(record)); }
-  /// To the disk.
+  /// Writes the file to the disk.
   void sync();
 
   const std::filesystem::path& path() const { return path_; }
@@ -59,12 +60,12 @@ class Journal {
 /// any other line that record::read_line() refuses is a UserError.
 record::Records read_journal(const std::filesystem::path& path);
 
-/// Hands over the records one by one, so that a long journal need not be held.
+/// Calls the function with each record, so that a long journal need not be held in memory.
 void read_journal(const std::filesystem::path& path,
                   const std::function<void(record::Any&& record)>& add);
 
-/// Returns the name of a journal's file without ".jsonl" or ".jsonl.gz"; pages and tables that are
-/// made of the journal bear it.
+/// Returns the name of a journal's file without ".jsonl" or ".jsonl.gz". Pages and tables that are
+/// made from the journal have this name.
 std::string journal_name(const std::filesystem::path& path);
 
 }  // namespace rtfx

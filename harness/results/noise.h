@@ -1,4 +1,4 @@
-// `rtfx noise`: how small a change a machine can show, case by case.
+// `rtfx noise`: tells how small a change a machine can show, case by case.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,26 +11,27 @@
 
 namespace rtfx {
 
-/// Numbers of rounds that the table speaks of besides those at hand.
+/// The numbers of rounds for which the table tells the visible change, besides the rounds of the
+/// run.
 inline constexpr int64_t kRoundsOfNoise[] = {5, 10, 20, 40};
 
 struct NoiseRow {
   std::string case_name, metric;
-  size_t rounds;                  // at hand, of the last run
-  double sd;                      // of the logarithms over rounds, pooled over the runs
-  double drift;                   // between runs, as it is reckoned with
-  double visible;                 // with the rounds at hand: visible_change()
-  std::vector<double> by_rounds;  // with each of kRoundsOfNoise
+  size_t rounds;   // rounds of the last run
+  double sd;       // standard deviation of the logarithms over rounds, pooled over the runs
+  double drift;    // drift between runs that visible_change() takes
+  double visible;  // visible_change() with the rounds of the last run
+  std::vector<double> by_rounds;  // visible_change() with each of kRoundsOfNoise
 };
 
-/// The noise of each case and metric in the last of `runs` that has two rounds or more, without A/A
-/// controls. `metrics` holds keys of metrics that change by ratios; if it is empty, the gate's are
-/// used.
+/// Returns the noise of each case and metric in the last of `runs` that has two rounds or more. A/A
+/// controls are left out. `metrics` holds keys of metrics that change by ratios; if it is empty,
+/// the metrics of the gate are taken.
 ///
-/// Several runs of one program show how far runs differ. kRunsThatTellDrift or more replace
-/// kRunDrift by their own spread; fewer do so where it is larger, which runs_ratio() does too.
-/// `drift` replaces either. Throws UserError for runs without a case, and where no case has two
-/// rounds.
+/// Several runs of one program show how far runs differ. With kRunsThatTellDrift runs or more,
+/// their own spread replaces kRunDrift. With fewer runs it does so only if it is larger, as in
+/// runs_ratio(). `drift` replaces either. Throws UserError for runs without a case, and if no case
+/// has two rounds.
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift);
 

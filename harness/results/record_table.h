@@ -1,5 +1,5 @@
-// The fields of a record of the journal, as one table from which reading, writing, checking, the
-// reference page and the JSON Schema follow.
+// The table of a record's fields. Reading, writing, checking, the reference page and the JSON
+// Schema all follow from it.
 //
 //   struct Energy {
 //     Number watts;
@@ -14,12 +14,12 @@
 //     return table;
 //   }
 //
-// A table is built once, holds a member's place and the functions of its type, and reads and writes
-// without knowing the record's type.
+// A table is built once. It stores the place of each member and the functions of the member's type.
+// So the code that reads and writes does not know the record's type.
 //
-// The type of a member says whether the journal may leave it out (Optional) and whether it may be
-// null (Nullable). Members that the table does not list are kept in `other`, a JSON object, so that
-// a journal of another release is written as it was read.
+// The type of a member says whether the journal may leave it out (Optional), and whether it may be
+// null (Nullable). Fields that the table does not list are kept in `other`, a JSON object. So a
+// journal of another release is written as it was read.
 #pragma once
 
 #include <boost/container/flat_map.hpp>
@@ -40,7 +40,7 @@
 
 namespace rtfx {
 
-// The error of a record that is not what its table says.
+// The error for a record that does not fit its table.
 
 /// Throws UserError(where). `problem` and `remedy` name the field.
 [[noreturn]] inline void refuse_record(const std::string& where, const std::string& problem,
@@ -49,7 +49,7 @@ namespace rtfx {
                   remedy + "; the journal was edited or damaged, or is of another release");
 }
 
-/// A value that may be missing, and takes no room then. It is used as std::optional is.
+/// A value that may be missing. A missing value takes no memory. It is used like std::optional.
 template <class T>
 class Box {
  public:
@@ -83,8 +83,8 @@ class Box {
 class Number;
 class OptionTree;
 
-/// Text that many records have, such as a name, a key or a hash. The program holds each once,
-/// until it ends.
+/// Text that occurs in many records, such as a name, a key or a hash. The program stores each text
+/// once, until it ends.
 class SharedText : public std::string_view {
  public:
   SharedText() = default;
@@ -107,7 +107,8 @@ class SharedText : public std::string_view {
 template <class T>
 using Named = boost::container::flat_map<SharedText, T, std::less<>>;
 
-/// Whether a type is a part of a record with a table, most of which are missing in most records.
+/// Says of a type that it is a part of a record with a table, and that most records lack most of
+/// its members.
 template <class T>
 inline constexpr bool kIsPart = std::is_class_v<T>;
 template <>
@@ -127,7 +128,7 @@ inline constexpr bool kIsPart<std::optional<T>> = false;
 template <class T>
 inline constexpr bool kIsPart<Box<T>> = false;
 
-/// A number that may be null, in the room of a number. It is used as std::optional is.
+/// A number that may be null, as small as a number. It is used like std::optional.
 class NullableNumber;
 template <>
 inline constexpr bool kIsPart<NullableNumber> = false;
@@ -153,7 +154,7 @@ struct Optional : Nullable<T> {
   }
 };
 
-/// The value of a member that may be absent or null; null for both.
+/// Returns the value of a member that may be absent or null, as a pointer that is null for both.
 template <class T>
 const T* known(const Optional<std::optional<T>>& member) {
   return member && *member ? &**member : nullptr;
@@ -218,7 +219,7 @@ inline const Number* known(const Optional<NullableNumber>& member) {
   return member && *member ? &**member : nullptr;
 }
 
-/// A tree of options or of a configuration, which stays JSON. Copies share it.
+/// A tree of options or of a configuration, kept as JSON. Copies share it.
 class OptionTree {
  public:
   OptionTree() : OptionTree(nlohmann::json::object()) {}
@@ -232,7 +233,7 @@ class OptionTree {
   std::shared_ptr<const nlohmann::json> value_;
 };
 
-/// Kinds of JSON values, as a set.
+/// A set of kinds of JSON values.
 enum JsonTypes : unsigned {
   kText = 1,
   kNumber = 2,
@@ -245,20 +246,21 @@ enum JsonTypes : unsigned {
   kNotNegative = 256
 };
 
-/// "an object or null"
+/// Returns, for example, "an object or null".
 std::string names_of(unsigned types);
 
 struct ObjectInfo;
 
-/// A field of the journal's reference.
+/// One field on the journal's reference page.
 struct FieldInfo {
   std::string name = {};  // "*": every member of an object, or every element of a list
   unsigned types = 0;     // JsonTypes
   bool required = true;
   std::string unit = {}, help = {};
-  const ObjectInfo* object = nullptr;    // the table of the object that it is, if it has one
-  std::vector<FieldInfo> elements = {};  // of a list, or of an object with free names
-  std::string group = {};                // the shared part of several tables that it belongs to
+  const ObjectInfo* object = nullptr;  // table of the object that the field is, or null
+  /// Fields of the elements, for a list or an object with free names.
+  std::vector<FieldInfo> elements = {};
+  std::string group = {};  // name of the group of fields that several tables share; empty: none
 };
 
 struct ObjectInfo {
@@ -270,52 +272,55 @@ struct ObjectInfo {
 /// Throws UserError(where) naming the first field of `object` that is missing or of another type.
 void check_object(const nlohmann::json& object, const ObjectInfo& info, const std::string& where);
 
-/// How values of one C++ type are made and looked at through untyped pointers. A slot is a member
-/// of a struct or an element: it holds a value, null (Nullable) or nothing (Optional).
+/// The functions that make and read values of one C++ type through untyped pointers. A slot is a
+/// member of a struct or an element of a list. It holds a value, null (Nullable) or nothing
+/// (Optional).
 struct SlotType {
   enum class Shape { text, shared_text, integer, number, flag, tree, object, list, members };
   enum class State { absent, null, there };
 
   Shape shape;
   bool optional, nullable;
-  void* (*make)(void* slot);      // a new value, which is returned
-  void (*make_null)(void* slot);  // where it is nullable
+  void* (*make)(void* slot);      // makes a value in the slot, and returns it
+  void (*make_null)(void* slot);  // only for nullable types
   State (*look)(const void* slot, const void*& value);
-  const class TableCore& (*table)() = nullptr;  // of an object
-  // Lists, and objects with free names, have these too.
+  const class TableCore& (*table)() = nullptr;  // only for objects
+  /// The rest is for lists and for objects with free names.
   const SlotType* element = nullptr;
   void* (*add)(void* value,
-               std::string_view name) = nullptr;  // a new slot; null: the name is taken
+               /// Adds a slot, and returns it; null if the name is taken.
+               std::string_view name) = nullptr;
   size_t (*size)(const void* value) = nullptr;
   const void* (*at)(const void* value, size_t index, const SharedText*& name) = nullptr;
-  void (*finish)(void* value) = nullptr;  // gives back the memory that growing has left over
+  void (*finish)(void* value) = nullptr;  // frees memory that growing has left over
 };
 
-/// The rows of a table without the type of its records.
+/// The rows of a table, independent of the type of its records.
 class TableCore {
  public:
   TableCore(const char* name, const char* about, size_t other)
       : info_{.name = name, .about = about, .fields = {}}, other_(other) {}
 
   struct Row {
-    size_t offset;  // of the member in the record
+    size_t offset;  // offset of the member in the record, in bytes
     const SlotType* type;
   };
 
   void add(const char* name, size_t offset, const SlotType& type, const char* unit,
            const char* help, unsigned types, std::vector<FieldInfo> members);
-  /// Fields that are added from now on belong to this shared part of several tables.
+  /// Fields that are added after this call belong to this group, which several tables share.
   void begin_group(const char* group) { group_ = group; }
 
   const ObjectInfo& info() const { return info_; }
   const Row& row(size_t index) const { return rows_[index]; }
-  /// The row of a field; none() for a name that no row has. `hint` is its place in the order of
-  /// names, and is moved behind it: objects come with their members in this order.
+  /// Returns the row of a field, or none() if no row has the name. `hint` is the expected position
+  /// in the order of names, and is advanced. Objects store their members in that order, so the hint
+  /// is mostly right.
   size_t find(std::string_view name, size_t& hint) const;
   static constexpr size_t none() { return ~size_t{0}; }
-  /// Rows by the order of their names.
+  /// Row numbers in the order of the rows' names.
   const std::vector<size_t>& sorted() const { return sorted_; }
-  /// Rows that a record must have, as a set of bits.
+  /// The rows that a record must have, as a set of bits.
   uint64_t required() const { return required_; }
   Box<nlohmann::json>& other(void* record) const;
   const Box<nlohmann::json>& other(const void* record) const;
@@ -329,7 +334,7 @@ class TableCore {
   std::string group_;
 };
 
-/// Option trees that several records have, each once.
+/// Stores option trees that several records have only once.
 class SharedTrees {
  public:
   std::shared_ptr<const nlohmann::json> share(nlohmann::json&& tree);
@@ -338,16 +343,16 @@ class SharedTrees {
   std::unordered_multimap<size_t, std::shared_ptr<const nlohmann::json>> trees_;
 };
 
-/// Reads an object that check_object() accepts, or a part of one.
+/// Reads an object, or a part of one, that check_object() accepts.
 void read_object(const nlohmann::json& object, const TableCore& table, void* record);
 
-/// Reads an object from its text. False where check_object() or parse_json() might refuse it; the
-/// record is then of no use.
+/// Reads an object from its text. Returns false if check_object() or parse_json() might refuse it.
+/// The record is then unusable.
 bool read_object(std::string_view text, const TableCore& table, void* record, SharedTrees& trees);
 
 nlohmann::json write_object(const void* record, const TableCore& table);
 
-/// Adds the text that write_object() has as a line, without its end.
+/// Appends the text that write_object() writes as a line, without the end of the line.
 void write_object(const void* record, const TableCore& table, std::string& text);
 
 namespace detail {
@@ -493,31 +498,32 @@ constexpr SlotType make_slot_type() {
   return type;
 }
 
-/// The field that a slot of the type is, without name and help.
+/// Returns the field for a slot of the type, without name and help.
 FieldInfo field_of(const SlotType& type);
 nlohmann::json write_slot(const void* slot, const SlotType& type);
 
 }  // namespace detail
 
-/// A member of an object with free names that has a rule of its own.
+/// Returns the field for one member of an object with free names, if it has a rule of its own.
 inline FieldInfo named(std::string name, unsigned types, bool required = false) {
   return {.name = std::move(name), .types = types, .required = required};
 }
 
-/// The value of a member as JSON, for messages; null where it is absent.
+/// Returns the value of a member as JSON, for messages; null if it is absent.
 template <class T>
 nlohmann::json to_json(const Optional<T>& member) {
   return member ? detail::write_slot(&member, detail::kSlotType<Optional<T>>) : nlohmann::json();
 }
 
-/// `Record` has a member `Box<nlohmann::json> other`.
+/// Satisfied if `Record` has a member `Box<nlohmann::json> other`.
 template <class Record>
 class RecordTable {
  public:
   RecordTable(const char* name, const char* about) : core_(name, about, offset(&Record::other)) {}
 
-  /// `types`: narrower ones than the member's type gives, such as kPositive; of a list, they are
-  /// those of its elements. `members` are rules for some members of an object with free names.
+  /// Adds a field. `types` may be narrower than those of the member's type, such as kPositive; for
+  /// a list, they are the types of its elements. `members` are rules for some members of an object
+  /// with free names.
   template <class T, class Owner>
   RecordTable&& add(const char* name, T Owner::*member, const char* unit, const char* help,
                     unsigned types = 0, std::vector<FieldInfo> members = {}) && {
@@ -525,7 +531,7 @@ class RecordTable {
     return std::move(*this);
   }
 
-  /// The reference lists the fields that follow once, as `group`; "" ends the group.
+  /// Begins a group of fields, which the reference page lists once. An empty name ends the group.
   RecordTable&& group(const char* group) && {
     core_.begin_group(group);
     return std::move(*this);
@@ -534,7 +540,7 @@ class RecordTable {
   const TableCore& core() const { return core_; }
   const ObjectInfo& info() const { return core_.info(); }
 
-  /// Reads an object that check_object() accepts, or a part of one.
+  /// Reads an object, or a part of one, that check_object() accepts.
   Record read(const nlohmann::json& object) const {
     Record record;
     read_object(object, core_, &record);
@@ -548,7 +554,7 @@ class RecordTable {
     return record;
   }
 
-  /// Where a member lies in a record, by that of a record that is there.
+  /// Returns the offset of a member in a record, from an existing record.
   template <class T, class Owner>
   static size_t offset(T Owner::*member) {
     return static_cast<size_t>(reinterpret_cast<const char*>(&(probe().*member)) -

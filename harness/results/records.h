@@ -1,5 +1,5 @@
-// The records of a journal as structs. Their tables in records.cpp give each field's unit and
-// meaning, and docs/reference/journal.md is made of them.
+// The records of a journal as structs. Their tables in records.cpp give the unit and the meaning of
+// each field. docs/reference/journal.md is made from these tables.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace rtfx::record {
 
-/// A member that every record of the kind has, where another kind has it Optional.
+/// A member that every record of this kind has, although it is Optional in another kind.
 template <class T>
 using Always = T;
 
@@ -37,7 +37,7 @@ struct Model {
   static const RecordTable<Model>& table();
 };
 
-/// `Presence`: Optional in records of imported profiles, of which only the case's name is known.
+/// `Presence` is Optional in records of imported profiles, which know only the case's name.
 template <template <class> class Presence>
 struct Dataset {
   SharedText id;
@@ -250,7 +250,7 @@ struct ShardTimes {
   static const RecordTable<ShardTimes>& table();
 };
 
-/// Figures of decoding in a lap, of the profile beside a journal.
+/// Figures of decoding in one lap, from the profile beside a journal.
 struct DecodeProfile {
   std::optional<double> launches, graph_launches, idle;
 };
@@ -283,7 +283,8 @@ struct Run : Head, Case {
   Optional<MachineConditions> conditions;
   Optional<std::vector<std::string>> suspect;
   Optional<ShardTimes> shards;
-  DecodeProfile profile;  // no member of the record: read_results() adds it to a case's first round
+  /// Not a field of the record: read_results() adds it to a case's first round.
+  DecodeProfile profile;
   static const RecordTable<Run>& table();
 };
 
@@ -313,7 +314,7 @@ struct Streamed {
   static const RecordTable<Streamed>& table();
 };
 
-/// How a rule ended utterances of live streams.
+/// How a rule ended the utterances of live streams.
 struct EndpointRun {
   std::string rule;
   Nullable<Number> seconds;
@@ -323,7 +324,7 @@ struct EndpointRun {
   static const RecordTable<EndpointRun>& table();
 };
 
-/// Words of whole utterances that their streams lack.
+/// Words of whole utterances that are missing when the utterances are streamed.
 struct LostWords {
   int64_t words = 0, lost = 0, lost_at_seams = 0;
   Nullable<Number> share_at_seams;
@@ -332,7 +333,7 @@ struct LostWords {
   static const RecordTable<LostWords>& table();
 };
 
-/// Words of streamed utterances against those of whole ones, by the same decoder.
+/// Compares the words of streamed utterances with those of whole ones, by the same decoder.
 struct StreamedQuality {
   WordErrors streamed, whole;
   Number difference, low, high;
@@ -444,7 +445,7 @@ struct Provenance : Head {
   static const RecordTable<Provenance>& table();
 };
 
-/// The runs of one kernel, or the calls of one function.
+/// All runs of one kernel, or all calls of one function.
 struct KernelRuns {
   std::string name;
   int64_t count = 0;
@@ -528,7 +529,7 @@ struct Roofline : Head, Case {
   static const RecordTable<Roofline>& table();
 };
 
-/// A record of a kind that nothing reads.
+/// A record of a kind that this program does not read.
 struct Unknown : Head {
   Optional<std::string> result_key;
   Optional<int64_t> round;
@@ -539,14 +540,14 @@ struct Unknown : Head {
 
 using Any = std::variant<Unknown, Provenance, Run, Summary, StreamRun, Failure, Profile, Roofline>;
 
-/// Records in the order of their journal.
+/// The records in the order of their journal.
 using Records = std::deque<Any>;
 
 /// A round of a case of `rtfx run` or `rtfx stream`.
 using Round = std::variant<Run, StreamRun>;
 using Rounds = std::deque<Round>;
 
-/// The parts that all records of a variant have.
+/// Returns the fields that all records of a variant have.
 template <class Variant>
 const Head& head(const Variant& record) {
   return std::visit([](const Head& one) -> const Head& { return one; }, record);
@@ -560,18 +561,18 @@ const Case& fields(const Variant& record) {
   return std::visit([](const Case& one) -> const Case& { return one; }, record);
 }
 const Figures& metrics(const Round& round);
-/// Rounds are numbered from 0; those of streams have no number, and 0 stands for it.
+/// Returns the number of a round, from 0. Rounds of streams have no number, and give 0.
 int64_t number_of(const Round& round);
 
-/// Reasons to distrust the round's times; null in journals that lack them.
+/// Returns the reasons to distrust the round's times; null in journals that lack them.
 const std::vector<std::string>* suspect_reasons(const Round& round);
 bool is_suspect(const Round& round);
 
-/// A kind of record with the file that holds it.
+/// A kind of record, and the file that holds it.
 struct Kind {
   std::string name, file;
   const TableCore& (*table)();
-  void* (*make)(Any& record);  // an empty record of the kind, which is returned
+  void* (*make)(Any& record);  // makes an empty record of the kind, and returns it
 
   const ObjectInfo& info() const { return table().info(); }
 };
@@ -579,19 +580,20 @@ struct Kind {
 /// All kinds in the order of the reference page.
 const std::vector<Kind>& kinds();
 
-/// Null for a kind that is not in kinds().
+/// Returns null for a kind that is not in kinds().
 const Kind* find_kind(std::string_view name);
 
-/// Reads an object that check_record() accepts, or a part of one.
+/// Reads an object, or a part of one, that check_record() accepts.
 Any read(const nlohmann::json& object);
 
-/// Reads a line of a journal. Throws UserError(where) for what is not JSON or no object, and where
+/// Reads a line of a journal. Throws UserError(where) if it is not a JSON object, and as
 /// check_record() does.
 Any read_line(std::string_view line, const std::string& where, SharedTrees& trees);
 
-/// Throws UserError(where) naming the first field that is missing or of another type. So does an
-/// unknown grade or dtype, and a case name that does not begin with model, dataset and decoder of
-/// its record. Records of other kinds, and fields that no table lists, may hold anything.
+/// Throws UserError(where) for the first field that is missing or of another type, and names it. An
+/// unknown grade or dtype is an error, and so is a case name that does not begin with model,
+/// dataset and decoder of its record. Records of other kinds, and fields that no table lists, may
+/// hold anything.
 void check_record(const nlohmann::json& record, const std::string& where);
 
 template <class Record>
@@ -599,8 +601,8 @@ concept Tabled = requires {
   Record::table();
 };
 
-/// Writes the members that are there, with those that no table lists. What read() has read gives
-/// the same JSON again.
+/// Writes all members that are present, and the fields that no table lists. A record that read()
+/// has read gives the same JSON again.
 template <Tabled Record>
 nlohmann::json write(const Record& record) {
   return Record::table().write(record);
@@ -610,7 +612,7 @@ nlohmann::json write(const std::variant<Kinds...>& record) {
   return std::visit([](const auto& one) { return write(one); }, record);
 }
 
-/// Adds the text of write() without the end of a line.
+/// Appends the text of write(), without the end of a line.
 template <Tabled Record>
 void write(const Record& record, std::string& text) {
   write_object(&record, Record::table().core(), text);
@@ -620,7 +622,7 @@ void write(const std::variant<Kinds...>& record, std::string& text) {
   std::visit([&](const auto& one) { write(one, text); }, record);
 }
 
-/// The record as a line of a journal.
+/// Returns the record as a line of a journal.
 template <class Record>
 std::string to_line(const Record& record) {
   std::string line;

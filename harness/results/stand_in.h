@@ -19,25 +19,25 @@ constexpr const char* kStandInModel = "stand-in model";
 /// the frames of a small trained model.
 constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 
-/// Says from what and how a checkpoint was made that stands in for another one; empty where it was
-/// trained.
+/// Says from which checkpoint a stand-in was made, and how. Empty for a trained checkpoint.
 std::string stand_in_model(const record::Model& model);
 
-/// Describes the audio that stands in for the set of a record (run, stream, failure, profile);
-/// empty where none does. Older journals have this in `provenance` alone, and only for fallbacks.
-/// There the speech of datasets/speak_librispeech.py is known by its manifests' checksums.
+/// Returns what the audio of a record is, if it stands in for the set that the record names (run,
+/// stream, failure, profile). Empty if it does not. Older journals say this only in `provenance`,
+/// and only for fallbacks. In these, the speech of datasets/speak_librispeech.py is recognised by
+/// the checksums of its manifests.
 std::string stand_in_data(const std::string& dataset,
                           const Optional<Nullable<SharedText>>& stand_in,
                           const record::Provenance& provenance);
 
-/// The marks of a case: kSyntheticLabel, kStandInModel and kStandInData, where they apply. `data`
-/// is the result of stand_in_data().
+/// Returns the marks of a case: kSyntheticLabel, kStandInModel and kStandInData, as far as they
+/// apply. `data` is the result of stand_in_data().
 std::vector<std::string> stand_in_marks(const record::Model& model, const std::string& data);
 
-/// The case's name with its marks behind it, for where a name is all there is.
+/// Returns the case's name followed by its marks, for places that show only a name.
 std::string name_with_marks(const std::string& name, const std::vector<std::string>& marks);
 
-/// Whether the model was timed with random weights.
+/// Returns whether the model was timed with random weights.
 bool has_synthetic_weights(const record::Model& model);
 
 }  // namespace rtfx

@@ -9,11 +9,12 @@
 
 namespace rtfx {
 
-// Figures of repeated rounds. Numbers in, numbers out: no I/O, no clock, and random only by a seed.
+// Figures of repeated rounds. The functions are pure: they use no I/O and no clock, and random
+// numbers only from a given seed.
 
 struct Summary {
   double mean = 0;
-  double sd = 0;  // of the sample (n - 1); 0 for one value
+  double sd = 0;  // standard deviation of the sample (n - 1); 0 for one value
   double min = 0;
   double max = 0;
 
@@ -23,91 +24,99 @@ struct Summary {
 /// `values` must not be empty.
 Summary summarize(const std::vector<double>& values);
 
-/// The least of the values that at least `share` of all do not exceed (nearest rank). None where
-/// there are too few values to tell: the 95th percentile wants 20, the 99th 100, the median one.
+/// Returns the smallest value that at least `share` of all values do not exceed (nearest rank).
+/// None if there are too few values: the 95th percentile needs 20, the 99th 100, and the median
+/// one.
 std::optional<double> percentile(std::vector<double> values, double share);
 
-/// The probability that an interval holds the truth, where nothing else is asked for.
+/// The default probability that an interval contains the true value.
 constexpr double kConfidence = 0.95;
 
-/// An estimate and its interval, of 95 % where nothing else is said. Both ends are infinite where
-/// the data say nothing of their spread (a single round).
+/// An estimate and its interval, by default of 95 %. Both ends are infinite if the data do not show
+/// their spread (a single round).
 struct Interval {
   double estimate = 0;
   double low = 0;
   double high = 0;
 
-  /// (high - low) / 2, relative to the estimate.
+  /// Returns (high - low) / 2, relative to the estimate.
   double relative_half_width() const;
 };
 
-/// The t for which a Student variable with `df` degrees of freedom lies within [-t, t] with this
-/// probability; infinite for df < 1.
+/// Returns the t for which a Student variable with `df` degrees of freedom lies within [-t, t] with
+/// this probability. Infinite for df < 1.
 double student_t(int64_t df, double confidence = kConfidence);
 
-/// The mean with its t-interval.
+/// Returns the mean with its t-interval.
 Interval mean_interval(const std::vector<double>& values);
 
-/// b / a from rounds that were measured side by side: exp of the mean of log(b_i / a_i), with the
-/// t-interval of the logarithms. Equal numbers of positive values.
+/// Returns b / a from rounds that were measured side by side. It is exp of the mean of log(b_i /
+/// a_i), with the t-interval of the logarithms. Both lists have the same length, and all values are
+/// positive.
 Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// b / a from rounds that do not pair: the ratio of geometric means with Welch's interval of the
-/// logarithms, degrees of freedom rounded down. Positive values. It knows nothing of what differs
-/// between runs: runs_ratio() does.
+/// Returns b / a from rounds that do not pair: the ratio of geometric means with Welch's interval
+/// of the logarithms. Degrees of freedom are rounded down. All values are positive. Differences
+/// between runs are not covered; runs_ratio() covers them.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// Two runs of one program on one machine differ by more than their rounds tell: the place in
-/// memory, temperature and clocks stay the same within a run. Standard deviation of a run's mean as
-/// a share of it, by 121 cases that were run twice (docs/background/statistics.md, "Drift").
+/// The drift between runs: the standard deviation of a run's mean, as a share of it. Two runs of
+/// one program on one machine differ by more than their rounds show. The place in memory, the
+/// temperature and the clocks stay the same within a run. The value comes from 121 cases that were
+/// run twice (docs/background/statistics.md, "Drift").
 constexpr double kRunDrift = 0.01;
 
-/// So many runs, or more, tell the drift by themselves.
+/// With this number of runs or more, their own spread is the drift.
 constexpr size_t kRunsThatTellDrift = 5;
 
-/// Returns now / before of runs at different times, from the rounds of one run or several before
-/// and of one now. It is the ratio of geometric means with the interval of the logarithms. The
-/// spread between runs is added to the spread of rounds. It is `drift` where that is given, else
-/// the spread of the runs before where they are kRunsThatTellDrift or more. With fewer runs it is
-/// kRunDrift, or their spread where that is more. All values are positive. A run of one value has
-/// no spread of rounds, so the interval is infinite. It is finite where each of kRunsThatTellDrift
-/// runs or more before has one value: their spread holds that of rounds.
+/// Returns now / before for runs at different times, from the rounds of one or more runs before and
+/// of one run now. All values are positive. It is the ratio of geometric means with the interval of
+/// the logarithms. Drift between runs is added to the spread of rounds:
+/// - It is `drift` if that is given.
+/// - With kRunsThatTellDrift runs before, or more, it is their own spread.
+/// - With fewer runs it is kRunDrift, or their spread if that is larger.
+/// A run with one value shows no spread of rounds, so the interval is infinite. It is finite if
+/// kRunsThatTellDrift runs or more before have one value each, since their spread contains that of
+/// rounds.
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {}, double confidence = kConfidence);
 
-/// The smallest change, as a share, that runs_ratio() finds in four of five comparisons of two runs
-/// with so many rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds + drift²) and
-/// t is Student's quantile for 95 %. The 0.84 is the 80th percentile of a normal variable (Cohen,
-/// Statistical Power Analysis, 1988, chapter 2). `sd` is the standard deviation of the logarithms
-/// of a metric over two or more rounds.
+/// Returns the smallest change, as a share, that runs_ratio() finds in four of five comparisons of
+/// two runs with `rounds` rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds +
+/// drift²) and t is Student's quantile for 95 %. 0.84 is the 80th percentile of a normal variable
+/// (Cohen, Statistical Power Analysis, 1988, chapter 2). `sd` is the standard deviation of the
+/// logarithms of a metric over two or more rounds.
 double visible_change(double sd, int64_t rounds, double drift);
 
-/// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a
-/// distance from 1.
+/// Returns the largest change that noise alone makes: the larger distance from 1 of the two ends of
+/// an A/A ratio's interval.
 double noise_floor(const Interval& aa_ratio);
 
-/// WER of b minus WER of a over the same utterances, with a percentile interval over resampled
-/// utterances (paired bootstrap: an utterance brings the errors of both). Needs reference words.
+/// Returns the WER of b minus the WER of a over the same utterances, with a percentile interval
+/// over resampled utterances. It is a paired bootstrap: each resampled utterance brings the errors
+/// of both. There must be reference words.
 Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,
                                   const std::vector<EditCounts>& b, uint64_t seed,
                                   int64_t resamples = 10000);
 
-// When a case has been measured enough. Numbers in, a decision out: no clock, no I/O.
+// The rule that ends the measurement of a case. It uses neither a clock nor I/O.
 
 struct StoppingRule {
   int64_t least = 1;          // rounds that are always run
-  int64_t most = 1;           // at most
+  int64_t most = 1;           // largest number of rounds
   double precision = 0;       // relative half width of the interval that is wanted; 0: none
   double budget_seconds = 0;  // for the rounds beyond `least`; 0: no limit
 };
 
 enum class Stop { go_on, rounds, precision, budget };
 
-/// "rounds": as many as asked for, or as allowed; "precision", "budget". Not for go_on.
+/// Returns "rounds" (all rounds that were asked for or allowed), "precision" or "budget". Not for
+/// go_on.
 const char* to_string(Stop stop);
 
-/// `clean_rounds`: those on an undisturbed machine; a disturbed one is repeated while the rule has
-/// rounds and time left. `half_width`: the largest of all decoders that share the rounds.
+/// Decides after `rounds` rounds. `clean_rounds` is the number of rounds on an undisturbed machine.
+/// A disturbed round is repeated while the rule has rounds and time left. `half_width` is the
+/// largest relative half width of all decoders that share the rounds.
 Stop decide(const StoppingRule& rule, int64_t rounds, int64_t clean_rounds, double half_width,
             double elapsed_seconds);
 

@@ -1,5 +1,5 @@
-// The weights of a run that were tuned, as compare, exports, reports and the pages of tables tell
-// it.
+// The weights of a run that were tuned. compare, exports, reports and the pages of tables show
+// them.
 #pragma once
 
 #include <string>
@@ -9,27 +9,27 @@
 
 namespace rtfx {
 
-/// A search of the configuration's key "tune" (docs/reference/searches.md), with the values that
-/// the measured decoder had.
+/// A search of the configuration's key "tune" (docs/reference/searches.md), and the values that the
+/// measured decoder had.
 struct TunedSearch {
-  std::vector<std::string> decoders;  // ids of those that share the values, the tuned one first
-  std::vector<std::string> models;    // ids of the models it is for; empty: all
-  bool chosen = false;                // `rtfx tune` chose these values, as `tune.chosen` says
+  /// Ids of the decoders that share the values, the tuned one first.
+  std::vector<std::string> decoders;
+  std::vector<std::string> models;  // ids of the models that the search is for; empty: all
+  bool chosen = false;              // `rtfx tune` chose these values, as `tune.chosen` says
   std::string sentence;
 
   bool is_for(const CaseResult& result) const;
 };
 
-/// The searches of which the results have a case, in the order of the configuration, each once:
-///
+/// Returns the searches for which the results have a case, each once, in the order of the
+/// configuration. Their sentences are:
 ///   "rtfx tune chose the weights of 2 forms of beam on dev (120 utterances): lm.alpha 0.25."
 ///   "beam had the weights lm.alpha 0.25."
-///
 /// The second sentence is for a journal that does not say how its values were chosen, and for
 /// values that are not those of `tune.chosen`.
 std::vector<TunedSearch> tuned_searches(const ResultSet& results);
 
-/// Their sentences.
+/// Returns the sentences of these searches.
 std::vector<std::string> tuned_sentences(const ResultSet& results);
 
 }  // namespace rtfx

@@ -14,39 +14,48 @@
 namespace rtfx {
 
 struct CachingAudit {
-  /// Seconds of decoding: of a turned batch, of the same once more, and of the batch as it is.
+  /// Seconds of decoding each turned batch (`unseen`), the same turned batch a second time
+  /// (`again`), and the original batch (`seen`).
   std::vector<double> unseen, again, seen;
-  /// How many times as many steps unseen[i] may have taken as seen[i], by the tokens of both.
+  /// The largest ratio of decoding steps between unseen[i] and seen[i] that their
+  /// numbers of tokens explain.
   std::vector<double> more_steps;
-  /// The words of each utterance that was decoded as it is, by its id; one entry for each time.
+  /// The id and the words of each utterance of the original batches, once for each time that it was
+  /// decoded.
   std::vector<std::pair<std::string, std::vector<std::string>>> words;
-  std::string failure;  // of the decoder: stage and message; empty where it came to its end
+  std::string failure;  // stage and message of the decoder's failure; empty if it did not fail
 };
 
-/// Decodes batches of a configuration with one model, dataset, decoder, batch size and dtype,
-/// region by region and by one decoder that lives throughout. Up to four batches of one size are
-/// drawn by `seed`. Three forms of a batch have the same lengths, so that the same memory, graphs
-/// and kernels serve them:
+/// Audits one decoder for caching. `config` names one model, dataset, decoder, batch size and
+/// dtype. One decoder object decodes up to four batches of one size, which are drawn by `seed`,
+/// region by region.
 ///
-///   reversed  backwards in time: other speech, which makes ready what depends on lengths alone
-///   as it is  first once, then again and again: seen
-///   turned    its begin moved to its end, by another part of an encoder frame each time: frames
-///             that no one has seen before, unseen; at once once more: again
+/// Each batch has three forms. They have the same lengths, so that the same memory, graphs and
+/// kernels serve them:
 ///
-/// After the first two, a turned batch, the same again, and the batch as it is follow ten times;
-/// the last one comes first every second time. The first two of these take the same work, so their
-/// ratio is 1 for a decoder that remembers nothing. The turned batch and the one as it is have
-/// nearly the same words, but may have other tokens where utterances are few and short; more_steps
-/// bounds what that explains. Their ratio shows decoders that came with what they know. A decoder
-/// that knows its utterances by their lengths gives back the words of reversed ones, which `words`
-/// shows. Throws UserError, and Interrupted between batches.
+///   reversed  The audio runs backwards. It is other speech, and prepares whatever depends on
+///             lengths alone.
+///   original  The audio as it is. It is decoded again and again ("seen").
+///   turned    The begin of the audio is moved to its end, each time by another part of an encoder
+///             frame. So its frames are new ("unseen"). It is then decoded a second time ("again").
+///
+/// The reversed and the original form come once. Then a group of three is timed ten times: turned,
+/// the same turned batch again, and the original. In every second group, the original comes first.
+///
+/// Two ratios show caching. `unseen` and `again` are the same work, so their ratio is 1 for a
+/// decoder that remembers nothing. `unseen` to `seen` shows a decoder that knew the original
+/// utterances from the start. These two forms have nearly the same words, but short utterances may
+/// differ in tokens; more_steps bounds the ratio that this explains. A decoder that recognises
+/// utterances by their lengths returns the original words for reversed ones, which `words` shows.
+///
+/// Throws UserError, and Interrupted between batches.
 CachingAudit audit_caching(const Config& config, int64_t seed);
 
-/// audit_caching() in a child process, whose end costs the audit of this decoder alone: that is its
-/// failure. The configuration is that of its file.
+/// Runs audit_caching() in a child process. If the child ends early, only the audit of this decoder
+/// fails. The child reads the configuration from the file that `config` was read from.
 CachingAudit audit_in_child(const Config& config, int64_t seed);
 
-/// The child: writes what audit_caching() returns into `file`.
+/// Runs in the child: writes the result of audit_caching() into `file`.
 void write_audit(const Config& config, int64_t seed, const std::filesystem::path& file);
 
 }  // namespace rtfx

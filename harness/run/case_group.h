@@ -24,102 +24,106 @@
 
 namespace rtfx {
 
-/// The first pass of a decoder in this process, before any of its batches' sizes had come. Of what
-/// later passes find ready, only Decoder::prepare() has been done.
+/// The first pass of a decoder in this process. Only Decoder::prepare() has run before it, so this
+/// pass also records graphs and reserves memory for its batch sizes.
 struct FirstPass {
-  double seconds = 0;             // of the whole pass
+  double seconds = 0;             // time of the whole pass
   double first_text_seconds = 0;  // from the samples of the first batch to its text
   RecordedEncoder::Counts encoder;
 };
 
-/// One decoder of the group.
+/// One decoder of the group, and its state during the run.
 struct Arm {
   PlannedDecoder plan;
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  std::optional<ResultRules> rules;  // of its results
-  BoostedWords boosted;              // of the prepared decoder
-  CompiledBiases biases;             // likewise
+  std::optional<ResultRules> rules;  // what its results must satisfy
+  BoostedWords boosted;              // words that the prepared decoder boosts
+  CompiledBiases biases;             // biases of single utterances for the prepared decoder
   std::optional<Confidence> confidence;
-  std::optional<int64_t> kept_bytes;  // of the device, that prepare() took and kept; none where
-                                      // something else gave memory back meanwhile
+  /// Device memory that prepare() kept; none if other code gave memory back meanwhile.
+  std::optional<int64_t> kept_bytes;
   std::string result_key;
-  std::string first_hash;  // of its first measured round
-  double seconds = 0;      // that it has taken, what all decoders of the group wait for included
+  std::string first_hash;  // hash of the hypotheses of the first measured round
+  double seconds = 0;      // time spent so far, including work that all decoders of the group share
   bool failed = false;
-  std::optional<FirstPass> first_pass;  // of overlapped passes
-  bool settled = false;                 // passes before the measured ones have recorded graphs
+  std::optional<FirstPass> first_pass;  // in throughput mode
+  bool settled = false;                 // warm-up passes have recorded all graphs
 };
 
 struct BatchTime {
-  double audio_seconds = 0;    // without padding
-  double total_seconds = 0;    // of all regions; overlapped, since the text of the batch before
-  double decode_seconds = 0;   // of that region
+  double audio_seconds = 0;  // without padding
+  /// Time of all regions; in throughput mode, the time since the previous batch's text.
+  double total_seconds = 0;
+  double decode_seconds = 0;   // time of the region `decode`
   double latency_seconds = 0;  // from samples to text
 };
 
-/// The result of one decoder in one round. Where the round has several passes, times are their
-/// means.
+/// The result of one decoder in one round. If the round has several passes, times are means over
+/// them.
 struct RoundResult {
   RegionTimes times;        // summed over batches
-  double seconds = 0;       // from samples to text: of all regions, or of the overlapped pass
-  double load_seconds = 0;  // of reading audio files, where that is part of the pass
-  std::vector<BatchTime> batches;               // in the order of the round
-  std::vector<double> pass_seconds;             // of each overlapped pass
-  std::vector<std::vector<double>> latencies;   // likewise, seconds of each batch to its text
-  RecordedEncoder::Counts encoder;              // of all overlapped passes
-  bool repeats = true;                          // all passes of these batches, also those that are
-                                                // not measured, have the same hypotheses
+  double seconds = 0;       // from samples to text: the sum of all regions, or the overlapped pass
+  double load_seconds = 0;  // time to read audio files, if the pass reads them
+  std::vector<BatchTime> batches;    // in the order of the round
+  std::vector<double> pass_seconds;  // seconds of each overlapped pass
+  /// Seconds from samples to text, for each overlapped pass and each of its batches.
+  std::vector<std::vector<double>> latencies;
+  RecordedEncoder::Counts encoder;  // summed over all overlapped passes
+  /// All passes over these batches, including unmeasured ones, have the same hypotheses.
+  bool repeats = true;
   int64_t order = 0;                            // position within the round
-  std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
-  std::vector<std::vector<std::string>> words;  // the same as the scorer writes them
-  std::vector<TokenEvidence> evidence;          // the same; empty without confidence
+  std::vector<Hypothesis> hypotheses;           // indexed by utterance of the dataset
+  std::vector<std::vector<std::string>> words;  // indexed likewise; normalised by the scorer
+  std::vector<TokenEvidence> evidence;          // indexed likewise; empty without confidence
   Counters counters;                            // summed over batches
-  std::optional<int64_t> decode_bytes;  // of the device, the most that a batch's decoding took;
-                                        // not known of an overlapped pass
-  Audit audit;                          // against the arm it is compared to
+  /// Most device memory that decoding one batch took; none for overlapped passes.
+  std::optional<int64_t> decode_bytes;
+  Audit audit;  // grades against the arm that this one is compared with
   bool audited = false;
-  std::optional<Audit> isolated;      // of an overlapped pass, against one region by region
-  std::optional<ReplayAudit> replay;  // of decoders whose decisions can be recomputed
+  std::optional<Audit> isolated;      // grades of an overlapped pass against one region by region
+  std::optional<ReplayAudit> replay;  // only for decoders whose decisions can be recomputed
 };
 
 /// The GPU's energy for passes of one decoder alone, from samples to text.
 struct EnergyUse {
   MeanPower power;
-  double seconds = 0, audio_seconds = 0;  // of all passes
+  double seconds = 0, audio_seconds = 0;  // sums over all passes
   int64_t passes = 0;
 
   double joules_per_audio_hour() const { return 3600 * power.watts * seconds / audio_seconds; }
 };
 
-/// How a round is run. A warm-up of overlapped passes has other batches than the measured rounds. A
-/// trial has theirs, to see whether they fit. Both have a single pass, and overlapped ones are not
-/// compared with anything.
+/// How a round is run. A warm-up in throughput mode uses other batches than the measured rounds. A
+/// trial uses the measured batches, to see whether they fit into memory. Warm-ups and trials have a
+/// single pass. In throughput mode, their results are not compared.
 enum class RoundKind { measured, warm_up, trial };
 
 class CaseGroupRunner {
  public:
-  /// Called for a decoder that fails: its arm, the stage, the message. The decoder takes no further
-  /// part.
+  /// Called when a decoder fails, with its arm, the stage and the message. The decoder takes no
+  /// further part.
   using OnFailure =
       std::function<void(const Arm&, const std::string& stage, const std::string& message)>;
   /// Called after each batch.
   using OnBatch = std::function<void()>;
-  /// Called before each stage: whose it is (null: all decoders'), and its name as in OnFailure.
+  /// Called before each stage, with the arm that runs it (null: all arms) and the stage's name as
+  /// in OnFailure.
   using OnStage = std::function<void(const Arm*, const char* stage)>;
-  /// Called on another thread when a stage does not come back within the limit of its case.
+  /// Called on another thread when a stage exceeds the limit of its case.
   using OnOverdue = std::function<void(const std::string& why)>;
 
   CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
                   OnFailure on_failure, OnBatch on_batch);
 
-  /// Builds model and decoders; what fails is reported and left out.
+  /// Builds the model and the decoders. A decoder that fails is reported and left out.
   void prepare();
 
-  /// One pass over the dataset. With overlapped batches, passes of each arm follow each other until
-  /// protocol.steady_seconds have gone by. The first one of an arm is no part of these. Results by
-  /// arm; those of failed arms mean nothing. Throws Interrupted between batches.
+  /// Makes one pass over the dataset. In throughput mode, each arm makes passes until
+  /// protocol.steady_seconds have gone by; its first pass does not count towards this time. Returns
+  /// a result for each arm; the results of failed arms mean nothing. Throws Interrupted between
+  /// batches.
   std::vector<RoundResult> round(int64_t number, RoundKind kind = RoundKind::measured);
 
   /// Measures the energy of one arm. It makes whole passes over the dataset with this arm alone,
@@ -137,13 +141,13 @@ class CaseGroupRunner {
   /// advice of `rtfx run`.
   void suggest(std::string remedy) { remedy_ = std::move(remedy); }
 
-  /// Begins `stage` of `arm`, or of all arms if it is null. Its time counts towards the limit of
-  /// these cases. Stages of this class enter themselves.
+  /// Begins `stage` of `arm`, or of all arms if `arm` is null. The time of the stage counts towards
+  /// the limit of these cases. This class enters its own stages itself.
   void enter(Arm* arm, const char* stage);
-  /// The stage has come to its end: what has taken longer than protocol.case_limit_seconds fails.
+  /// Ends the stage. Arms that have now taken longer than protocol.case_limit_seconds fail.
   void leave();
-  /// Calls `work`, which runs code of the arm's decoder, so that it leaves the model's weights as
-  /// they are (algorithms/foreign_code.h); `batch`: what else it shares.
+  /// Calls `work`, which runs code of the arm's decoder, and checks that it leaves the model's
+  /// weights as they are (algorithms/foreign_code.h). `batch` is checked likewise.
   void call(const Arm& arm, const std::function<void()>& work,
             const SharedTensors* batch = nullptr) const;
 
@@ -152,7 +156,7 @@ class CaseGroupRunner {
   const AcousticModel& model() const { return *model_; }
 
  private:
-  /// The result of one pass; an arm that failed has a part of it.
+  /// The result of one overlapped pass. If the arm failed, it holds the part up to the failure.
   struct OverlappedPass {
     struct Batch {
       Decoded decoded;
@@ -161,12 +165,12 @@ class CaseGroupRunner {
       std::chrono::steady_clock::time_point begin, end;
     };
     std::vector<Batch> batches;
-    RegionTimes clock;  // wall and cpu
+    RegionTimes clock;  // wall time and CPU time
     std::chrono::steady_clock::time_point begin;
   };
-  using Batches = std::vector<std::vector<size_t>>;  // of utterances
+  using Batches = std::vector<std::vector<size_t>>;  // indices of utterances
 
-  /// Throws UserError where a batch cannot fit.
+  /// Throws UserError if a batch cannot fit into memory.
   void require_memory() const;
   /// Has a prepared decoder search a batch of silence (OverlappedPipeline::warm_up()).
   void warm_up(Decoder& decoder);
@@ -176,33 +180,33 @@ class CaseGroupRunner {
   /// Runs a batch: the encoder once, then each arm, region by region. Returns the encoder's frames.
   EncodedBatch run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                          std::vector<RoundResult>& results);
-  /// Results without anything in them, for each arm.
+  /// Returns an empty result for each arm.
   std::vector<RoundResult> empty_results() const;
-  /// One arm alone over all batches, nothing kept.
+  /// Runs one arm alone over all batches, and keeps no result.
   void isolated_pass(Arm& arm, const char* stage);
-  /// Each arm over all batches by itself, several of them in flight.
+  /// Runs each arm by itself over all batches, with several batches in flight.
   void overlapped_round(const std::vector<size_t>& order, RoundKind kind,
                         std::vector<RoundResult>& results);
-  /// The passes of one arm in a round.
+  /// Runs the passes of one arm in a round.
   void overlapped_passes(Arm& arm, RoundKind kind, RoundResult& result);
-  /// Adds a pass; the first one's hypotheses are the result's.
+  /// Adds a pass to the arm's result, which takes its hypotheses from the first pass.
   void take_pass(const Arm& arm, OverlappedPass& pass, const Batches& batches,
                  RoundResult& result) const;
   /// Replays and compares the results of overlapped passes.
   void verify_overlapped(const std::vector<size_t>& order, std::vector<RoundResult>& results);
   OverlappedPass overlapped_pass(Arm& arm, const char* stage, const Batches& batches);
   using Reader = ReadAhead<std::vector<float>>;
-  /// Begins to read the files of a pass; null where their samples are in memory, or are read batch
-  /// by batch.
+  /// Begins to read the audio files of a pass. Returns null if their samples are in memory or are
+  /// read batch by batch.
   std::unique_ptr<Reader> reader(const Batches& batches) const;
   void fill(const std::vector<size_t>& utterances, Reader* reader, BatchInFlight& batch) const;
 
-  /// Adds a batch to the arm's result; `of_batch` has what `times` do not tell. Throws where its
-  /// hypotheses mean nothing.
+  /// Adds a batch to the arm's result. `of_batch` holds the values that `times` does not have.
+  /// Throws if a hypothesis is marked as NaN.
   void take(const Arm& arm, const std::vector<size_t>& utterances, Decoded decoded,
             const RegionTimes& times, BatchTime of_batch, RoundResult& result) const;
-  /// Replays and compares the results of a batch, whose frames are asked for where they are needed,
-  /// with the baseline's, and those of overlapped passes with isolated_.
+  /// Replays a batch's results, and compares them with those of the baseline; overlapped passes are
+  /// also compared with isolated_. Calls the batch source only when frames are needed.
   void verify(const std::vector<size_t>& utterances, const ReplayCheck::BatchSource& batch,
               std::vector<RoundResult>& results);
   void audit(Arm& arm, const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
@@ -215,7 +219,7 @@ class CaseGroupRunner {
   void fail(Arm& arm, const std::string& stage, const std::string& message);
   /// Describes the exception that is being handled, and names the utterance of a wrong result.
   std::string failure_of(const std::vector<size_t>& utterances) const;
-  /// Whose stage is under way.
+  /// Fails the arm whose stage is under way, or all arms.
   void fail_stage(const std::string& message);
   const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
   size_t reference_of(const Arm& arm) const;
@@ -229,7 +233,7 @@ class CaseGroupRunner {
   const LoadedDataset& dataset_;
   at::Device device_;
   RegionClock clock_;
-  double limit_;  // seconds that a case may take; 0: no limit
+  double limit_;  // longest time of a case in seconds; 0: no limit
   OnFailure on_failure_;
   OnBatch on_batch_;
   OnStage on_stage_ = [](const Arm*, const char*) {};
@@ -237,19 +241,19 @@ class CaseGroupRunner {
   std::string remedy_ =
       "what was recorded is kept; with `--resume --set isolate=true` such an end costs this case "
       "alone";
-  const char* stage_ = nullptr;  // under way
+  const char* stage_ = nullptr;  // name of the stage under way
   Arm* stage_arm_ = nullptr;
   std::chrono::steady_clock::time_point stage_begin_;
-  Batches batches_, other_batches_;  // that are measured, and for warm-ups of overlapped passes
+  Batches batches_, other_batches_;  // measured batches, and batches of warm-ups in throughput mode
   std::shared_ptr<const AcousticModel> model_;
-  std::optional<RecordedEncoder> encoder_;      // of model_
-  std::optional<OverlappedPipeline> pipeline_;  // in protocol.mode throughput
+  std::optional<RecordedEncoder> encoder_;      // encoder of model_
+  std::optional<OverlappedPipeline> pipeline_;  // only in throughput mode
   std::vector<Arm> arms_;
-  std::optional<SharedTensors> weights_;  // where a decoder is foreign
-  std::vector<RoundResult> isolated_;  // of a pass region by region, with which overlapped ones are
-                                       // compared
+  std::optional<SharedTensors> weights_;  // only if a decoder is foreign code
+  /// Results of a pass region by region, for comparison with overlapped passes.
+  std::vector<RoundResult> isolated_;
   std::optional<ReplayCheck> replay_;
-  std::optional<Watchdog> watchdog_;  // where cases have a limit
+  std::optional<Watchdog> watchdog_;  // only if cases have a limit
 };
 
 }  // namespace rtfx

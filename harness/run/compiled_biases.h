@@ -1,4 +1,4 @@
-// Contextual biasing that single utterances of a dataset ask for: phrases and allowed characters.
+// Contextual biasing of single utterances: phrases and allowed characters that the manifest states.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,22 @@
 
 namespace rtfx {
 
-/// Biases by utterance. There are none where no utterance asks for one, or the decoder is not
-/// asked.
+/// The bias of each utterance. Both lists are empty if no utterance has one, or if the decoder's
+/// options do not ask for them.
 struct CompiledBiases {
   std::vector<std::shared_ptr<const CompiledBias>> biases;
-  /// With the words of the decoder's options.
+  /// The boosted words of each utterance, joined with those of the decoder's options.
   std::vector<std::shared_ptr<const BoostedWords>> boosted;
 
   bool empty() const { return biases.empty(); }
-  /// The batch with what its rows have; `utterances`: of each row.
+  /// Returns the batch with the bias of each row. `utterances` holds the index of each row's
+  /// utterance.
   EncodedBatch with_biases(EncodedBatch batch, const std::vector<size_t>& utterances) const;
 };
 
-/// A decoder is asked where its option "boost" is given and says "utterances": true. Utterances
-/// that ask for the same, or for nothing, share both. Throws what Decoder::compile_bias() does.
+/// Compiles the biases of `utterances`, if the decoder's option "boost" says "utterances": true.
+/// Utterances with the same phrases share one compiled bias. Throws what Decoder::compile_bias()
+/// throws.
 CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utterance>& utterances,
                               const Normalizer& normalizer);
 

@@ -1,5 +1,6 @@
-// `isolate: true`: each group of cases in a child process. A crash, a kill or a lost GPU costs the
-// case that was running one record, of kind "failure"; a new child goes on with the others.
+// Runs each group of cases in a child process (`isolate: true`). If a child crashes, is killed or
+// loses its GPU, the case that was running gets a record of kind "failure". A new child continues
+// with the other cases.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,15 +17,15 @@ namespace rtfx {
 
 struct Arm;
 
-/// Exit codes of a child: it has recorded a failure and cannot use its GPU any more; a case does
-/// not come back within its limit.
+/// Exit codes of a child. kDeviceLost: it has recorded a failure and can no longer use its GPU.
+/// kCaseOverdue: a case has exceeded its limit.
 constexpr int kDeviceLost = 3, kCaseOverdue = 4;
 
 /// The task that the parent gives to a child on its command line.
 struct ChildTask {
   struct Ended {
     std::string stage, message;
-    bool recorded = false;  // by the child that it ended, or by a later one
+    bool recorded = false;  // The child itself or a later one has recorded the failure.
   };
 
   int64_t group = -1;                  // number in the plan; -1: not a child
@@ -38,31 +39,31 @@ struct ChildTask {
   void add_ended(const std::string& value);
 };
 
-/// Runs this program itself with these arguments, of which one is --child, and passes an interrupt
-/// on to it. Returns why the child did not come to its end; empty where it did. Throws UserError
-/// where the child refuses `config`, and Interrupted.
+/// Runs this program as a child with `arguments`, one of which is --child, and passes interrupts on
+/// to it. Returns why the child ended early, or an empty text. Throws UserError if the child
+/// refuses `config`, and Interrupted.
 std::string run_child(const Config& config, std::vector<std::string> arguments);
 
-/// The arguments of a child that reads the same configuration: "rtfx", the command, the file and
-/// the overrides.
+/// Returns the arguments of a child that reads the same configuration: "rtfx", the command, the
+/// configuration's file and the overrides.
 std::vector<std::string> child_arguments(const Config& config, const std::string& command);
 
-/// The parent: runs the plan in children that read the same configuration. False after an
-/// interrupt.
+/// Runs in the parent: executes the plan in children that read the same configuration. Returns
+/// false after an interrupt.
 bool measure_isolated(const Config& config, Journal::Mode mode);
 
-/// measure_isolated(), then prints the table of all records and returns an ExitCode.
+/// Calls measure_isolated(), prints the table of all records, and returns an ExitCode.
 int run_isolated(const Config& config, Journal::Mode mode);
 
-/// In a child: tells the parent what this process is at.
+/// Runs in a child: tells the parent which stage of which arm begins.
 void report_stage(const Arm* arm, const char* stage);
 
-/// In a child: tells the parent `code`, and ends this process without destructors. The parent takes
-/// an end that was not told for a crash.
+/// Runs in a child: tells the parent `code`, and ends this process without destructors. The parent
+/// takes any other end for a crash.
 [[noreturn]] void end_child(int code);
 
-/// In a child, after it has recorded a failure: an error of a CUDA kernel stays with the process,
-/// so that it ends here with kDeviceLost. Waits for the device.
+/// Runs in a child that has recorded a failure. An error of a CUDA kernel makes the GPU unusable
+/// for the whole process; then this ends the process with kDeviceLost. Waits for the device.
 void require_device(c10::Device device);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Where a result comes from: the record that opens every invocation's part of a journal.
+// Provenance: the record that opens each invocation's part of a journal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,17 +11,17 @@
 
 namespace rtfx {
 
-/// `started`: ISO 8601, UTC.
+/// `started` is in ISO 8601 and UTC.
 record::Provenance provenance_record(const Workspace& workspace, at::Device device,
                                      const std::string& started);
 
-/// Key under which results can be continued or compared: configuration of the case, checksums of
-/// model and data, build revision, device.
+/// Returns the key that decides whether a result can be continued or compared. It covers the
+/// configuration of the case, checksums of model and data, the build's revision, and the device.
 std::string result_key(const Workspace& workspace, const CaseGroup& group,
                        const PlannedDecoder& decoder, const nlohmann::json& options,
                        at::Device device);
 
-/// "2026-01-31T12:00:00Z"
+/// Returns the time now as "2026-01-31T12:00:00Z".
 std::string utc_now();
 
 }  // namespace rtfx

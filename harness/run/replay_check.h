@@ -1,5 +1,5 @@
-// Replays what decoders return (algorithms/shared/replay/replay.h), each different hypothesis of an
-// utterance once: decoders that agree, and rounds that repeat, share a replay.
+// Replays the results of decoders (algorithms/shared/replay/replay.h). Equal hypotheses of one
+// utterance are replayed once, so decoders that agree and rounds that repeat share a replay.
 #pragma once
 
 #include <functional>
@@ -22,32 +22,33 @@ class ReplayCheck {
 
   explicit ReplayCheck(std::shared_ptr<const AcousticModel> model) : model_(std::move(model)) {}
 
-  /// hypotheses[utterances[row]], with its n-best list, is the decoder's result for row `row` of
-  /// `batch`, which is asked for where something in it has not been replayed yet. `biases`: of all
-  /// utterances. Adds to `audit`, which stays empty for decoders whose decisions cannot be
-  /// recomputed. A proof for each row. Waits for the device.
+  /// Replays the results of one batch, and returns a proof for each row.
+  /// hypotheses[utterances[row]] is the decoder's result for `row`, with its n-best list. `biases`
+  /// holds those of all utterances. `batch` is called only if some hypothesis has not been replayed
+  /// before. Adds to `audit`, which stays empty for decoders whose decisions cannot be recomputed.
+  /// Waits for the device.
   std::vector<Proof> check(const Decoder& decoder, const CompiledBiases& biases,
                            const std::vector<size_t>& utterances, const BatchSource& batch,
                            const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
 
-  /// Says why a decoder's results are not replayed. Either replay does not follow this kind of
-  /// model, or the decoder is declared approximate, or an option of the search prevents it. Empty
-  /// where none of these holds.
+  /// Returns why a decoder's results are not replayed, or an empty text if they are. There are
+  /// three reasons: replay does not support this kind of model, the decoder is declared
+  /// approximate, or an option of the search prevents it.
   static std::string left_out(const Decoder& decoder, const ModelConfig& model);
 
-  /// Gives the copies of weights back; results are kept.
+  /// Frees the copies of weights; results are kept.
   void release() { replays_.clear(); }
 
  private:
   struct Known {
-    Hypothesis path;  // its score does not count
+    Hypothesis path;  // compared without its score
     Replayed replayed;
   };
-  using Results = std::map<size_t, std::vector<Known>>;  // by utterance
+  using Results = std::map<size_t, std::vector<Known>>;  // indexed by utterance
 
-  /// Replays all paths of the batch that are not known yet. `own` has the meaning of own_; it is
-  /// null where rules.bias is empty.
+  /// Replays all paths of the batch that are not known yet. `own` has the meaning of own_. It is
+  /// null if rules.bias is empty.
   void replay(const ReplayRules& rules, const std::shared_ptr<const CompiledBias>& own,
               const CompiledBiases& biases, const std::vector<size_t>& utterances,
               const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
@@ -55,7 +56,7 @@ class ReplayCheck {
 
   std::shared_ptr<const AcousticModel> model_;
   std::map<Head, Replay> replays_;
-  std::map<std::string, Results> results_;  // by ReplayRules::key()
+  std::map<std::string, Results> results_;  // indexed by ReplayRules::key()
   std::map<std::string, std::shared_ptr<const CompiledBias>>
       own_;  // likewise, of rows without others
 };

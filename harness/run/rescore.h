@@ -1,4 +1,4 @@
-// `rtfx rescore`: word error rates of stored hypotheses by another scorer.
+// `rtfx rescore`: computes word error rates of stored hypotheses with another scorer.
 #pragma once
 
 #include <filesystem>
@@ -6,13 +6,16 @@
 
 namespace rtfx {
 
-/// Prints, for each case with hypotheses and references, the word error rate of the journal and the
-/// new one. Cases without hypotheses are named on standard error. With an `output` folder, writes
-/// the journal there again, whole or not at all. It then has the new `wer` fields and the new
-/// scorer in the configuration, and what it holds of times and exactness stays. Throws UserError
-/// for an unknown scorer, a journal without results and one without any hypotheses. With `output`
-/// it also throws for a folder that holds a journal, and where the hypotheses of a case are
-/// missing.
+/// Prints the word error rate of the journal and the new one for each case with hypotheses and
+/// references. Names cases without hypotheses on standard error.
+///
+/// With an `output` folder, also writes a copy of the journal there, either whole or not at all.
+/// The copy has the new `wer` fields, and the new scorer in its configuration. Its times and its
+/// exactness are those of the journal.
+///
+/// Throws UserError for an unknown scorer, for a journal without results, and for a journal without
+/// any hypotheses. With `output`, it also throws if that folder holds a journal, or if the
+/// hypotheses of a case are missing.
 void rescore(const std::filesystem::path& run, const std::string& scorer,
              const std::filesystem::path& output);
 

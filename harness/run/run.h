@@ -12,17 +12,21 @@
 
 namespace rtfx {
 
-/// Runs every case of the plan that the journal does not hold yet, and returns an ExitCode. It is
-/// kInterrupted after Ctrl-C. Otherwise it is kCorrectness if an exact decoder missed its grade, a
-/// replay failed, or a WER is too far above that in fp32. Otherwise it is kFailed if a case failed,
-/// else kOk. Throws UserError for what stops the whole run. Prints progress and notices to
-/// stderr and the table to stdout. A shard runs its part of the utterances, in step with the
-/// others, into its own folder; shard 0 then writes the journal of the whole. `task`: of a child.
+/// Runs every case of the plan that the journal does not hold yet. Prints progress and notices to
+/// stderr, and the table to stdout. Returns the first of these ExitCodes that applies:
+///   kInterrupted  after Ctrl-C
+///   kCorrectness  An exact decoder missed its grade, a replay failed, or a WER is too far above
+///                 that in fp32.
+///   kFailed       A case failed.
+///   kOk           otherwise
+/// Throws UserError for an error that stops the whole run. A shard runs its part of the utterances,
+/// in step with the other shards, and writes into a folder of its own. Shard 0 then writes the
+/// journal of the whole run. `task` is the task of a child process (isolated_run.h).
 int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
         const ChildTask& task = {});
 
-/// Continues the journal, which the caller has locked, without table and verdict. Returns false
-/// after an interrupt, which it reports on standard error.
+/// Continues the journal, which the caller has locked. Prints neither a table nor a verdict.
+/// Returns false after an interrupt, which it reports on stderr.
 bool measure(const Config& config);
 
 }  // namespace rtfx

@@ -18,15 +18,15 @@
 
 namespace rtfx {
 
-// How far a long run is: a bar with the time left on a terminal. Elsewhere it is a line for each
-// case, and one each minute.
+// The progress of a long run. On a terminal it is a bar with the remaining time. Elsewhere it is a
+// line for each case, and one each minute.
 
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `steps`: how many advance() calls make the whole. `between_lines`: how often a step that ends
-  /// is told in files and pipes, where a bar cannot be drawn.
+  /// `steps` is the total number of calls of advance(). `between_lines` is the shortest time
+  /// between two lines where no bar can be drawn.
   explicit Progress(int64_t steps, Clock::duration between_lines = std::chrono::minutes(1));
   ~Progress();
   Progress(const Progress&) = delete;
@@ -48,27 +48,27 @@ class Progress {
   Clock::time_point begin_ = Clock::now(), shown_{};
 };
 
-// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along. Each shard
-// counts up a key of it every second as its heartbeat, so that the others notice its end.
+// The meeting point of the shards of a run: LibTorch's TCPStore, as torchrun uses it. Each shard
+// increases a counter there every second as its heartbeat, so that the others notice its end.
 
 class Rendezvous {
  public:
-  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` tells runs apart that
-  /// meet at the same place, one after the other. Throws UserError when shard 0 has been in another
-  /// run for three seconds, or not all come within five minutes.
+  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` distinguishes
+  /// successive runs that meet at the same address. Throws UserError if shard 0 has been in another
+  /// run for three seconds, or if not all shards come within five minutes.
   Rendezvous(const Shard& shard, const std::string& run);
-  /// Shard 0 waits until the others need it no more, at most ten seconds.
+  /// Shard 0 waits until no other shard needs the store, for at most ten seconds.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Returns when every shard has called it with this name; a name serves once. Throws UserError
-  /// when a shard has left, has had no heartbeat for ten seconds, or when not all come within an
-  /// hour. Throws Interrupted after Ctrl-C.
+  /// Returns when every shard has called it with this name, which can be used once. Throws
+  /// UserError if a shard has left, if it has had no heartbeat for ten seconds, or if not all come
+  /// within an hour. Throws Interrupted after Ctrl-C.
   void barrier(const std::string& name);
 
-  /// Tells the others that this shard ends early; they throw at their next barrier. Of several
-  /// reasons they learn the first one, which has caused the others.
+  /// Tells the others that this shard ends early. They throw at their next barrier. If several
+  /// shards leave, the others learn the first reason, which caused the rest.
   void leave(const std::string& reason) noexcept;
 
  private:
@@ -88,8 +88,8 @@ struct SessionOptions {
 
 class Session {
  public:
-  /// Reads checkpoints, makes the plan, opens the journal; from now on signals are watched. While
-  /// it lives, this thread is on the configuration's device and takes so many threads as it says.
+  /// Reads checkpoints, makes the plan, opens the journal and begins to watch for signals. While
+  /// the session lives, this thread uses the configuration's device and its number of CPU threads.
   /// Throws UserError.
   explicit Session(const Config& config, const SessionOptions& options);
 
@@ -98,15 +98,15 @@ class Session {
   const std::vector<CaseGroup>& plan() const { return plan_; }
   at::Device device() const { return scope_.device(); }
   Journal& journal() { return journal_; }
-  /// The journal's records, also those of earlier invocations.
+  /// The records of the journal, including those of earlier invocations.
   const record::Records& records() const { return records_; }
 
-  /// Calls `work` with audio in memory and provenance in the journal. False where an interrupt
-  /// ended it, which is said on standard error with `remark`.
+  /// Reads all audio into memory, writes the provenance into the journal, and calls `work`. Returns
+  /// false after an interrupt, which it reports on stderr together with `remark`.
   bool run(const std::function<void()>& work,
            const char* remark = "the journal is whole, --resume continues it");
 
-  /// The records of one kind, also those of earlier invocations.
+  /// Returns the records of one kind, including those of earlier invocations.
   template <class Record>
   std::vector<Record> records_of() const {
     std::vector<Record> list;
@@ -116,7 +116,7 @@ class Session {
     return list;
   }
 
-  /// The record goes into the journal with the id of the provenance.
+  /// Appends the record to the journal, with the id of the provenance.
   void append(record::Any record);
   void append_failure(const CaseGroup& group, const Arm& arm, const std::string& stage,
                       const std::string& message);

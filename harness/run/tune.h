@@ -1,4 +1,4 @@
-// `rtfx tune`: weights of decoders chosen on a development set.
+// `rtfx tune`: chooses weights of decoders on a development set.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace rtfx {
 
-// Which weights make the fewest errors: a search by a fixed rule. Numbers alone: no I/O, no clock,
-// no chance.
+// The search for the weights with the fewest errors. It follows a fixed rule, and does no input or
+// output itself.
 
 using Weights = std::vector<double>;  // one for each range
 
@@ -22,36 +22,38 @@ struct WeighedErrors {
   int64_t errors = 0;
 };
 
-/// Errors of each of the points, none of which was asked for before.
+/// Returns the number of errors at each point. No point is asked for twice.
 using CountErrors = std::function<std::vector<int64_t>(const std::vector<Weights>&)>;
 
-/// All points that were tried. The first is the chosen one, with the fewest errors; among equals it
-/// has the smaller weight by magnitude, of the first range before the second.
+/// Returns all points that were tried, the chosen one first. It has the fewest errors. Among
+/// equals, the smaller magnitude of the first range wins, then that of the second, and so on.
 ///
 /// A range of choices has the values 0, 1, ..., and the search below runs for each combination of
-/// choices. Among equals the choice that stands first is smaller.
+/// choices. Among equals, the choice that stands first counts as smaller.
 ///
-/// The search begins with a grid of `grid` equally spaced values of each range, both ends included.
-/// Then it halves the spacing and tries the neighbours of the best point along each range, as long
-/// as one is better. It repeats this until the spacing is at most `tolerance` of each range. Values
-/// are rounded to 1e-6, those of integers to integers.
+/// The search begins with a grid of `grid` equally spaced values of each range, including both
+/// ends. Then it halves the spacing, and moves to the best neighbour along each range as long as
+/// one is better. It repeats this until the spacing is at most `tolerance` of each range. Values
+/// are rounded to 1e-6, and values of integers to integers.
 std::vector<WeighedErrors> search_weights(const std::vector<TuneRange>& ranges, int64_t grid,
                                           double tolerance, const CountErrors& count);
 
-/// Tunes the weights of each entry of the configuration's key "tune". It measures the decoder with
-/// the weights that search_weights() asks for, each once, in fp32 or the first of `dtypes`, with
-/// the first batch size. It prints the word error rate of each with its 95 % interval over
-/// resampled utterances.
+/// Tunes the weights of each entry of the configuration's key "tune". It measures the decoder once
+/// with each of the weights that search_weights() asks for. It does so in fp32 if `dtypes` has it,
+/// else in the first of `dtypes`, and with the first batch size. It prints the word error rate of
+/// each with its 95 % interval over resampled utterances.
 ///
-/// The journals are in <output>/tune/<decoder>; with Journal::Mode::resume their points are not
-/// measured again. At the end it writes `document`, from which the configuration was read, to
-/// `target` with the chosen weights. Returns an ExitCode. Throws UserError, also where `target` is
-/// in another folder than the configuration, whose paths are relative to it.
+/// The journals are in <output>/tune/<decoder>. With Journal::Mode::resume, points that they hold
+/// are not measured again. At the end, it writes `document`, from which the configuration was read,
+/// with the chosen weights to `target`.
+///
+/// Returns an ExitCode. Throws UserError, also if `target` is in another folder than the
+/// configuration, since paths in it are relative to that folder.
 int tune(const Config& config, nlohmann::json document, const std::filesystem::path& target,
          Journal::Mode mode);
 
-/// Says on standard error where `rtfx tune` has chosen options of the configuration ("chosen") on
-/// utterances of the sets that it measures. Sets that are not there are left out.
+/// Says on stderr which options of the configuration `rtfx tune` has chosen on utterances of the
+/// sets that the configuration measures. Ignores sets that are not there.
 void note_tuned_on_test_sets(const Config& config);
 
 }  // namespace rtfx

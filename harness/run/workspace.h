@@ -1,4 +1,4 @@
-// Models and datasets of a configuration, loaded once.
+// Loads the models and datasets of a configuration once.
 #pragma once
 
 #include <filesystem>
@@ -23,24 +23,26 @@ struct LoadedDataset {
   Dataset dataset;
   std::vector<std::vector<float>> audio;  // samples of each utterance, 16 kHz; empty until read
   std::vector<double> seconds;            // of each utterance, by its samples
-  /// The reference of each utterance as the scorer writes words; none where it has no reference.
+  /// The words of each utterance's reference as the scorer writes them; none for utterances without
+  /// a reference.
   std::vector<std::optional<std::vector<std::string>>> references;
-  std::vector<std::string> notices;  // "a.wav: resampled ...", once for all files
+  std::vector<std::string> notices;  // such as "a.wav: resampled ...", once for all files
   double audio_seconds = 0;
   std::optional<std::string> failure;  // why the audio cannot be used
   double load_seconds = 0;             // the region `load`: reading, mixing, resampling
 };
 
-/// Throws UserError, which names the command that makes the stand-in, where a file with the name of
-/// a stand-in is missing.
+/// Throws UserError if `path` is the missing file of a stand-in. The error names the command that
+/// makes the stand-in.
 void require_stand_in(const std::filesystem::path& path);
 
-/// The prompt of the language that the utterance's manifest states; none where it states none, or
-/// the model takes no prompt. Throws UserError for a language that the model does not know.
+/// Returns the prompt of the language that the utterance's manifest states. Returns none if it
+/// states no language, or if the model takes no prompt. Throws UserError for a language that the
+/// model does not know.
 std::optional<int64_t> prompt_of(const PromptConfig& prompts, const Utterance& utterance);
 
-/// The samples of utterances, which read_audio_files() has read, and their prompts. Throws what
-/// prompt_of() does.
+/// Returns the samples of utterances, which read_audio_files() has read, and their prompts. Throws
+/// what prompt_of() throws.
 Clips clips_of(const ModelConfig& model, const LoadedDataset& dataset,
                const std::vector<size_t>& utterances);
 
@@ -51,7 +53,7 @@ class Workspace {
   explicit Workspace(const Config& config);
 
   const Config& config() const { return config_; }
-  /// The configuration's scorer.
+  /// Returns the normaliser of the configuration's scorer.
   const Normalizer& normalizer() const { return *normalizer_; }
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
   const std::vector<LoadedDataset>& datasets() const { return datasets_; }
@@ -59,29 +61,30 @@ class Workspace {
   /// SHA-256 of each file that a decoder's options name, by path.
   const std::map<std::string, std::string>& decoder_files() const { return decoder_files_; }
 
-  /// Reads all audio into memory and takes the words of the references; a file that cannot be used
-  /// is the failure of its dataset. Throws Interrupted between files.
+  /// Reads all audio into memory, and takes the words of the references. A file that cannot be used
+  /// makes its dataset fail. Throws Interrupted between files.
   void read_audio_files();
 
-  /// Tokens of the reference texts per second of their audio, spelled by the model's tokenizer from
-  /// the words that the scorer sees; after read_audio_files(). None without references, or where
-  /// more than a hundredth of the tokens are unknown ones.
+  /// Returns the tokens of the reference texts per second of their audio, after read_audio_files().
+  /// The model's tokenizer spells the words that the scorer sees. Returns none without references,
+  /// or if more than a hundredth of the tokens are unknown ones.
   std::optional<double> reference_tokens_per_second(size_t model, size_t dataset) const;
 
-  /// SHA-256 of the samples of all utterances; after read_audio_files().
+  /// Returns the SHA-256 of the samples of all utterances, after read_audio_files().
   const std::string& audio_sha256(size_t dataset) const;
 
-  /// Puts other utterances with these samples in the place of a dataset's; after
-  /// read_audio_files(). They have no references.
+  /// Replaces the utterances and samples of a dataset, after read_audio_files(). The new utterances
+  /// have no references.
   void replace(size_t dataset, std::vector<Utterance> utterances,
                std::vector<std::vector<float>> audio);
 
-  /// Forgets all utterances but those of the shard (harness/run/shard.h); after read_audio_files().
-  /// Throws UserError where none is left.
+  /// Keeps only the utterances of the shard (harness/run/shard.h), after read_audio_files(). Throws
+  /// UserError if none is left.
   void keep(const Shard& shard);
   const Shard& shard() const { return shard_; }
 
-  /// The model on a device in a dtype; only the last one asked for stays in memory.
+  /// Returns the model on a device in a dtype. Only the model that was asked for last stays in
+  /// memory.
   std::shared_ptr<const AcousticModel> model(size_t index, at::Device device,
                                              const std::string& dtype);
 

@@ -1,5 +1,5 @@
-// Text as code points, and the classes of characters that Python's `str` and `re` know, which
-// published normalisers are written with.
+// Text as code points, and the classes of characters of Python's `str` and `re`, which published
+// normalisers use.
 #pragma once
 
 #include <string>
@@ -8,34 +8,35 @@
 
 namespace rtfx {
 
-/// Bytes that are not UTF-8 become U+FFFD.
+/// Replaces bytes that are not UTF-8 by U+FFFD.
 std::u32string to_code_points(std::string_view utf8);
 std::string to_utf8(std::u32string_view text);
 
-/// Unicode's lower case without a language's own rules, as `str.lower()`.
+/// Returns Unicode's lower case as `str.lower()` does, without rules of single languages.
 std::u32string lower_case(std::u32string_view text);
-/// Compatibility decomposition, as `unicodedata.normalize("NFKD", text)`.
+/// Returns the compatibility decomposition, as `unicodedata.normalize("NFKD", text)` does.
 std::u32string decomposed(std::u32string_view text);
 
-/// Whether \s of Python's `re`, and `str.split()`, treat it as white space.
+/// Returns whether the character is white space for \s of Python's `re` and for `str.split()`.
 bool is_space(char32_t c);
-/// Whether \w of Python's `re` matches it: letters, numbers of every kind, the underscore.
+/// Returns whether \w of Python's `re` matches it: letters, numbers of every kind, and the
+/// underscore.
 bool is_word_character(char32_t c);
-/// Whether \d of Python's `re` matches it: decimal digits of every script. `digit_value` gives
-/// 0..9.
+/// Returns whether \d of Python's `re` matches it: decimal digits of every script. Sets
+/// `digit_value` to 0..9.
 bool is_decimal_digit(char32_t c);
 int digit_value(char32_t c);
-/// 0-9 alone.
+/// Returns whether the character is one of 0-9.
 constexpr bool is_ascii_digit(char32_t c) { return c >= U'0' && c <= U'9'; }
-/// Unicode category Mn: marks that take no space of their own.
+/// Returns whether it is in Unicode's category Mn: marks that take no space of their own.
 bool is_nonspacing_mark(char32_t c);
-/// Unicode categories M, S and P: marks, symbols, punctuation.
+/// Returns whether it is in Unicode's categories M, S or P: marks, symbols, punctuation.
 bool is_symbol(char32_t c);
 
-/// \b of `re` between text[at - 1] and text[at].
+/// Returns whether \b of `re` matches between text[at - 1] and text[at].
 bool is_word_boundary(std::u32string_view text, size_t at);
 
-/// The parts between white space, as `str.split()`.
+/// Splits the text at white space, as `str.split()` does.
 std::vector<std::u32string> split_at_space(std::u32string_view text);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Is it the same? Grades of agreement between a decoder's results and the baseline's.
+// Grades that say how equal the results of a decoder are to those of the baseline.
 #pragma once
 
 #include <cstdint>
@@ -12,46 +12,49 @@
 
 namespace rtfx {
 
-/// From best to worst. Per utterance all but `wer`; a set whose worst utterance is `different`
-/// while its edit counts equal the baseline's is graded `wer`.
+/// The grades, from best to worst. An utterance can have all of them except `wer`. A set has the
+/// grade of its worst utterance. If that is `different` and the set's edit counts equal the
+/// baseline's, its grade is `wer`.
 enum class Grade {
-  bitwise,   // tokens, frames, durations and the score's bits
-  exact,     // tokens, frames, durations; score within score_tolerance()
-  rounding,  // other tokens, but every decision is the best one up to rounding along its own path
-  text,      // tokens or scores differ, the normalised text does not
-  wer,       // texts differ, the set's word errors do not
+  bitwise,   // equal tokens, frames, durations, and bits of the score
+  exact,     // equal tokens, frames and durations; scores within score_tolerance()
+  rounding,  // other tokens; every decision is the best one up to rounding along its own path
+  text,      // equal normalised text; tokens or scores differ
+  wer,       // other texts; equal word errors of the set
   different,
 };
 
 const std::vector<std::string>& grade_names();
 std::string to_string(Grade grade);
-/// `name` is one of grade_names().
+/// `name` must be one of grade_names().
 Grade grade_of(const std::string& name);
 
 /// The verdict of a hypothesis' replay (algorithms/shared/replay/replay.h).
 enum class Proof {
-  none,    // it was not replayed, or the replay says nothing of its choice among texts (beams)
+  none,    // not replayed, or the replay says nothing about the choice among texts (beams)
   within,  // every decision is within rounding
-  failed,  // some decision, or the score, is not
+  failed,  // some decision, or the score, is not within rounding
 };
 
 struct Comparison {
   Grade grade = Grade::bitwise;
-  size_t token = 0;  // index of the first difference; meaningless when exact or better
+  /// Index of the first different token; meaningless for the grades exact and bitwise.
+  size_t token = 0;
 };
 
-/// Compares one utterance. `texts_equal` after normalisation; `dtype` sets the tolerances. Scores
-/// of different kinds (logit, logprob) are not compared: then `exact` is the best grade. Equal
-/// tokens with scores that are too far apart are graded `text`, unless the replay explains them. A
-/// failed one makes it `different`, whatever the baseline has.
+/// Compares one utterance. `texts_equal` refers to normalised texts. `dtype` sets the tolerances.
+/// Scores of different kinds (logit, logprob) are not compared, and `exact` is then the best grade.
+/// Equal tokens with scores that are too far apart have the grade `text`, unless the replay
+/// explains them. A failed replay gives `different`, whatever the baseline has.
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
                    Proof proof, const std::string& dtype, bool same_score_kind = true);
 
-/// Returns how far apart scores may be, relative. It is 1e-4 in fp32, and in fp64, whose results
-/// hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, four roundings of a logit each.
+/// Returns the largest relative difference of equal scores. It is 1e-4 in fp32, and in fp64, whose
+/// results hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, which are four roundings of a
+/// logit each.
 double score_tolerance(const std::string& dtype);
 
-/// The audit of a set. `frame` is an encoder frame.
+/// The first difference in a set. `frame` is an encoder frame.
 struct FirstDifference {
   std::string utterance;
   int64_t frame = 0;
@@ -59,30 +62,32 @@ struct FirstDifference {
   std::string baseline_words, words;
 };
 
-/// The replays of a set.
+/// Sums over the replays of a set.
 struct ReplayAudit {
-  int64_t decisions = 0, beyond = 0;  // compared; not within rounding
-  double worst = 0;                   // largest gap / bound
-  std::string utterance;              // of `first`
-  std::optional<Deviation> first;     // of those beyond
+  /// Decisions that were compared, and those that are not within rounding.
+  int64_t decisions = 0, beyond = 0;
+  double worst = 0;                // largest ratio of a gap to its bound
+  std::string utterance;           // utterance of `first`
+  std::optional<Deviation> first;  // first decision that is not within rounding
 
   void add(const std::string& id, const Replayed& replayed);
 };
 
 struct Audit {
-  std::vector<int64_t> counts = std::vector<int64_t>(6, 0);  // per grade
+  std::vector<int64_t> counts = std::vector<int64_t>(6, 0);  // number of utterances with each grade
   Grade worst = Grade::bitwise;
-  std::optional<FirstDifference> first;  // of the first utterance with the worst grade
+  std::optional<FirstDifference> first;  // in the first utterance with the worst grade
 
   void add(const Comparison& comparison, const std::function<FirstDifference()>& describe);
 };
 
-/// The words of both texts around the first place where they differ, two words of context each way.
+/// Returns the words of both texts around the first place where they differ, with two words of
+/// context on each side.
 std::pair<std::string, std::string> differing_words(const std::vector<std::string>& baseline,
                                                     const std::vector<std::string>& other);
 
-/// SHA-256 over ids of utterances and their tokens, frames and durations; with `scores`, over the
-/// bits of the scores and over n-best lists too.
+/// Returns the SHA-256 over ids of utterances and their tokens, frames and durations. With
+/// `scores`, it also covers the bits of the scores, and n-best lists.
 std::string hash_hypotheses(const std::vector<std::string>& ids,
                             const std::vector<Hypothesis>& hypotheses, bool scores = true);
 

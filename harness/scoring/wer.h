@@ -1,4 +1,4 @@
-// Word errors: Levenshtein distance over words, every edit at cost 1.
+// Counts word errors by the Levenshtein distance over words, where each edit costs 1.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace rtfx {
 
-/// Edits of one utterance or, summed, of a set.
+/// Edits of one utterance, or sums for a set.
 struct EditCounts {
   int64_t substitutions = 0;
   int64_t insertions = 0;
   int64_t deletions = 0;
   int64_t reference_words = 0;
-  // Set by count_edits_and_characters() alone. Characters are code points of words; spaces
-  // between words do not count.
+  /// Set only by count_edits_and_characters(). Characters are the code points of words; spaces
+  /// between words do not count.
   int64_t character_errors = 0;
   int64_t reference_characters = 0;
-  int64_t unspaced_characters = 0;  // of these, in scripts without spaces between words
+  int64_t unspaced_characters = 0;  // reference characters in scripts without spaces between words
 
   int64_t errors() const { return substitutions + insertions + deletions; }
-  /// errors / reference words (may exceed 1); none without reference words.
+  /// Returns errors / reference words, which may exceed 1. None without reference words.
   std::optional<double> wer() const;
-  /// character errors / reference characters; none without reference characters.
+  /// Returns character errors / reference characters. None without reference characters.
   std::optional<double> cer() const;
 
   EditCounts& operator+=(const EditCounts& other);
@@ -34,17 +34,18 @@ struct EditCounts {
 
 using Words = std::span<const std::string>;
 
-/// Returns the fewest edits that turn `reference` into `hypothesis`. Among these it takes the split
-/// with the fewest substitutions (the most words recognised), which is unique. Scorers that weigh a
-/// substitution 4 and the others 3 (NIST sclite) report it too. O(R H) time, O(H) memory.
+/// Returns the fewest edits that turn `reference` into `hypothesis`. Among these, it takes the
+/// split with the fewest substitutions (the most words recognised), which is unique. Scorers that
+/// weigh a substitution 4 and the others 3 (NIST sclite) report the same split. Takes O(R H) time
+/// and O(H) memory.
 EditCounts count_edits(Words reference, Words hypothesis);
 
-/// count_edits(), and the fewest edits that turn the characters of `reference` into those of
-/// `hypothesis` (Myers 1999; Hyyrö 2003): O(R H / 64) time in characters.
+/// Does the same as count_edits(), and also counts the fewest edits between the characters of both
+/// texts (Myers 1999; Hyyrö 2003). That takes O(R H / 64) time in characters.
 EditCounts count_edits_and_characters(Words reference, Words hypothesis);
 
-/// A match or substitution has both words, a deletion the reference's, an insertion the
-/// hypothesis's.
+/// A pair of aligned words. A match or substitution has both words, a deletion only that of the
+/// reference, and an insertion only that of the hypothesis.
 struct AlignedWords {
   std::optional<std::string> reference;
   std::optional<std::string> hypothesis;
@@ -52,9 +53,9 @@ struct AlignedWords {
   bool operator==(const AlignedWords&) const = default;
 };
 
-/// The edits that count_edits() counts, word by word. Of several such alignments the one which,
-/// followed back from the end, prefers substitution or match, then deletion, then insertion.
-/// O(R H) memory, at 2 bits each.
+/// Returns the edits that count_edits() counts, word by word. There may be several such alignments.
+/// Followed back from the end, the result prefers a substitution or match, then a deletion, then an
+/// insertion. Takes O(R H) memory, at 2 bits each.
 std::vector<AlignedWords> align_words(Words reference, Words hypothesis);
 
 }  // namespace rtfx

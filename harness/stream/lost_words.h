@@ -1,5 +1,5 @@
-// Words that are lost where an utterance is streamed, and whether they are lost at seams: where one
-// step of the stream ends and the next one begins.
+// Counts words that are lost when an utterance is streamed. Tells whether they are lost at seams,
+// where one step of the stream ends and the next one begins.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace rtfx {
 
-/// A word is at a seam if it lies so near the border between two steps, from its start to its end:
-/// within three encoder frames of 80 ms.
+/// A word is at a seam if any part of it is within so many seconds of the border between two steps.
+/// This is three encoder frames of 80 ms.
 inline constexpr double kSeamSeconds = 0.24;
 
 struct LostWords {
   int64_t words = 0, at_seams = 0;      // of whole utterances
-  int64_t lost = 0, lost_at_seams = 0;  // those of them that the streams lack
+  int64_t lost = 0, lost_at_seams = 0;  // words of the whole utterances that the streams lack
 
   LostWords& operator+=(const LostWords& other);
   bool operator==(const LostWords&) const = default;
 };
 
-/// Normalises each word by itself, so that its words keep its time. Some words become none.
+/// Normalises each word by itself, so that it keeps its time. Some words become empty, and are left
+/// out.
 std::vector<TimedWord> normalized_words(const std::vector<TimedWord>& words,
                                         const Normalizer& normalizer);
 
-/// Aligns the words of an utterance with those of its stream by align_words(). A word is lost if
-/// the stream has none in its place, and not if it has another one. `borders`: between the steps of
-/// the stream, in seconds, ascending.
+/// Aligns the words of an utterance with the words of its stream by align_words(). A word is lost
+/// if the stream has no word in its place. A substituted word is not lost. `borders` are the times
+/// between the steps of the stream, in seconds, ascending.
 LostWords count_lost_words(const std::vector<TimedWord>& whole,
                            const std::vector<TimedWord>& streamed,
                            const std::vector<double>& borders);

@@ -1,5 +1,5 @@
-// The load of a streaming server and the server's queue: when requests arrive, how they are put
-// together, what they waited. Time comes from outside, so that it can be made up.
+// The load of a streaming server, and the server's queue: when requests arrive, how they form
+// batches, and how long they wait. The caller supplies the time, so that tests can simulate it.
 #pragma once
 
 #include <cstdint>
@@ -13,59 +13,61 @@
 
 namespace rtfx {
 
-// The prediction of queueing theory for a server: M/D/1, with random (Poisson) arrivals and one
-// server that takes equal time for each (Kleinrock, "Queueing Systems", vol. 1, 1975). Numbers in,
-// numbers out.
+// Queueing theory predicts the waiting time of a server as M/D/1: requests arrive at random
+// (Poisson), and one server takes equal time for each (Kleinrock, "Queueing Systems", vol. 1,
+// 1975).
 
-/// Mean time from arrival to completion. `service`: seconds for one; `rate`: arrivals per second.
+/// Returns the mean time from arrival to completion in seconds:
 ///   service + rho * service / (2 (1 - rho)),  rho = rate * service
-/// nullopt where rho >= 1: the queue grows without end.
+/// `service` is the time for one request in seconds, and `rate` is the number of arrivals per
+/// second. Returns none if rho >= 1, since the queue then grows without end.
 std::optional<double> md1_total(double service, double rate);
 
-/// One more piece of a stream is there. Times are in seconds from the start.
+/// The arrival of the next piece of a stream. Times are in seconds from the start.
 struct Request {
   double arrival = 0;
   int64_t stream = 0;
 };
 
-/// When the requests of streams arrive.
+/// The rule by which the requests of streams arrive.
 struct Arrivals {
   std::string kind = "constant";
   double period = 1;   // seconds between the requests of a stream
-  double stagger = 0;  // seconds, of "staggered"
+  double stagger = 0;  // seconds; used by "staggered"
 };
 
-/// Requests of `streams` streams before `seconds`, in the order of arrival. The same seed gives the
-/// same load.
-///
-///   constant   each stream has one per period, from a random time within the first period on
-///   staggered  likewise, from a random time within `stagger` on
-///   lockstep   likewise, all from 0 on
-///   poisson    at random, one per period on the average
+/// Returns the requests of `streams` streams before `seconds`, in the order of arrival. The same
+/// seed gives the same load.
+///   constant   Each stream has one request per period, from a random time in the first period on.
+///   staggered  As constant, but the first times are random within `stagger`.
+///   lockstep   As constant, but all streams begin at 0.
+///   poisson    Requests arrive at random, one per period on average.
 std::vector<Request> make_load(int64_t streams, const Arrivals& arrivals, double seconds,
                                uint64_t seed);
 
-/// Dynamic batching: a batch may begin as soon as `max_batch` streams have a request, or the oldest
-/// request has waited for `max_wait` seconds. It takes the oldest requests, one of a stream.
+/// A dynamic batcher. A batch may begin as soon as `max_batch` streams have a request, or when the
+/// oldest request has waited for `max_wait` seconds. A batch takes the oldest requests, at most one
+/// of each stream.
 class DynamicBatcher {
  public:
   DynamicBatcher(int64_t max_batch, double max_wait)
       : max_batch_(static_cast<size_t>(max_batch)), max_wait_(max_wait) {}
 
-  /// In the order of arrival.
+  /// Requests must be added in the order of their arrival.
   void add(const Request& request);
-  /// The time from which on a batch may begin: -infinity when it is full, +infinity without any
-  /// request.
+  /// Returns the time from which on a batch may begin. It is -infinity if the batch is full, and
+  /// +infinity if no request waits.
   double ready_at() const;
-  /// Nothing where no request waits.
+  /// Returns the requests of the next batch, or nothing if no request waits.
   std::vector<Request> take();
   bool empty() const { return heads_.empty(); }
 
  private:
   size_t max_batch_;
   double max_wait_;
-  std::map<int64_t, std::deque<double>> waiting_;  // arrivals by stream
-  std::set<std::pair<double, int64_t>> heads_;     // the first of each stream
+  std::map<int64_t, std::deque<double>> waiting_;  // arrival times, indexed by stream
+  /// Arrival time of the first waiting request of each stream.
+  std::set<std::pair<double, int64_t>> heads_;
 };
 
 struct LoadClock {
@@ -74,13 +76,13 @@ struct LoadClock {
   virtual void wait_until(double time) = 0;
 };
 
-/// A request whose result is there.
+/// A request whose result is on the host.
 struct Served {
   Request request;
   bool last = false;  // it ended its utterance
 };
 
-/// The results of a batch of work, for these requests or for earlier ones.
+/// The outcome of one batch of work. It may serve its own requests or earlier ones.
 struct Work {
   std::vector<Served> served;
   size_t pending = 0;  // requests that need another batch
@@ -91,21 +93,22 @@ struct ServedBatch {
   std::vector<Served> served;
 };
 
-/// A server that works on one batch at a time, until all requests are served. work() takes its time
-/// on the clock. While requests are pending, the next batch begins at once, with those that wait or
-/// with none. Where `ends` is true of a batch, nothing is served after it.
+/// Simulates or runs a server that works on one batch at a time, until all requests are served. The
+/// clock tells how long work() takes. While requests are pending, the next batch begins at once,
+/// even if no request waits. Stops after the first batch for which `ends` returns true.
 std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
                                LoadClock& clock,
                                const std::function<Work(const std::vector<Request>&)>& work,
                                const std::function<bool(const ServedBatch&)>& ends = nullptr);
 
-/// Counts requests that began too late, until they are more than a rule allows.
+/// Counts requests that began too late, until there are more of them than a rule allows.
 class LateRequests {
  public:
-  /// A share of the requests that arrive from `from` on may begin later than `period` seconds after
-  /// their arrival.
+  /// Among the requests that arrive at `from` or later, the share `share` may begin more than
+  /// `period` seconds after its arrival.
   LateRequests(const std::vector<Request>& load, double from, double share, double period);
-  /// Counts those of the next batch. Whether there are too many, however the rest of the load goes.
+  /// Counts the late requests of the next batch. Returns whether there are too many, whatever
+  /// follows.
   bool too_many(const ServedBatch& batch);
 
  private:
@@ -113,35 +116,38 @@ class LateRequests {
   int64_t late_ = 0;
 };
 
-/// The largest number, up to 5 %, for which `within` holds, and `confirm` where it is given; or 0.
-/// From `first` on it grows by the factor `growth`, and then halves what is between. If `first`
-/// does not hold, it is divided by `growth`, then by the square of that, and so on. A number that
-/// is not confirmed is lowered by 10 % at a time. Each function is asked about a number once at
-/// most.
+/// Returns the largest number for which `within` holds, to within 5 %, or 0. If `confirm` is given,
+/// it must hold too.
+///
+/// The search begins at `first` and multiplies by `growth` until `within` fails. Then it halves the
+/// distance between the last two numbers. If `first` fails, it is divided by `growth`, then by the
+/// square of that, and so on. A number that `confirm` refuses is lowered by 10 % at a time. Each
+/// function is called at most once for a number.
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
                     const std::function<bool(int64_t)>& confirm = nullptr);
 
 struct Percentiles {
   double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
 };
-/// Nearest rank; of few values p95 and p99 are the largest. Not of nothing.
+/// Percentiles by nearest rank. For few values, p95 and p99 are the largest value. `values` must
+/// not be empty.
 Percentiles percentiles(const std::vector<double>& values);
 
-/// Latencies in seconds of requests that arrived in [from, to).
+/// Figures of the requests that arrived in [from, to). Latencies are in seconds.
 struct LoadFigures {
   int64_t requests = 0, batches = 0;
-  Percentiles compute, queue, total;  // of a request: the batch that served it, until that began,
-                                      // and both
-  Percentiles last;                   // `total` of requests that ended an utterance; or nothing
-  int64_t utterances = 0;             // that they ended
-  int64_t late = 0;                   // requests whose `total` was longer than `period`
-  int64_t late_starts = 0;            // requests whose `queue` was
-  double busy = 0;                    // share of the time that batches were worked on
-  double mean_batch = 0;              // requests
-  double batch_seconds = 0;           // mean work of a batch
-  double batch_rate = 0;              // batches per second
-  double queue_slope = 0;             // by how many seconds the queue time grows in a second
-  double served_seconds = 0;          // from `from` until the last of them was done
+  /// Times of a request: the work of its batch, the wait until that began, and their sum.
+  Percentiles compute, queue, total;
+  Percentiles last;          // `total` of requests that ended an utterance; zeros if there are none
+  int64_t utterances = 0;    // utterances that these requests ended
+  int64_t late = 0;          // requests whose `total` was longer than `period`
+  int64_t late_starts = 0;   // requests whose `queue` was longer than `period`
+  double busy = 0;           // share of the time in which a batch was in work
+  double mean_batch = 0;     // mean number of requests of a batch
+  double batch_seconds = 0;  // mean time of a batch
+  double batch_rate = 0;     // batches per second
+  double queue_slope = 0;    // growth of the queue time in seconds per second
+  double served_seconds = 0;  // from `from` until the last request was served
 };
 LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to,
                          double period);
