@@ -41,7 +41,7 @@ json value_of(const std::string& text) {
   return value.is_discarded() ? json(text) : value;
 }
 
-/// Whether a part of a bracket begins an option: "file=a.py", not "8" or "a/b=c".
+/// Returns whether a part of a bracket begins an option: "file=a.py", not "8" or "a/b=c".
 bool begins_option(const std::string& part) {
   const size_t end =
       part.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");

@@ -170,15 +170,15 @@ struct Program {
   }
 };
 
-/// Whether who reads our output has closed the pipe, as `head` does when it has enough. Not every
-/// kernel tells this by poll(), so the error of the write counts too.
+/// Returns whether who reads our output has closed the pipe, as `head` does when it has enough. Not
+/// every kernel tells this by poll(), so the error of the write counts too.
 bool reader_has_left(int error) {
   if (error == EPIPE) return true;
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-/// Whether the word is an override "a.b.0.c=value" and no file.
+/// Returns whether the word is an override "a.b.0.c=value" and no file.
 bool is_override(const std::string& word) {
   const size_t end =
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
@@ -247,8 +247,8 @@ int run_program(int argc, char** argv, int& unwritten) {
   return kUsage;
 }
 
-/// Whether all that was printed has arrived: a disk may be full. `unwritten`: the error of an
-/// earlier print, or 0.
+/// Returns whether all that was printed has arrived: a disk may be full. `unwritten`: the error of
+/// an earlier print, or 0.
 bool output_arrived(int unwritten) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;

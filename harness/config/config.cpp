@@ -72,7 +72,7 @@ class Reader {
                     "give one without slashes; `output` may be any folder");
   }
 
-  /// Whether no error is about the key.
+  /// Returns whether no error is about the key.
   bool read_well(const char* key) const {
     const std::string where = fmt::format("{}/{}", root_.where(), key);
     return root_.value().is_object() && root_.find(key) &&

@@ -118,7 +118,7 @@ void check_datasets(const DecoderSpec& spec, const Config& config) {
   }
 }
 
-/// Whether the dataset is for such batches.
+/// Returns whether the dataset is for such batches.
 bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
   const auto& sizes = dataset.batch_sizes;
   return sizes.empty() ||
@@ -246,8 +246,8 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
   return plan;
 }
 
-/// Whether a decoder that needs no GPU runs this form of its loop on a CPU. Other forms are CUDA
-/// graphs.
+/// Returns whether a decoder that needs no GPU runs this form of its loop on a CPU. Other forms are
+/// CUDA graphs.
 bool runs_on_cpu(const std::string& decoder, const std::string& loop) {
   return loop == "host" || decoder == "step_replay" ||
          (decoder == "label_looping" && loop == "script");

@@ -35,7 +35,7 @@ bool is_product(std::string_view name) {
   return is_among(name, kProducts);
 }
 
-/// Whether it changes a tensor's shape or place in memory and none of its elements.
+/// Returns whether it changes a tensor's shape or place in memory and none of its elements.
 bool changes_shape_alone(std::string_view name) {
   constexpr std::string_view kNames[] = {"aten::as_strided_", "aten::detach_",   "aten::resize_",
                                          "aten::resize_as_",  "aten::set_",      "aten::squeeze_",
@@ -44,7 +44,7 @@ bool changes_shape_alone(std::string_view name) {
   return is_among(name, kNames);
 }
 
-/// Whether it reads the elements of its first input that the other ones choose.
+/// Returns whether it reads the elements of its first input that the other ones choose.
 bool is_look_up(std::string_view name) {
   constexpr std::string_view kNames[] = {"aten::embedding", "aten::gather", "aten::index",
                                          "aten::index_select", "aten::take"};

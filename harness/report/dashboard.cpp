@@ -73,8 +73,8 @@ std::string page_name(std::string journal) {
   return journal.erase(journal.rfind(kEnding), kEnding.size()) + ".html";
 }
 
-/// Whether it is the journal of an earlier run, which --force kept: what lies beside it is a later
-/// run's.
+/// Returns whether it is the journal of an earlier run, which --force kept: what lies beside it is
+/// a later run's.
 bool is_kept(const std::filesystem::path& journal) {
   return journal.extension() != ".jsonl" && journal.extension() != ".gz";
 }

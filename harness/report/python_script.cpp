@@ -74,7 +74,7 @@ class Command {
   std::vector<char*> pointers_;
 };
 
-/// Whether the program is part of the installed Python package.
+/// Returns whether the program is part of the installed Python package.
 bool in_wheel() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   return std::filesystem::exists(program.parent_path() / "../__init__.py");

@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr uint64_t kBootstrapSeed = 1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Whether the scorer's rules for words change it.
+/// Returns whether the scorer's rules for words change it.
 bool counts_words(const Metric& metric) {
   const std::string_view key = metric.key;
   return key == "cer" || key.starts_with("wer") || key.starts_with("boosted");

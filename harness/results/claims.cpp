@@ -20,8 +20,8 @@ GateRow row_of(const CaseResult& c, const char* what, Verdict verdict, std::stri
   return {c.name(), what, {}, {}, {}, {}, {}, verdict, std::move(reason)};
 }
 
-/// Names the first round whose tokens are not those of its baseline though its grade says so;
-/// empty where there is none.
+/// Returns the first round whose tokens differ from those of its baseline although its grade says
+/// that they are equal. Empty if there is none.
 std::string other_tokens(const ResultSet& journal, const CaseResult& c) {
   for (const record::Round& round : c.rounds()) {
     const auto* run = std::get_if<record::Run>(&round);
@@ -72,7 +72,7 @@ std::string build_of(const record::Provenance& provenance) {
   return build.revision.value_or("unknown") + (build.dirty == true ? " with changes" : "");
 }
 
-/// A claim beside its rerun.
+/// A claim, together with its rerun.
 class Claim {
  public:
   Claim(const CaseResult& claim, const CaseResult& now)
@@ -80,7 +80,7 @@ class Claim {
     for (const ConditionDifference& difference : condition_differences(claim, now)) {
       if (difference.kind.empty() || difference.kind == kOtherSource) {  // another decoder
         pointless_.push_back(difference.text);
-      } else if (difference.kind != "scorer") {  // which only the WER depends on
+      } else if (difference.kind != "scorer") {  // only the WER depends on the scorer
         elsewhere_.push_back(difference.text);
       }
     }
@@ -89,7 +89,7 @@ class Claim {
       elsewhere_.push_back(fmt::format("other revision of rtfx: {}, now {}", before, after));
   }
 
-  /// Whether speeds may be judged.
+  /// Returns whether speeds may be judged.
   bool is_here() const { return elsewhere_.empty() && comparable(); }
 
   std::vector<GateRow> rows() const {
@@ -135,7 +135,8 @@ class Claim {
     return x.hypotheses_sha256 == y.hypotheses_sha256 ||
            (x.tokens_sha256 && y.tokens_sha256 && x.tokens_sha256 == y.tokens_sha256);
   }
-  /// Names a figure of the tokens that differs though both have the same ones; empty without one.
+  /// Returns a figure of the tokens that differs although the tokens are equal; empty if there is
+  /// none.
   std::string other_figures() const {
     const record::Run &x = first(claim_), &y = first(now_);
     if (x.tokens_sha256 && y.tokens_sha256 && x.tokens_sha256 != y.tokens_sha256)
@@ -150,7 +151,7 @@ class Claim {
     }
     return "";
   }
-  /// The metric of the last round that has it.
+  /// Returns the metric of the last round that has it.
   static std::optional<double> last_value(const char* key, const CaseResult& c) {
     const auto values = metric_values(find_metric(key, ""), c.rounds());
     return values.empty() ? std::nullopt : std::optional(values.back());
@@ -204,7 +205,7 @@ class Claim {
     return {allowed ? Verdict::pass : Verdict::correctness, text};
   }
 
-  /// `what`: wer or cer, with its rates.
+  /// `what` is wer or cer, given with its rates.
   GateRow errors_row(const char* what, std::optional<double> before,
                      std::optional<double> now) const {
     GateRow row = row_of(claim_, what, Verdict::pass, "");
@@ -231,7 +232,7 @@ class Claim {
     return row;
   }
 
-  /// Speeds for information.
+  /// Adds speeds without a verdict.
   void add_speeds(std::vector<GateRow>& rows) const {
     for (const char* key : {"rtfx.total", "rtfx.decode"}) {
       const Metric& metric = find_metric(key, "");
@@ -249,8 +250,8 @@ class Claim {
 
   const CaseResult &claim_, &now_;
   Grade least_;
-  std::vector<std::string> pointless_;  // differences that leave nothing to compare
-  std::vector<std::string> elsewhere_;  // those by which rounding and speed may differ
+  std::vector<std::string> pointless_;  // differences that make a comparison pointless
+  std::vector<std::string> elsewhere_;  // differences that may change rounding and speed
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string points(const Interval& d) {
                      100 * d.high);
 }
 
-/// The heads of the two columns of figures, which are as wide as these need.
+/// The headings of the two columns of figures, and the width that the figures need.
 struct Sides {
   std::string left, right;
 
@@ -76,13 +76,14 @@ void print_noise_floors(const ResultSet& results) {
   }
 }
 
-/// Says which weights were tuned. `side`: what begins each line, such as "A: ".
+/// Says which weights were tuned. Each line begins with `side`, such as "A: ".
 void print_tuned(const ResultSet& results, const char* side) {
   for (const std::string& sentence : tuned_sentences(results))
     fmt::print("{}{}\n", side, printable(sentence));
 }
 
-/// The sentences about wrong results of both. Such cases are left out of the mean speeds.
+/// Returns the sentences about wrong results of both runs. Such cases are left out of the mean
+/// speeds.
 std::vector<std::string> wrong_of_both(const ResultSet& a, const ResultSet& b) {
   std::vector<std::string> sentences;
   for (const auto& [side, results] : {std::pair{"A", &a}, {"B", &b}}) {
@@ -92,7 +93,7 @@ std::vector<std::string> wrong_of_both(const ResultSet& a, const ResultSet& b) {
   return sentences;
 }
 
-/// "model/dataset/decoder/b16/fp32  NOISY"
+/// Returns, for example, "model/dataset/decoder/b16/fp32  NOISY".
 std::string title(const CaseResult& c) {
   std::string text = printable(c.name());
   for (const std::string& mark : c.summary.marks()) text += "  " + printable(mark);

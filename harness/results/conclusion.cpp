@@ -36,12 +36,12 @@ int64_t errors_of(const record::WordErrors& errors) {
   return errors.substitutions + errors.deletions + errors.insertions;
 }
 
-/// The word errors of a baseline and of another decoder. Both are null where one has none.
+/// The word errors of a baseline and of another decoder. Both are null if either is missing.
 struct ErrorPair {
   ErrorPair(const CaseSummary& baseline, const CaseSummary& summary)
       : before(baseline.word_errors()), now(summary.word_errors()) {
     static const record::WordErrors kNone;
-    // Without insertions, empty references look like none.
+    // A record with empty references and no insertions looks like one without references.
     if (before == nullptr && now != nullptr && !now->wer && baseline.last_run() != nullptr)
       before = &kNone;
     if (before == nullptr || now == nullptr) before = now = nullptr;
@@ -50,7 +50,7 @@ struct ErrorPair {
   const record::WordErrors *before, *now;
 };
 
-/// Whether a decoder makes more word errors than its baseline by more than three standard
+/// Returns whether a decoder makes more word errors than its baseline by more than three standard
 /// deviations of a difference of two counts. Both decode the same audio, which makes the true
 /// deviation smaller.
 bool makes_more_errors(const CaseSummary& baseline, const CaseSummary& summary) {
@@ -71,7 +71,7 @@ std::string wer_text(const CaseSummary& baseline, const CaseSummary& summary) {
   return fmt::format("; WER {:.2f} % instead of {:.2f} %", 100 * *now->wer, 100 * *before->wer);
 }
 
-/// Why a case is wrong; empty where nothing shows it.
+/// Returns why a case is wrong; empty if nothing shows it.
 std::string fault_of(const Summaries& cases, const CaseSummary& summary) {
   const CaseSummary* baseline = find_baseline(cases, summary);
   std::string reason = summary.fault();
@@ -100,14 +100,15 @@ std::set<std::string> disturbances(const CaseSummary& a, const CaseSummary& b) {
   return marks;
 }
 
-/// A decoder beside its baseline.
+/// A decoder's gain over its baseline.
 struct Gain {
   const CaseSummary *baseline, *summary;
   const char* verb;
   Interval ratio;
   std::set<std::string> marks;
 
-  /// Whether the rounds that the ratio comes from are doubtful. Suspect ones may be left out of it.
+  /// Returns whether the rounds of the ratio are doubtful. Suspect rounds may have been left out of
+  /// it.
   bool is_doubtful() const {
     const auto doubtful = [](const CaseSummary& one) {
       return one.noisy() || one.counted_rounds().disturbed;
@@ -137,7 +138,7 @@ std::vector<std::string> wrong_of(const Summaries& cases) {
     std::string reason;
     int64_t wrong = 0, cases = 0;
   };
-  std::vector<std::pair<std::string, Fault>> faults;  // by decoder and model, in their order
+  std::vector<std::pair<std::string, Fault>> faults;  // sorted by decoder and model, in their order
   for (const CaseSummary& summary : cases) {
     const std::string who = fmt::format("{} on {}", std::string(summary.about().decoder.id),
                                         std::string(summary.about().model.id));
@@ -159,7 +160,7 @@ std::vector<std::string> wrong_of(const Summaries& cases) {
   return sentences;
 }
 
-/// Three decimals where two would show 1.00 for a figure that is not 1.
+/// Uses three decimals if two would show 1.00 for a figure that is not 1.
 std::string ratio_text(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 
 int digits_of(const Interval& ratio) {
@@ -174,7 +175,7 @@ std::string interval_text(const Interval& ratio) {
                      ratio_text(ratio.high, digits));
 }
 
-/// The geometric mean, with ends that are as far away as if all errors were one.
+/// Returns the geometric mean. Its interval assumes that all ratios share one error.
 Interval mean_ratio(const std::vector<Interval>& ratios) {
   const auto mean = [&](double Interval::*part) {
     double sum = 0;
@@ -188,7 +189,7 @@ Interval mean_ratio(const std::vector<Interval>& ratios) {
   return all;
 }
 
-/// The ratios of a speed over cases, and how many of these each kind of disturbance marks.
+/// The ratios of a speed over cases, and the number of cases with each kind of disturbance.
 struct SpeedRatios {
   std::vector<Interval> ratios;
   std::map<std::string, size_t> disturbed;  // "NOISY", "suspect"
@@ -199,7 +200,7 @@ struct SpeedRatios {
     for (const std::string& mark : marks) kinds.insert(mark.substr(0, mark.find(' ')));
     for (const std::string& kind : kinds) ++disturbed[kind];
   }
-  /// "mean of 5 cases, NOISY, suspect in 2"
+  /// Returns, for example, "mean of 5 cases, NOISY, suspect in 2".
   std::string conditions() const {
     std::string text =
         ratios.size() == 1 ? "one case" : fmt::format("mean of {} cases", ratios.size());
@@ -209,7 +210,7 @@ struct SpeedRatios {
   }
 };
 
-/// The ratios of each speed.
+/// The ratios of total and decoding speed.
 struct Speeds {
   SpeedRatios total, decode;
 

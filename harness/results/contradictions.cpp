@@ -17,9 +17,10 @@ namespace {
 
 constexpr const char *kTokens = "tokens.per_second",
                      *kReferenceTokens = "tokens.reference_per_second";
-constexpr double kMicrosecond = 1e-6;  // times of batches are rounded to it
+constexpr double kMicrosecond = 1e-6;  // times of batches are rounded to this
 
-/// Whether two figures agree but for the rounding of sums. An infinite one agrees with none.
+/// Returns whether two figures are equal up to the rounding of sums. An infinite figure equals
+/// none.
 bool agree(double a, double b, double slack = 0) {
   return std::isfinite(a) && std::isfinite(b) &&
          std::abs(a - b) <= 1e-6 * std::max(std::abs(a), 1e-9) + slack;
@@ -31,14 +32,14 @@ double sum(const std::vector<Number>& values) {
   return total;
 }
 
-/// The value of a metric; none where it is null or missing.
+/// Returns the value of a metric; none if it is null or missing.
 std::optional<double> metric_of(const record::Run& run, const char* key) {
   const auto found = run.metrics.find(key);
   return found == run.metrics.end() || !found->second ? std::nullopt
                                                       : std::optional<double>(*found->second);
 }
 
-/// Looks for the first contradiction in a record.
+/// Looks for the first contradiction in one record.
 class RecordCheck {
  public:
   explicit RecordCheck(const record::Run& run) : run_(run) {}
@@ -69,7 +70,7 @@ class RecordCheck {
     if (const auto stated = figure(key)) expect(key, *stated, rule, computed, slack);
   }
 
-  /// Seconds of a region on the host; none where the record lacks it.
+  /// Returns the seconds of a region on the host; none if the record lacks it.
   std::optional<double> region(const char* name) const {
     const auto found = run_.regions.find(name);
     return found == run_.regions.end() ? std::nullopt
@@ -115,7 +116,7 @@ class RecordCheck {
                   *wer.reference_characters);
   }
 
-  /// References of no length have no rate, whatever the errors are.
+  /// Empty references have no rate, however many errors there are.
   void expect_rate(const std::string& name, double stated, const char* rule, int64_t errors,
                    int64_t length) {
     if (length > 0) {
@@ -156,8 +157,8 @@ class RecordCheck {
     check_percentiles();
   }
 
-  /// The time of each batch until its texts; null where several overlapped passes made a round,
-  /// since `batches` then has means, and the percentiles are those of all passes.
+  /// Returns the time of each batch until its texts. Null if a round has several overlapped passes,
+  /// since `batches` then has means, and the percentiles are over all passes.
   const std::vector<Number>* latencies() const {
     if (!run_.pipeline) return &run_.batches->total_seconds;
     const auto& passes = run_.pipeline->pass_seconds;
@@ -205,7 +206,7 @@ class RecordCheck {
       check_length(length, batches.audio_seconds, *latencies);
   }
 
-  /// A batch is one request, of the length to which its audio was cut.
+  /// One batch is one request. Its length is that to which its audio was cut.
   void check_length(const record::LengthLatency& length, const std::vector<Number>& audio_seconds,
                     const std::vector<Number>& latencies) {
     std::vector<double> seconds;
@@ -220,7 +221,7 @@ class RecordCheck {
     if (length.p99_ms) expect_percentile("lengths.p99_ms" + of, *length.p99_ms, seconds, 0.99);
   }
 
-  /// A stage has a thread and, on a GPU, a stream, and is as busy as the busier of the two.
+  /// A stage has a thread and, on a GPU, a stream. The stage is as busy as the busier of the two.
   void check_stages() {
     if (!run_.pipeline || run_.shards) return;
     for (const auto& [key, regions] : std::map<const char*, std::vector<const char*>>{
@@ -275,7 +276,8 @@ class RecordCheck {
 
 std::string contradiction(const CaseResult& result) {
   std::set<std::string> hashes;
-  std::map<std::string, const record::Run*> first_with;  // by the hash of the hypotheses
+  // first round with each hash of the hypotheses
+  std::map<std::string, const record::Run*> first_with;
   bool deterministic = true;
   std::optional<double> reference;
   for (const record::Round& round : result.rounds()) {

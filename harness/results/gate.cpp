@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-/// A member as it stands in the journal; null where the record lacks it.
+/// Returns a member as the journal has it; null if the record lacks it.
 template <class T>
 json shown(const Optional<T>& member) {
   return to_json(member);
 }
 
-/// The entry of a list with this id.
+/// Returns the entry of a list with this id.
 template <class Entry>
 const Entry* entry(const Optional<std::vector<Entry>>& list, const std::string& id) {
   if (!list) return nullptr;
@@ -29,7 +29,7 @@ const Entry* entry(const Optional<std::vector<Entry>>& list, const std::string& 
   return found == list->end() ? nullptr : &*found;
 }
 
-/// The parts of a provenance that are compared; empty objects stand for those that a record lacks.
+/// The parts of a provenance that are compared. A part that a record lacks is an empty object.
 struct Machine {
   explicit Machine(const record::Provenance& provenance) {
     if (provenance.device) device = *provenance.device;
@@ -101,7 +101,8 @@ class ConditionComparison {
     compare(kOtherMachine, "cpu/group_limits/cpus", x.limit_of_cpus(), y.limit_of_cpus());
   }
 
-  /// Another `steady_seconds` means passes of another kind: with 0, the only one is the first.
+  /// A different `steady_seconds` means a different kind of pass. With 0, the only pass is the
+  /// first one.
   void compare_modes() {
     const json x = mode_of(a_), y = mode_of(b_);
     compare("", "protocol.mode", x, y);
@@ -141,7 +142,7 @@ class ConditionComparison {
                     y.options ? y.options->value() : json::object());
   }
 
-  /// Journals hold every option with its value, so one that is missing is of another release.
+  /// Journals hold every option with its value. A missing option belongs to another release.
   void compare_options(const std::string& name, const json& x, const json& y) {
     if (!x.is_object() || !y.is_object()) return compare_values(name, x, y);
     const bool inner = name != "option ";
@@ -163,7 +164,7 @@ class ConditionComparison {
                : fmt::format("other {}: {}, now {}", name, x.dump(), y.dump()));
   }
 
-  /// The checksum of the file that an option names; null for other values.
+  /// Returns the checksum of the file that an option names; null for other values.
   static const std::string* checksum(const record::Provenance& provenance, const json& value) {
     if (!value.is_string() || !provenance.decoder_files) return nullptr;
     const auto found = provenance.decoder_files->find(value.get<std::string>());
@@ -174,7 +175,7 @@ class ConditionComparison {
     return c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
   }
 
-  /// Journals of earlier releases began the clock behind the padding.
+  /// In journals of earlier releases, the clock started after the padding.
   void compare_clocks() {
     const auto padding = [](const CaseResult& c) {
       const record::Run* run = first_run(c);
@@ -224,8 +225,8 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
 
 namespace {
 
-constexpr double kLeastLoad = 0.5;  // CPUs by which the load of others may differ
-constexpr double kLoadShare = 0.1;  // or this share of all CPUs, where that is more
+constexpr double kLeastLoad = 0.5;  // load of others may differ by this many CPUs
+constexpr double kLoadShare = 0.1;  // or by this share of all CPUs, if that is more
 
 bool apart(double a, double b, double share) {
   return std::abs(a - b) > share * std::max(std::abs(a), std::abs(b));
@@ -244,7 +245,8 @@ bool load_averages_differ(double a, double b, double cpus) {
 
 namespace {
 
-/// The mean over the rounds that count of a figure of their conditions; none where one lacks it.
+/// Returns the mean of a figure of the conditions over the rounds that count; none if a round lacks
+/// it.
 template <class Figure>
 std::optional<double> mean_condition(const CaseResult& c, const Figure& figure) {
   const CountedRounds counted = c.summary.counted_rounds();
@@ -274,7 +276,7 @@ std::optional<double> gpu_clock(const CaseResult& c) {
   });
 }
 
-/// Collects what makes times doubtful.
+/// Collects reasons to doubt the times.
 class Doubts {
  public:
   Doubts(const CaseResult& a, const CaseResult& b)
@@ -311,8 +313,8 @@ class Doubts {
       found_.push_back(fmt::format("{} {:.4g}, now {:.4g}", name, *x, *y));
   }
 
-  /// The load average counts the run before this one too, so it only stands in for the CPUs that
-  /// others used, in journals that lack these.
+  /// The load average also counts the run before this one. So it is only used for journals that
+  /// lack the CPUs of other programs.
   void compare_loads() {
     const auto x = other_cpus(a_), y = other_cpus(b_);
     const double cpus = static_cast<double>(y_.cores.value_or(0));
@@ -364,7 +366,7 @@ Grade required_grade(const CaseResult& a, const CaseResult& b) {
 
 namespace {
 
-/// The first round of a case that unfit() lets pass.
+/// Returns the first round of a case that is fit (unfit()).
 const record::Run& first_run(const CaseResult& c) {
   return std::get<record::Run>(c.rounds().front());
 }
@@ -374,7 +376,7 @@ std::optional<double> wer_of(const CaseResult& c) {
   return values.empty() ? std::nullopt : std::optional(values.back());
 }
 
-/// Are the results the baseline's, and as exact as required?
+/// Judges whether the results equal those of the baseline, and are as exact as required.
 Judgement judge_results(const CaseResult& old, const CaseResult& now) {
   const std::string& grade = now.summary.grade;
   const bool exact = now.about().decoder.exactness == "exact";
@@ -433,16 +435,17 @@ bool noisy(const CaseResult& c) {
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }
 
-/// The change that noise alone makes between two equal runs, from the interval of their ratio.
+/// Returns the change that noise alone makes between two equal runs, from the interval of their
+/// ratio.
 double noise_of(const Interval& ratio) {
   return noise_floor({1, ratio.low / ratio.estimate, ratio.high / ratio.estimate});
 }
 
 using Cases = std::vector<const CaseResult*>;
 
-/// A row with a change, whose verdict depends on the number of such rows.
+/// A row with a change. Its verdict depends on the number of such rows.
 struct SpeedRow {
-  size_t index;  // of the row
+  size_t index;  // index of the row
   std::vector<std::vector<double>> before;
   std::vector<double> now;
   bool more_is_better, old_disturbed, disturbed, any_noisy;
@@ -451,7 +454,7 @@ struct SpeedRow {
 
 struct Rows {
   std::vector<GateRow> all;
-  std::vector<SpeedRow> speeds;  // of them, without a verdict yet
+  std::vector<SpeedRow> speeds;  // rows of speeds, without a verdict so far
 };
 
 void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseResult& now,
@@ -501,7 +504,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
   rows.speeds.push_back(std::move(speed));
 }
 
-/// `judged_rows`: those that are judged together.
+/// `judged_rows` is the number of rows that are judged together.
 void judge_speed(GateRow& row, const SpeedRow& speed, std::optional<double> drift,
                  size_t judged_rows) {
   if (!speed.doubts.empty()) {
@@ -519,7 +522,7 @@ void judge_speed(GateRow& row, const SpeedRow& speed, std::optional<double> drif
             !speed.more_is_better);
   row.verdict = verdict;
   row.reason = reason;
-  // Beside a disturbed baseline everything is better.
+  // A gain over a disturbed baseline proves nothing.
   if (gain.low > 1 && !speed.old_disturbed) return;
   if (speed.disturbed) {
     row.verdict = Verdict::inconclusive;
@@ -534,7 +537,7 @@ GateRow invalid(const std::string& case_name, const std::string& reason) {
   return {case_name, "case", {}, {}, {}, {}, {}, Verdict::invalid, reason};
 }
 
-/// Rows about the conditions: what makes a case invalid, or what was allowed to differ.
+/// Returns rows about the conditions: those that make a case invalid, and those that may differ.
 std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
                                     const std::set<std::string>& allowed) {
   const auto row = [&](Verdict verdict, const std::string& reason) {
@@ -586,7 +589,7 @@ void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet&
   }
 }
 
-/// The rows of gate(), those with a change without a verdict.
+/// Returns the rows of gate(). Rows with a change have no verdict yet.
 Rows rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
              const GateOptions& options) {
   Rows rows;
@@ -613,7 +616,7 @@ Rows rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
   return rows;
 }
 
-/// A tolerance that guards nothing is invalid: whoever gave it believes that something is guarded.
+/// A tolerance that applies to no row is invalid: its author believes that it guards something.
 void add_idle_tolerances(std::vector<GateRow>& rows, const Tolerances& tolerances) {
   const auto has = [&](const std::string& what) {
     return std::ranges::any_of(rows, [&](const GateRow& row) { return row.what == what; });

@@ -51,7 +51,8 @@ Value counter(const record::Run& run, const char* name) {
 
 Value host_reads(const record::Run& run) { return counter(run, "host_reads"); }
 
-/// The share of all that was done in vain; absent without a decoder that counts both.
+/// Returns the share of evaluations that were wasted. Absent if the decoder does not count both
+/// numbers.
 Value wasted(const Value& all, const Value& needed) {
   return all && needed && *all > 0 ? Value(1 - *needed / *all) : std::nullopt;
 }
@@ -484,7 +485,7 @@ namespace {
 /// The invocation and the number of a round. A journal that joins two runs has equal numbers twice.
 using RoundId = std::pair<std::string, int64_t>;
 
-/// counted_values() with their rounds.
+/// Returns counted_values() with their rounds.
 std::vector<std::pair<RoundId, double>> counted(const Metric& metric, const CaseSummary& summary) {
   std::vector<std::pair<RoundId, double>> found;
   const auto add = [&](const record::Round& round) {
@@ -510,7 +511,7 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
                                          const CaseSummary& to) {
   const auto theirs = counted(metric, to);
   const std::map<RoundId, double> others(theirs.begin(), theirs.end());
-  std::vector<double> a, b;  // of the rounds that count for both
+  std::vector<double> a, b;  // values of the rounds that count for both
   for (const auto& [round, value] : counted(metric, from)) {
     const auto other = others.find(round);
     if (other == others.end()) continue;
@@ -538,7 +539,7 @@ std::optional<double> measured_noise_floor(const ResultSet& results, const std::
 
 namespace {
 
-/// The interval of a metric with at least one value.
+/// Returns the interval of a metric with at least one value.
 Interval interval_of(const Metric& metric, const std::vector<double>& values,
                      const Summary& summary) {
   if (std::string_view(metric.key) == "exact.grade") return {summary.min, summary.min, summary.min};

@@ -30,7 +30,7 @@ std::vector<Metric> judged(const std::vector<std::string>& keys) {
   return chosen;
 }
 
-/// Logarithms of a metric in each run that has the case and two rounds of it or more.
+/// Returns the logarithms of a metric for each run in which the case has two rounds or more.
 std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& name,
                             const Metric& metric) {
   std::vector<Summary> summaries;
@@ -45,7 +45,7 @@ std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& 
   return summaries;
 }
 
-/// The drift between runs, computed like runs_ratio() does.
+/// Returns the drift between runs, by the rule of runs_ratio().
 double drift_between(const std::vector<Summary>& runs) {
   std::vector<double> means;
   means.reserve(runs.size());

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Whether a number is an integer that int64_t can hold.
+/// Returns whether a number is an integer that int64_t can hold.
 bool is_int64(const json& value) {
   return value.is_number_integer() &&
          (!value.is_number_unsigned() || std::in_range<int64_t>(value.get<uint64_t>()));
@@ -37,7 +37,7 @@ bool is_of(const json& value, unsigned types) {
 void check_members(const json& value, const std::vector<FieldInfo>& fields, const std::string& path,
                    const std::string& where);
 
-/// `path`: the field's place in its record, such as "regions/*/host_seconds".
+/// `path` is the field's place in its record, such as "regions/*/host_seconds".
 void check_value(const json& value, const FieldInfo& field, const std::string& path,
                  const std::string& where) {
   if (!is_of(value, field.types)) {
@@ -102,7 +102,7 @@ std::string_view SharedText::shared(std::string_view text) {
   return found != texts.end() ? *found : *texts.emplace(text).first;
 }
 
-// Tables.
+// Tables of fields.
 
 void TableCore::add(const char* name, size_t offset, const SlotType& type, const char* unit,
                     const char* help, unsigned types, std::vector<FieldInfo> members) {
@@ -195,18 +195,18 @@ std::shared_ptr<const json> SharedTrees::share(json&& tree) {
 namespace {
 
 using Shape = SlotType::Shape;
-constexpr size_t kMostLevels = 100;  // parse_json()
+constexpr size_t kMostLevels = 100;  // levels of nesting, as in parse_json()
 
 bool satisfies(unsigned types, unsigned kind, double number) {
   return (types & kind) != 0 || ((types & kPositive) != 0 && number > 0) ||
          ((types & kNotNegative) != 0 && number >= 0);
 }
 
-/// Puts the events of a JSON parser into a record. An event returns false where the record is not
-/// what its table says.
+/// Puts the events of a JSON parser into a record. An event returns false if the record does not
+/// fit its table.
 class RecordReader {
  public:
-  /// `strict`: members that must be there are asked for.
+  /// With `strict`, missing required members are an error.
   RecordReader(const TableCore& table, void* record, SharedTrees* trees, bool strict)
       : table_(&table), record_(record), trees_(trees), strict_(strict) {
     frames_.reserve(8);
@@ -364,23 +364,23 @@ class RecordReader {
   struct Target {
     const SlotType* type = nullptr;
     void* slot = nullptr;
-    const FieldInfo *field = nullptr, *also = nullptr;  // its rules
-    json* tree = nullptr;                               // in an opaque tree, instead of the others
+    const FieldInfo *field = nullptr, *also = nullptr;  // rules of the value
+    json* tree = nullptr;  // place in an opaque tree, instead of the others
 
     bool is_allowed(unsigned kind, double number = 0) const {
       return field != nullptr && satisfies(field->types, kind, number) &&
              (also == nullptr || satisfies(also->types, kind, number));
     }
   };
-  /// An object or a list that is open.
+  /// An object or a list that has been opened.
   struct Frame {
-    const TableCore* table = nullptr;  // of an object with a table
-    const SlotType* type = nullptr;    // of a list, or of an object with free names
+    const TableCore* table = nullptr;  // for an object with a table
+    const SlotType* type = nullptr;    // for a list, or an object with free names
     void* value = nullptr;
-    const FieldInfo* field = nullptr;  // of the object with free names, or of a list's elements
-    json* tree = nullptr;              // of an opaque tree
+    const FieldInfo* field = nullptr;  // rules of the members or elements
+    json* tree = nullptr;              // for an opaque tree
     bool is_list = false;
-    uint64_t seen = 0;  // rows of the table
+    uint64_t seen = 0;  // bits of the rows that were read
     size_t hint = 0;
     Target next = {};
   };
@@ -403,7 +403,7 @@ class RecordReader {
   }
 
   Target target() {
-    if (frames_.empty()) return {};  // a line that is no object
+    if (frames_.empty()) return {};  // the line is no object
     Frame& frame = frames_.back();
     if (frame.is_list)
       return {.type = frame.type->element,
@@ -444,7 +444,7 @@ class RecordReader {
   json tree_;
 };
 
-/// Tells a reader the value as a parser would.
+/// Passes a value to a reader as a parser would.
 bool tell(const json& value, RecordReader& reader) {
   switch (value.type()) {
     case json::value_t::object:
@@ -526,13 +526,13 @@ bool read_object(std::string_view text, const TableCore& table, void* record, Sh
   return tell(value, reader);
 }
 
-// Writing.
+// Writing records.
 
 namespace {
 
 const json& tree_of(const void* value) { return static_cast<const OptionTree*>(value)->value(); }
 
-/// Writes text in quotes. The library writes text that is not plain ASCII.
+/// Writes text in quotes. The JSON library writes text that is not plain ASCII.
 void write_text(std::string_view value, std::string& text) {
   const auto is_plain = [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; };
   if (std::ranges::all_of(value, is_plain)) {

@@ -57,7 +57,7 @@ FieldInfo named(std::string name, unsigned types, std::vector<FieldInfo> element
 }
 using rtfx::named;
 
-/// A member that must be there and has a table.
+/// Adds a required member that has a table.
 template <class Record>
 FieldInfo named_object(std::string name) {
   FieldInfo info = detail::field_of(detail::kSlotType<Record>);
@@ -83,7 +83,7 @@ std::vector<FieldInfo> run_metrics() {
   return list;
 }
 
-/// The parts of a configuration that readers of a journal use.
+/// Returns the parts of a configuration that readers of a journal use.
 std::vector<FieldInfo> config_members() {
   return {
       named("verify", kObject, {named("required", kObject, {named("*", kText)})}),
@@ -97,8 +97,8 @@ Kind kind_of(std::string name, std::string file) {
           [](Any& record) -> void* { return &record.emplace<Record>(); }};
 }
 
-/// The value of the first member "kind" in the line that is one of kinds(): most likely that of the
-/// whole record.
+/// Returns the kind of the first member "kind" in the line whose value is in kinds(). It is most
+/// likely the kind of the record.
 const Kind* likely_kind(std::string_view line) {
   constexpr std::string_view kMember = "\"kind\":";
   for (size_t at = line.find(kMember); at != line.npos; at = line.find(kMember, at + 1)) {
@@ -111,7 +111,7 @@ const Kind* likely_kind(std::string_view line) {
   return nullptr;
 }
 
-/// Comparisons take the name apart: model/dataset/decoder/batch/dtype.
+/// Comparisons split the name: model/dataset/decoder/batch/dtype.
 template <class Record>
 void check_case(const Record& record, const std::string& where) {
   parse_dtypes(record.dtype, where);
@@ -136,7 +136,7 @@ void check_grade(const std::string& name, const char* more, const std::string& w
   throw unknown_name(where, "grade", name, allowed);
 }
 
-/// The rules that join several fields.
+/// Rules that involve several fields.
 struct JointRules {
   const std::string& where;
 
@@ -156,14 +156,14 @@ struct JointRules {
   void operator()(const auto&) const {}
 };
 
-/// Reads a line that is as most are, straight into its record. False where it may be none.
+/// Reads a usual line straight into its record. Returns false if the line may be unusual.
 bool read_usual(std::string_view line, Any& record, SharedTrees& trees) {
   const Kind* kind = likely_kind(line);
   if (kind == nullptr) return false;
   if (!read_object(line, kind->table(), kind->make(record), trees)) return false;
   const Head& its = head(record);
   if (its.kind != kind->name) return false;
-  // Members of other kinds have rules in a record of any kind.
+  // In a record of any kind, members of other kinds keep their rules.
   return !its.other || std::ranges::none_of(
                            Unknown::table().info().fields,
                            [&](const FieldInfo& field) { return its.other->contains(field.name); });

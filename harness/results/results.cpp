@@ -17,7 +17,8 @@
 namespace rtfx {
 namespace {
 
-/// "model/dataset/decoder/streams/dtype" of a case "model/dataset/decoder/streams64/dtype".
+/// Returns "model/dataset/decoder/streams/dtype" for a case
+/// "model/dataset/decoder/streams64/dtype".
 std::string name_of_all_streams(const CaseResult& result) {
   const record::Case& about = result.about();
   return fmt::format("{}/{}/{}/streams/{}", about.model.id, about.dataset.id, result.decoder(),
@@ -26,7 +27,8 @@ std::string name_of_all_streams(const CaseResult& result) {
 
 using BySize = std::multimap<double, const CaseResult*>;
 
-/// Returns the largest number that a rule has confirmed, or that up to which all were stable.
+/// Returns the largest number that a rule has confirmed. Without a rule, returns the largest number
+/// up to which all were stable.
 double most_sustained(const BySize& by_size) {
   double stable = 0, confirmed = 0;
   bool by_rule = false, all_stable = true;
@@ -65,8 +67,9 @@ std::optional<double> of_a_lap(const Optional<Nullable<int64_t>>& count, double 
   return number == nullptr ? std::nullopt : std::optional(static_cast<double>(*number) / laps);
 }
 
-/// Puts the profile's figures of decoding into each case's first round. An equal result key says
-/// that both are of one build, model and options. An INVALID profile lacks records of kernels.
+/// Puts the profile's figures of decoding into each case's first round. An equal result key shows
+/// that both have one build, model and options. An INVALID profile lacks records of kernels, and is
+/// ignored.
 void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(plain_or_gzip(file))) return;
   for (const record::Any& record : read_journal(file)) {
@@ -88,7 +91,7 @@ void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& f
   }
 }
 
-/// Says how many records do not count since they repeat others.
+/// Says how many records do not count because they repeat others.
 void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesystem::path& file) {
   int64_t repeated = 0;
   for (const CaseSummary& summary : summaries) repeated += summary.repeated;
@@ -195,7 +198,7 @@ Meanings meanings_of(const ResultSet& results) {
 
 namespace {
 
-/// A line of a hypotheses file, of which others read more.
+/// One line of a hypotheses file; other readers take more from it.
 struct HypothesisLine {
   std::string id, text;
   Nullable<std::string> reference;
@@ -227,7 +230,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
     try {
       object = parse_json(line, where, "the file was edited or damaged");
     } catch (const UserError&) {
-      if (!lines.is_terminated()) break;  // torn
+      if (!lines.is_terminated()) break;  // a torn line
       throw;
     }
     if (!object.is_object())

@@ -33,14 +33,14 @@ Interval exponential(const Interval& logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
 }
 
-/// Draws without a distribution of the standard library: the C++ standard fixes the numbers of the
-/// engine only, and intervals must be equal on every machine.
+/// Draws without a distribution of the standard library. The C++ standard fixes only the numbers of
+/// the engine, and intervals must be equal on every machine.
 class Resampler {
  public:
   explicit Resampler(uint64_t seed) : engine_(seed) {}
   size_t index(size_t count) { return static_cast<size_t>(engine_() % count); }
 
-  /// How often each of `count` things is drawn in `count` draws.
+  /// Returns how often each of `count` things is drawn in `count` draws.
   std::vector<int64_t> multiplicities(size_t count) {
     std::vector<int64_t> times(count);
     for (size_t i = 0; i < count; ++i) ++times[index(count)];
@@ -146,7 +146,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
     variance += square(drift.value_or(std::max(kRunDrift, between.sd))) * (1 + 1 / runs);
   }
   if (variance == 0) return exponential(around(difference, 0));
-  constexpr double kMany = 1000;  // degrees of freedom, as good as a normal distribution
+  constexpr double kMany = 1000;  // so many degrees of freedom are as good as a normal distribution
   const double df = squares == 0 ? kMany : std::min(kMany, square(variance) / squares);
   const double t = student_t(static_cast<int64_t>(df + 1e-9), confidence);
   return exponential(around(difference, t * std::sqrt(variance)));
@@ -158,7 +158,7 @@ double visible_change(double sd, int64_t rounds, double drift) {
   const double by_rounds = 2 * sd * sd / static_cast<double>(rounds);
   const double variance = by_rounds + 2 * drift * drift;
   if (variance == 0) return 0;
-  // Welch and Satterthwaite, the drift being taken as known: as runs_ratio() does.
+  // Welch and Satterthwaite. The drift counts as known, as in runs_ratio().
   constexpr double kMany = 1000;
   const double squares = by_rounds * by_rounds / (2 * static_cast<double>(rounds - 1));
   const double df = squares == 0 ? kMany : std::min(kMany, variance * variance / squares);

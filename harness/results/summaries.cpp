@@ -15,15 +15,15 @@ namespace rtfx {
 
 /// The records of one case in the journal.
 struct CaseRecords {
-  std::optional<record::Failure> failure;  // where it is the last record
-  std::string result_key;                  // of the last round
-  record::Rounds rounds;                   // the last ones with this key
+  std::optional<record::Failure> failure;  // if it is the last record
+  std::string result_key;                  // key of the last round
+  record::Rounds rounds;                   // the last rounds with this key
 
   void add(record::Failure&& record) { failure = std::move(record); }
   template <class Round>
   void add(Round&& record) {
     failure.reset();
-    if (record.result_key != result_key) rounds.clear();  // measured anew, with other settings
+    if (record.result_key != result_key) rounds.clear();  // measured anew with other settings
     result_key = record.result_key;
     rounds.push_back(std::move(record));
   }
@@ -33,8 +33,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostGaps = 0.02;  // of the wall time, without a mark
-constexpr size_t kCleanRounds = 3;  // fewer than these do not replace all rounds
+constexpr double kMostGaps =
+    0.02;  // share of the wall time that may be in no region without a mark
+constexpr size_t kCleanRounds = 3;  // with fewer clean rounds, all rounds count
 
 const record::Exactness* exactness_of(const record::Round& round) {
   const auto* run = std::get_if<record::Run>(&round);
@@ -46,7 +47,8 @@ std::string grade_in(const record::Round& round) {
   return exactness == nullptr ? "" : exactness->grade;
 }
 
-/// Whether `a` is worse; a grade is worse than none, and any other than "baseline".
+/// Returns whether `a` is worse. A grade is worse than no grade, and any other grade is worse than
+/// "baseline".
 bool is_worse(const std::string& a, const std::string& b) {
   const auto rank = [](const std::string& grade) {
     return grade.empty() ? -2 : grade == "baseline" ? -1 : static_cast<int>(grade_of(grade));
@@ -54,7 +56,7 @@ bool is_worse(const std::string& a, const std::string& b) {
   return rank(a) > rank(b);
 }
 
-/// The index of the first round with the worst grade; none where no round has one.
+/// Returns the index of the first round with the worst grade; none if no round has a grade.
 std::optional<size_t> worst_round(const record::Rounds& rounds) {
   std::optional<size_t> worst;
   for (size_t i = 0; i < rounds.size(); ++i) {
@@ -65,8 +67,8 @@ std::optional<size_t> worst_round(const record::Rounds& rounds) {
 
 bool has_failed(const Nullable<record::Replay>& replay) { return replay && replay->beyond > 0; }
 
-/// Takes out rounds that repeat an earlier one of the same number word for word, and returns how
-/// many there were. A line that stands in a journal twice was measured once.
+/// Removes rounds that repeat an earlier one of the same number word for word, and returns their
+/// number. A line that is in a journal twice was measured once.
 int64_t take_out_repeated(record::Rounds& rounds) {
   std::vector<std::string> seen;  // texts of the rounds with this number
   size_t kept = 0;
@@ -123,8 +125,8 @@ double cv_max_of(const record::Provenance& provenance) {
   return provenance.config ? provenance.config->value().value(where, usual) : usual;
 }
 
-/// The grade that the configuration requires of an exact decoder in this dtype; `different` where
-/// the journal does not say. Readers of journals refuse grades that this release does not know.
+/// Returns the grade that the configuration requires of an exact decoder in this dtype; `different`
+/// if the journal does not say. Readers of journals refuse grades that this release does not know.
 Grade required_by(const record::Provenance& provenance, const std::string& dtype) {
   if (!provenance.config) return Grade::different;
   static const json::json_pointer where("/verify/required");
@@ -134,7 +136,7 @@ Grade required_by(const record::Provenance& provenance, const std::string& dtype
   return name.is_string() ? grade_of(name.get<std::string>()) : Grade::different;
 }
 
-/// The worst grade of overlapped passes against the isolated one; empty where there is none.
+/// Returns the worst grade of overlapped passes against the isolated one; empty if there is none.
 std::string grade_against_isolated(const CaseSummary& summary) {
   std::string worst;
   for (const record::Round& round : summary.rounds) {
@@ -160,7 +162,7 @@ json metrics_json(const CaseSummary& summary) {
   return metrics;
 }
 
-/// Regions that every round has.
+/// Returns the regions that every round has.
 json regions_json(const CaseSummary& summary) {
   json regions = json::object();
   const auto* first =
@@ -234,7 +236,7 @@ std::vector<CaseSummary> Summarizer::finish() {
     summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, provenance);
     summary.required = required_by(provenance, summary.about().dtype);
   }
-  // A failure is often the first record of its group, and stands below the results all the same.
+  // A failure is often the first record of its group. It stands below the results all the same.
   std::map<std::string, size_t> last;  // by group
   for (size_t i = 0; i < summaries.size(); ++i) last[summaries[i].group()] = i;
   std::vector<std::pair<size_t, bool>> places;
@@ -391,7 +393,7 @@ std::vector<std::string> CaseSummary::marks() const {
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
   if (const record::Run* run = last_run(); run != nullptr && run->pipeline) {
-    // All rounds together name the stage, since it may be chance in a single one.
+    // All rounds together name the stage, since a single round may be chance.
     std::string stage;
     double most = 0;
     for (const auto& [metric, _] : run->metrics) {

@@ -20,14 +20,14 @@ namespace rtfx {
 
 namespace {
 
-/// Decimals of a mean: below 1, so many that two digits are significant.
+/// Returns the decimals of a mean. Below 1, two digits are significant.
 int decimals_of(double mean) {
   if (mean >= 100) return 0;
   return mean >= 1 || mean <= 0 ? 1 : 1 - static_cast<int>(std::floor(std::log10(mean)));
 }
 
-/// "35.2 ± 2.5"; a single value has no deviation. figure_of() of plots/report.py has the same
-/// digits.
+/// Returns, for example, "35.2 ± 2.5". A single value has no deviation. figure_of() of
+/// plots/report.py has the same digits.
 std::string figure(const std::vector<double>& values) {
   if (values.empty()) return "-";
   const Summary s = summarize(values);
@@ -43,10 +43,10 @@ fmt::text_style grade_style(const std::string& grade) {
   return fmt::fg(fmt::terminal_color::red);
 }
 
-/// "exact", "text ~ NOISY"; "-" where there is nothing to say.
+/// Returns, for example, "exact" or "text ~ NOISY"; "-" if there is nothing to say.
 std::string judgement(const CaseSummary& c) {
   std::vector<std::string> words = c.marks();
-  words.resize(words.size() - c.stand_ins().size());  // the group's heading has them
+  words.resize(words.size() - c.stand_ins().size());  // the heading of the group has these marks
   if (!c.grade_text().empty()) words.insert(words.begin(), c.grade_text());
   return words.empty() ? "-" : printable(fmt::format("{}", fmt::join(words, " ")));
 }
@@ -67,18 +67,18 @@ std::string group_of(const CaseSummary& c) {
 
 std::string id_of(const CaseSummary& c) { return printable(c.about().decoder.id); }
 
-/// Whether most of the references are in scripts without spaces between words, for which WER says
-/// little.
+/// Returns whether most of the references are in scripts without spaces between words, for which
+/// WER says little.
 bool has_few_spaces(const record::Run& run) {
   return 2 * run.wer.unspaced_characters.value_or(0) > run.wer.reference_characters.value_or(0);
 }
 
-/// Whether the character error rate stands beside the WER.
+/// Returns whether the character error rate stands beside the WER.
 bool shows_characters(const record::Run& run) {
   return has_few_spaces(run) || run.wer.normalizer == "unicode_words";
 }
 
-/// Figures that only some decoders have, for the end of the row.
+/// Returns the figures that only some decoders have, for the end of the row.
 std::string further_figures(const record::Run& run) {
   std::string text;
   const auto add = [&](const char* name, const Optional<Nullable<Number>>& value) {
@@ -94,8 +94,8 @@ std::string further_figures(const record::Run& run) {
   return text;
 }
 
-/// Tokens per second of audio, the RTFx of the first pass and, against an isolated pass, a grade
-/// that is not the best.
+/// Returns the tokens per second of audio, the RTFx of the first pass, and a grade against the
+/// isolated pass if it is not the best one.
 std::string passes_of(const CaseSummary& c) {
   std::string text;
   const auto tokens = c.values("tokens.per_second"),
@@ -144,8 +144,8 @@ void widen(Widths& widths, const Row& row) {
   for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
 }
 
-/// Says how wide a table is, and whether its rows are broken to fit the terminal. If so, the
-/// decoder stands on a line of its own, and what follows the figures is wrapped.
+/// The width of a table, and whether its rows are broken to fit the terminal. In a broken row, the
+/// decoder has a line of its own, and the text behind the figures is wrapped.
 struct Layout {
   Widths widths;
   std::optional<size_t> columns;
@@ -157,8 +157,8 @@ struct Layout {
     broken = columns && width > *columns;
   }
 
-  /// The decoder and the type to the left, figures to the right, and what follows as it is.
-  /// `last`: of row.back(), with colours and what belongs behind it.
+  /// Returns a line with decoder and type to the left and figures to the right. The rest follows as
+  /// it is. `last` replaces row.back(); it has colours and the text behind it.
   std::string line(const Row& row, const std::string& last) const {
     std::string line;
     for (size_t i = 0; i + 1 < row.size(); ++i) {
@@ -184,7 +184,7 @@ void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
-using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
+using Costs = std::vector<std::pair<const char*, const char*>>;  // heading and metric of each cost
 
 Costs costs_of(const Summaries& cases) {
   Costs columns = {{"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
@@ -231,7 +231,7 @@ void print_details(const Summaries& cases) {
   }
 }
 
-/// "frame_looping.aa" and such.
+/// Returns the ids of A/A controls, such as "frame_looping.aa".
 std::set<std::string> controls_of(const Summaries& cases) {
   std::set<std::string> ids;
   for (const CaseSummary& c : cases) {

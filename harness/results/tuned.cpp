@@ -12,9 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-// A configuration of somebody else's journal may hold anything.
+// The configuration in somebody else's journal may hold anything.
 
-/// A member of an object; null where there is none.
+/// Returns a member of an object; null if there is none.
 json member(const json& object, const std::string& key) {
   return object.is_object() ? object.value(key, json()) : json();
 }
@@ -30,7 +30,7 @@ std::vector<std::string> texts_of(const json& list) {
   return texts;
 }
 
-/// The option with a dotted name, such as lm.alpha; null where it is not there.
+/// Returns the option with a dotted name, such as lm.alpha; null if it is missing.
 json option_at(json options, std::string_view name) {
   for (;;) {
     const size_t dot = name.find('.');
@@ -40,7 +40,7 @@ json option_at(json options, std::string_view name) {
   }
 }
 
-/// The options of the decoder with this id; null where the configuration has no such decoder.
+/// Returns the options of the decoder with this id; null if the configuration has no such decoder.
 json options_of(const json& config, const std::string& id) {
   for (const json& decoder : member(config, "decoders")) {
     if (member(decoder, "id") == id)
@@ -49,7 +49,7 @@ json options_of(const json& config, const std::string& id) {
   return nullptr;
 }
 
-/// Whether the decoder has all values that `rtfx tune` has found.
+/// Returns whether the decoder has all values that `rtfx tune` has found.
 bool has_chosen(const json& chosen, const json& options) {
   const json values = member(chosen, "options");
   if (!values.is_object() || values.empty()) return false;

@@ -22,14 +22,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CachingAudit, unseen, again, seen, more_steps
 
 namespace {
 
-constexpr size_t kContents = 4;  // batches that are drawn, at most
+constexpr size_t kContents = 4;  // largest number of batches that are drawn
 constexpr size_t kTriples = 10;
 
-using Batch = std::vector<size_t>;  // of utterances
+using Batch = std::vector<size_t>;  // indices of utterances
 
 enum class Form : uint8_t { reversed, as_it_is, turned, again };
 
-/// A batch of the audit: which of the drawn ones, and in which form.
+/// One batch of the audit: the index of a drawn batch, and its form.
 struct Part {
   size_t content;
   Form form;
@@ -41,7 +41,7 @@ std::vector<Part> sequence(size_t contents) {
     for (size_t i = 0; i < contents; ++i) parts.push_back({i, form});
   for (size_t triple = 0; triple < kTriples; ++triple) {
     const size_t content = triple % contents;
-    // Every second triple of a content begins with the batch as it is.
+    // Every second triple of a batch begins with its original form.
     const bool begins = (triple + triple / contents) % 2 == 1;
     if (begins) parts.push_back({content, Form::as_it_is});
     parts.push_back({content, Form::turned});
@@ -51,7 +51,7 @@ std::vector<Part> sequence(size_t contents) {
   return parts;
 }
 
-/// Batches of the size that most have, drawn at random.
+/// Draws batches at random. They have the most frequent size.
 std::vector<Batch> draw(std::vector<Batch> batches, std::mt19937_64& random) {
   std::map<size_t, size_t> count;
   for (const Batch& batch : batches) ++count[batch.size()];
@@ -74,8 +74,9 @@ std::vector<float> in_form(std::vector<float> samples, Form form, size_t encoder
   return samples;
 }
 
-/// A search may take a step for each token, and batched ones a step for each of the longest row. So
-/// this is how many times as much work a batch may be as another one of the same lengths.
+/// Returns how many times as many steps `batch` may need as `other`, by their numbers of tokens. A
+/// search may take a step for each token. A batched search may take a step for each token of the
+/// longest row.
 double more_steps(std::span<const Hypothesis> batch, std::span<const Hypothesis> other) {
   const auto steps = [](std::span<const Hypothesis> rows) {
     double all = 1, longest = 1;
@@ -91,7 +92,7 @@ double more_steps(std::span<const Hypothesis> batch, std::span<const Hypothesis>
   return std::max({1.0, all / all_of_other, longest / longest_of_other});
 }
 
-/// The configuration of the audit, whose batches are consecutive utterances.
+/// Returns the configuration of the audit, in which a batch is consecutive utterances.
 Config for_audit(Config config) {
   config.sort = "none";
   config.protocol.mode = "isolated";

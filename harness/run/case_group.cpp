@@ -25,11 +25,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A call that comes back a little late costs its case; only one that is overdue by this share of
-/// the limit, and a second, costs the process.
+/// A call that returns a little late costs its case. The process ends only if the call is overdue
+/// by this share of the limit and one second more.
 constexpr double kOverdue = 0.1;
 
-/// Utterances that are read ahead of an overlapped pass, and bytes of their samples, at most.
+/// Largest number of utterances that are read ahead of an overlapped pass, and largest number of
+/// bytes of their samples.
 constexpr size_t kReadAhead = 4096, kReadAheadBytes = size_t{1} << 30;
 
 }  // namespace
@@ -179,7 +180,7 @@ void CaseGroupRunner::prepare() {
 }
 
 void CaseGroupRunner::warm_up(Decoder& decoder) {
-  int64_t rows = 0, samples = 0;  // of the batch that takes most memory
+  int64_t rows = 0, samples = 0;  // of the batch that takes the most memory
   for (const auto& batch : batches_) {
     size_t longest = 0;
     for (const size_t i : batch) longest = std::max(longest, dataset_.audio[i].size());
@@ -240,7 +241,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number, RoundKind kind) 
     }
   }
   if (replay_) replay_->release();
-  // Where the baseline failed half way, only some batches were compared with it: no grade.
+  // If the baseline failed half way, only some batches were compared with it, so there is no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
     if (reference < arms_.size() && arms_[reference].failed) results[a].audited = false;
@@ -313,7 +314,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   if (weights_ && batch.frames.defined()) {
     shared_batch.emplace(std::map<std::string, at::Tensor>{{"the encoder's frames", batch.frames},
                                                            {"the lengths", batch.lengths}});
-    synchronize(device_);  // the regions to come begin on an idle device
+    synchronize(device_);  // the next regions begin on an idle device
   }
   for (const size_t a : order) {
     Arm& arm = arms_[a];
@@ -451,11 +452,11 @@ void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,
   }
 }
 
-// The rounds of protocol.mode "throughput".
+// Rounds of protocol.mode "throughput".
 
 namespace {
 
-/// Ends a pass after a batch that failed.
+/// The error that ends a pass after a failed batch.
 struct BatchFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -468,7 +469,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 std::unique_ptr<CaseGroupRunner::Reader> CaseGroupRunner::reader(const Batches& batches) const {
   const Throughput& throughput = workspace_.config().protocol.throughput;
-  // With one batch in flight, its files are read before it and not beside another one.
+  // With one batch in flight, its files are read before the batch and not beside another one.
   if (throughput.audio == "memory" || throughput.in_flight == 1) return nullptr;
   std::vector<size_t> order;
   for (const auto& batch : batches) order.insert(order.end(), batch.begin(), batch.end());
@@ -554,7 +555,7 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
   return pass;
 }
 
-/// Whether the round has the hypotheses that another pass found for these utterances.
+/// Returns whether the round has the hypotheses that another pass found for these utterances.
 static bool has_hypotheses(const RoundResult& result, const std::vector<size_t>& utterances,
                            const Decoded& decoded) {
   for (size_t row = 0; row < utterances.size(); ++row)
@@ -595,10 +596,10 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
   const double steady =
       kind == RoundKind::measured ? workspace_.config().protocol.steady_seconds : 0;
   const bool is_first = !arm.first_pass;
-  // Another arm's passes have recorded graphs of the encoder.
+  // Passes of another arm have recorded graphs of the encoder.
   if (is_first) encoder_->forget();
-  // Passes that are not measured come first: the first pass of the arm, and one in which the
-  // encoder records its graphs. So no arm alone pays for them.
+  // Unmeasured passes come first: the first pass of the arm, and one in which the encoder records
+  // its graphs. So no arm alone pays for the recording.
   const bool records = encoder_->uses_graphs() && !arm.settled;
   const bool prepares = kind == RoundKind::trial ? records : steady > 0 && (is_first || records);
   std::vector<OverlappedPass> unmeasured;
@@ -658,10 +659,11 @@ void CaseGroupRunner::overlapped_round(const std::vector<size_t>& order, RoundKi
 
 void CaseGroupRunner::verify_overlapped(const std::vector<size_t>& order,
                                         std::vector<RoundResult>& results) {
-  // The isolated pass comes after the first overlapped one, which must find nothing ready.
+  // The isolated pass runs after the first overlapped pass, since that must not find anything
+  // prepared.
   const bool compare_now = workspace_.config().isolated && isolated_.empty();
   if (compare_now) isolated_ = empty_results();
-  // Without graphs, since a wrong recording would otherwise be compared with itself.
+  // The isolated pass uses no graphs. Otherwise a wrong recording would be compared with itself.
   const ScopedGraphs graphs(*encoder_, !compare_now && encoder_->uses_graphs());
   for (const auto& utterances : batches_) {
     check_interrupt();

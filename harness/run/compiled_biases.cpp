@@ -39,7 +39,7 @@ CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utteranc
     std::shared_ptr<const BoostedWords> boosted;
   };
   CompiledBiases all;
-  std::map<std::string, Shared> made;  // by what is asked for
+  std::map<std::string, Shared> made;  // indexed by the request as JSON
   for (const Utterance& utterance : utterances) {
     const json allowed = utterance.allowed ? json(*utterance.allowed) : json();
     Shared& shared = made[json::array({to_json(utterance.boost), allowed}).dump()];

@@ -26,24 +26,25 @@ namespace rtfx {
 
 namespace {
 
-constexpr double kFrames = 12.5;        // of the encoder, for a second of audio
-constexpr double kOperations = 2;       // of a parameter, for a frame: multiply and add
-constexpr double kBatchSeconds = 0.03;  // at most, for launches and copies of a batch
+constexpr double kFrames = 12.5;   // encoder frames for a second of audio
+constexpr double kOperations = 2;  // operations for a parameter and frame: multiply and add
+constexpr double kBatchSeconds =
+    0.03;  // upper bound of the time for launches and copies of a batch
 
-/// Operations per second that encoders lie between, small models and batches at the lower end.
+/// A range of speeds in operations per second. Small models and small batches are at its lower end.
 struct Speed {
   double low, high;
 };
-constexpr Speed kGpu{0.3e12, 200e12};  // assumed, and meant to be wide
+constexpr Speed kGpu{0.3e12, 200e12};  // assumed, and wide on purpose
 
-/// Operations per second of an encoder's products on this CPU, as measured with matrices of its
-/// width. Encoders reach a tenth of it at least, since they also do what is no product.
+/// Returns the speed of an encoder's products on this CPU, measured with matrices of its width.
+/// Encoders reach at least a tenth of it, since they also do other work.
 Speed cpu_speed(int64_t width, at::ScalarType dtype, int64_t threads) {
   constexpr int64_t kRows = 128;
   constexpr auto kLeast = std::chrono::milliseconds(30);
   const c10::InferenceMode inference;
   const at::Tensor a = at::ones({kRows, width}, dtype), b = at::ones({width, 4 * width}, dtype);
-  at::matmul(a, b);  // which prepares the library
+  at::matmul(a, b);  // prepares the library
   double operations = 0;
   const auto begin = std::chrono::steady_clock::now();
   auto took = std::chrono::steady_clock::duration::zero();
@@ -61,7 +62,7 @@ int64_t rounds_of(const Protocol& protocol, bool most) {
   return protocol.warmup_rounds + protocol.measured_rounds + (extra ? protocol.extra_rounds : 0);
 }
 
-/// The mean over the rounds of a figure that each of them has.
+/// Returns the mean over the rounds of a figure that each of them has.
 double mean_of(const CaseSummary& summary, const auto& figure) {
   double sum = 0;
   for (const record::Round& round : summary.rounds) {
@@ -74,7 +75,7 @@ double mean_total(const CaseSummary& summary) {
   return mean_of(summary, [](const record::Run& run) -> double { return run.total_seconds; });
 }
 
-/// Seconds of a case in a round beyond the encoder's pass, which it shares.
+/// Returns the seconds of a case in a round without the encoder's pass, which cases share.
 double own_seconds(const CaseSummary& summary) {
   double seconds = 0;
   for (const char* region : {"decode", "d2h", "detokenize"}) {
@@ -86,7 +87,7 @@ double own_seconds(const CaseSummary& summary) {
   return seconds;
 }
 
-/// Seconds of a round of the group, where the journal has all of its cases.
+/// Returns the seconds of a round of the group, if the journal has all of its cases.
 std::optional<double> measured_round(const Workspace& workspace, const CaseGroup& group,
                                      const std::map<std::string, CaseSummary>& known) {
   const size_t utterances = workspace.datasets()[group.dataset].dataset.utterances.size();
@@ -140,7 +141,7 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   const auto most = static_cast<double>(rounds_of(config.protocol, true));
   const bool gpu = runs_on_gpu(config);
   const auto known = measured(workspace, plan);
-  std::map<std::pair<int64_t, at::ScalarType>, Speed> speeds;  // by width and dtype
+  std::map<std::pair<int64_t, at::ScalarType>, Speed> speeds;  // indexed by width and dtype
   const auto speed_of = [&](const CaseGroup& group) {
     const int64_t width = workspace.checkpoints()[group.model].config.encoder.width;
     const at::ScalarType dtype = parse_dtypes(group.dtype, "dtypes").encoder;
@@ -151,7 +152,7 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   };
   double slowest = std::numeric_limits<double>::infinity(), fastest = 0;
   Estimate all;
-  double energy = 0;  // of the passes by which it is measured
+  double energy = 0;  // time of the passes that measure energy
   for (const CaseGroup& group : plan) {
     if (gpu) energy += config.protocol.energy_seconds * static_cast<double>(group.decoders.size());
   }
@@ -178,7 +179,7 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
     fastest = std::max(fastest, speed.high);
     const auto decoders = static_cast<double>(group.decoders.size());
     const double encoders = config.protocol.overlapped() ? decoders : 1;  // passes of the encoder
-    // A round that repeats its passes ends with the first one beyond `steady`.
+    // A round that repeats its passes ends with the first pass beyond `steady`.
     const double steady =
         config.protocol.overlapped() ? decoders * config.protocol.steady_seconds : 0;
     all.low += least * std::max(steady, encoders * work / speed.high);
@@ -235,7 +236,7 @@ namespace {
 
 constexpr int64_t kPrecision = 32;
 
-/// The least number of bytes that the encoder needs for the group's largest batch.
+/// Returns the least number of bytes that the encoder needs for the group's largest batch.
 int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const AcousticModel& model) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
@@ -250,7 +251,7 @@ int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const Acous
   return most;
 }
 
-/// Whether a round of the group runs without an error of memory.
+/// Returns whether a round of the group runs without an error of memory.
 bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device,
                 const std::function<void(CaseGroupRunner&)>& begin) {
   bool fits = true;
@@ -271,7 +272,7 @@ bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device,
 }  // namespace
 
 int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits) {
-  // From above: a round of large batches is a short one.
+  // The search goes from large to small, since a round of large batches is short.
   int64_t good = most, bad = most + 1;
   while (good > 0 && !fits(good)) {
     bad = good;
@@ -291,7 +292,8 @@ std::optional<int64_t> largest_batch(Workspace& workspace, CaseGroup group, at::
   std::shared_ptr<const AcousticModel> model;
   try {
     model = workspace.model(group.model, device, group.dtype);
-  } catch (const std::exception&) {  // CaseGroupRunner::prepare() meets it again and says it
+    // CaseGroupRunner::prepare() meets the error again and reports it
+  } catch (const std::exception&) {
     return std::nullopt;
   }
   const auto fits = [&](int64_t size) {

@@ -25,7 +25,7 @@ struct Estimate {
   std::string basis;         // a sentence that says what the bounds rest on
 };
 
-/// Whether the configuration's device is a GPU.
+/// Returns whether the configuration's device is a GPU.
 bool runs_on_gpu(const Config& config);
 
 /// Estimates the time of `plan`. If the journal of the configuration's output folder holds the same

@@ -30,23 +30,24 @@ namespace {
 using nlohmann::json;
 
 constexpr int kNotStarted = 127;
-// A child writes one line "decoder<TAB>stage" for each stage, and before its end "<TAB>end code".
+// A child writes a line "decoder<TAB>stage" for each stage, and "<TAB>end code" before its end.
 constexpr int kStageDescriptor = 3;
 constexpr const char* kEnd = "end ";
 
 struct ChildEnd {
-  int status = 0;              // of waitpid
-  std::optional<int> code;     // that it told itself
-  bool interrupted = false;    // because this process passed an interrupt on
-  std::string decoder, stage;  // under way when it ended; no decoder: a stage of all
-  std::set<std::string> told;  // all decoders that it named
+  int status = 0;            // status from waitpid
+  std::optional<int> code;   // exit code that the child reported
+  bool interrupted = false;  // this process passed an interrupt on
+  // decoder and stage at its end; without a decoder, a stage of all decoders
+  std::string decoder, stage;
+  std::set<std::string> told;  // all decoders that the child named
 };
 
 [[noreturn]] void fail(const char* what) {
   throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-/// The program itself with these arguments; its stages come through the returned descriptor.
+/// Starts this program with `arguments`. The returned descriptor delivers its stages.
 std::pair<pid_t, int> start(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -55,7 +56,7 @@ std::pair<pid_t, int> start(std::vector<std::string> arguments) {
   if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
   const pid_t parent = getpid();
   // Until execv(), the child has our handler, which would take an interrupt that wait_for() passes
-  // on. So the interrupt waits until the child handles it by the default, which ends the child.
+  // on. So the interrupt is blocked until the child has the default handler, which ends it.
   sigset_t passed_on, before;
   sigemptyset(&passed_on);
   sigaddset(&passed_on, SIGTERM);
@@ -81,7 +82,7 @@ std::pair<pid_t, int> start(std::vector<std::string> arguments) {
   return {child, ends[0]};
 }
 
-/// Takes whole lines of what a child told from the front of `text`.
+/// Takes whole lines of the child's reports from the front of `text`.
 void read_lines(std::string& text, ChildEnd& end) {
   for (size_t whole; (whole = text.find('\n')) != std::string::npos; text.erase(0, whole + 1)) {
     const std::string line = text.substr(0, whole);
@@ -97,7 +98,7 @@ void read_lines(std::string& text, ChildEnd& end) {
   }
 }
 
-/// Whether the child has ended, at once or (`wait`) when it does.
+/// Returns whether the child has ended. With `wait`, waits until it ends.
 bool has_ended(pid_t child, ChildEnd& end, bool wait) {
   pid_t got = 0;
   while ((got = waitpid(child, &end.status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
@@ -105,7 +106,7 @@ bool has_ended(pid_t child, ChildEnd& end, bool wait) {
   return got != 0;
 }
 
-/// Reads stages until the child ends; an interrupt is passed on to it.
+/// Reads stages until the child ends, and passes an interrupt on to it.
 ChildEnd wait_for(pid_t child, int stages) {
   ChildEnd end;
   std::string text;
@@ -136,7 +137,7 @@ ChildEnd wait_for(pid_t child, int stages) {
   return end;
 }
 
-/// Why a child did not come to its end; empty when it did. `limit`: of a case, in seconds.
+/// Returns why a child ended early; empty if it did not. `limit` is the limit of a case in seconds.
 std::string reason(const ChildEnd& end, double limit) {
   if (end.code == kDeviceLost) return "the GPU cannot be used any more";
   if (end.code == kCaseOverdue)
@@ -151,7 +152,7 @@ std::string reason(const ChildEnd& end, double limit) {
   return fmt::format("its process was ended from within (exit code {})", WEXITSTATUS(end.status));
 }
 
-/// Runs a child to its end. Throws UserError where it refuses `config`, and Interrupted.
+/// Runs a child to its end. Throws UserError if it refuses `config`, and Interrupted.
 ChildEnd end_of_child(const Config& config, std::vector<std::string> arguments) {
   check_interrupt();
   const auto [child, stages] = start(std::move(arguments));
@@ -228,7 +229,7 @@ void ChildTask::add_ended(const std::string& value) {
 
 bool measure_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
-  const Journal journal(config.output, mode);  // locked for the children too
+  const Journal journal(config.output, mode);  // the lock covers the children too
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   Parent parent(config);
   try {

@@ -44,7 +44,8 @@ record::Device device_field(at::Device device) {
   return field;
 }
 
-/// The real driver's version. LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
+/// Returns the version of the installed driver. LibTorch has loaded the CUDA runtime; rtfx itself
+/// does not link it.
 int driver_version() {
   using Function = int (*)(int*);
   const auto function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "cudaDriverGetVersion"));
@@ -53,7 +54,7 @@ int driver_version() {
   return version;
 }
 
-/// Adds the versions of CUDA's libraries, null on a CPU.
+/// Adds the versions of CUDA's libraries; null on a CPU.
 void add_cuda_versions(record::Provenance& provenance, at::Device device) {
   using Version = Nullable<std::string>;
   const bool gpu = device.is_cuda();
@@ -66,7 +67,7 @@ void add_cuda_versions(record::Provenance& provenance, at::Device device) {
       gpu ? Nullable<int64_t>(at::detail::getCUDAHooks().versionCuDNN()) : std::nullopt;
 }
 
-/// The CPUs that this process may use, and who else wants them.
+/// Returns the CPUs that this process may use, and the load of others.
 record::Cpu cpu_field() {
   const std::vector<int> cpus = allowed_cpus();
   const CgroupLimits limits = group_limits();
@@ -148,7 +149,7 @@ record::Build build_field() {
   return field;
 }
 
-/// Checksums of the files that the decoder's options name.
+/// Returns the checksums of the files that the decoder's options name.
 json files_of(const Workspace& workspace, DecoderSpec spec) {
   json checksums = json::array();
   for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,
@@ -210,7 +211,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
                    {"language", config.models[group.model].language},
                    {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
                    {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
-                   // The dataset's checksum is that of its manifest, which names the files alone.
+                   // The dataset's checksum is that of its manifest, which only names the files.
                    {"audio", workspace.audio_sha256(group.dataset)},
                    {"revision", build().revision},
                    {"libtorch", build().libtorch},
@@ -218,7 +219,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
   if (config.protocol.overlapped())
     identity["throughput"] = {config.protocol.throughput.in_flight,
                               config.protocol.throughput.audio, config.protocol.steady_seconds};
-  // Results that were not checked are measured again where the check is wanted.
+  // Results that were not checked must be measured again if the check is wanted.
   if (!config.replay) identity["replay"] = false;
   if (config.protocol.overlapped() && !config.isolated) identity["isolated"] = false;
   if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
@@ -226,7 +227,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
   if (config.sort == "shuffle") identity["seed"] = config.protocol.seed;
   if (config.sync_debug) identity["sync_debug"] = true;
   for (const std::string& plugin : config.plugins) {
-    // The loader looks for a name without a folder in folders of its own.
+    // The loader looks for a name without a folder in its own folders.
     identity["plugins"].push_back(std::filesystem::exists(plugin) ? sha256_file(plugin) : plugin);
   }
   if (build().dirty) identity["changes"] = build().changes;

@@ -59,7 +59,7 @@ int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
 
 namespace {
 
-/// Null where it is no number.
+/// Null if it is no number.
 Nullable<Number> number(double value) {
   return std::isfinite(value) ? Nullable<Number>(value) : std::nullopt;
 }
@@ -70,7 +70,7 @@ Nullable<Number> number(const std::optional<double>& value) {
 
 constexpr double kMebibyte = 1 << 20;
 
-/// Milliseconds from samples to text of every batch, in every pass of the round.
+/// Returns the milliseconds from samples to text of every batch in every pass of the round.
 std::vector<double> latencies_of(const RoundResult& result) {
   std::vector<double> milliseconds;
   for (const std::vector<double>& pass : result.latencies)
@@ -104,7 +104,7 @@ record::Figures metrics(const RoundResult& result, double audio_seconds, bool ov
           {"batch_ms.p99", of_batch(0.99)}};
 }
 
-/// Seconds of each region. The region "confidence" is left out where it took no time.
+/// Returns the seconds of each region. The region "confidence" is left out if it took no time.
 Named<record::RegionTimes> regions_field(const RegionTimes& times, bool with_device) {
   Named<record::RegionTimes> field;
   for (size_t i = 0; i < kRegions; ++i) {
@@ -116,7 +116,8 @@ Named<record::RegionTimes> regions_field(const RegionTimes& times, bool with_dev
   return field;
 }
 
-/// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
+/// Returns the times of each batch, rounded to 1 us so that a journal of many small batches stays
+/// readable.
 record::Batches batches_field(const std::vector<BatchTime>& batches, bool overlapped) {
   const auto column = [&](double BatchTime::*member) {
     std::vector<Number> values;
@@ -143,7 +144,7 @@ Nullable<record::FirstDifference> difference_field(const std::optional<FirstDiff
   return field;
 }
 
-/// The number of utterances with each grade; `wer` is a grade of sets.
+/// Returns the number of utterances with each grade. `wer` is a grade of sets only.
 Named<int64_t> grades_field(const Audit& audit) {
   Named<int64_t> grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
@@ -160,15 +161,15 @@ record::IsolatedComparison isolated_field(const Audit& audit) {
   return field;
 }
 
-/// Latencies of batches of one utterance, by its length. Absent where no list of lengths was asked
-/// for.
+/// Returns the latencies of batches of one utterance, by its length. Absent if no list of lengths
+/// was asked for.
 Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& workspace,
                                                            const CaseGroup& group,
                                                            const RoundResult& result) {
   const std::vector<double>& lengths = workspace.config().datasets[group.dataset].seconds;
   Optional<std::vector<record::LengthLatency>> field;
   if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
-  std::map<double, std::vector<double>> milliseconds;  // by length
+  std::map<double, std::vector<double>> milliseconds;  // indexed by length
   std::vector<std::vector<double>> passes = result.latencies;
   if (passes.empty()) {  // a round region by region is one pass
     std::vector<double>& pass = passes.emplace_back();
@@ -201,8 +202,8 @@ record::EncoderRuns encoder_runs(const RecordedEncoder::Counts& counts) {
   return field;
 }
 
-/// Adds how busy the stages of an overlapped pass were: each has a thread and, on a GPU, a stream,
-/// and is as busy as the busier of the two.
+/// Adds how busy the stages of an overlapped pass were. A stage has a thread and, on a GPU, a
+/// stream. It is as busy as the busier of the two.
 void add_stages(record::Run& run, const RoundResult& result, const Throughput& throughput) {
   const auto sum = [](const std::array<double, kRegions>& times, std::initializer_list<Region> of) {
     double seconds = 0;
@@ -230,7 +231,7 @@ void add_stages(record::Run& run, const RoundResult& result, const Throughput& t
   run.bound_by = std::ranges::max_element(stages, {}, [](auto& s) { return s.second; })->first;
 }
 
-/// Null where nothing was replayed.
+/// Null if nothing was replayed.
 Nullable<record::Replay> replay_field(const std::optional<ReplayAudit>& audit,
                                       double frame_seconds) {
   if (!audit) return std::nullopt;
@@ -278,8 +279,8 @@ Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& r
   return field;
 }
 
-/// Word errors if every utterance had the best text of its n-best list; absent where there is no
-/// list.
+/// Returns the word errors if every utterance had the best text of its n-best list; absent without
+/// a list.
 Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace,
                                                       const CaseGroup& group,
                                                       const RoundResult& result) {
@@ -316,7 +317,7 @@ Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace
   return oracle;
 }
 
-/// The counts that boosted words and boosted phrases both have.
+/// Sets the counts that boosted words and boosted phrases both have.
 template <class Field>
 Field counts_field(const BoostedCounts& counts) {
   Field field;
@@ -354,8 +355,8 @@ Optional<Nullable<record::Boosted>> boosted_field(const Workspace& workspace,
   return field;
 }
 
-/// Whether no hypothesis has a token though there is something to hear: a reference with words, or
-/// sound of more than -40 dB.
+/// Returns whether no hypothesis has a token although there is something to hear: a reference with
+/// words, or sound of more than -40 dB.
 bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
               const RoundResult& result) {
   const auto has_tokens = [](const Hypothesis& h) { return !h.tokens.empty(); };
@@ -374,7 +375,7 @@ bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm
                         : std::ranges::any_of(dataset.audio, sounds);
 }
 
-/// Absent where there is no such part, and for a decoder that finds no tokens.
+/// Absent if there is no such part, and for a decoder that finds no tokens.
 Optional<record::WordlessSpeech> wordless_field(const Workspace& workspace, const CaseGroup& group,
                                                 const Arm& arm, const RoundResult& result) {
   Optional<record::WordlessSpeech> field;

@@ -12,7 +12,7 @@ bool same_path(const Hypothesis& a, const Hypothesis& b) {
   return a.tokens == b.tokens && a.frames == b.frames && a.durations == b.durations;
 }
 
-/// A result's texts: its list, or itself.
+/// Returns the texts of a result: its n-best list, or the result itself.
 std::vector<const Hypothesis*> texts_of(const Hypothesis& result) {
   if (result.nbest.empty()) return {&result};
   std::vector<const Hypothesis*> texts;

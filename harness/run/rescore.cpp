@@ -30,15 +30,16 @@ std::string percent(const Nullable<Number>& wer) {
   return wer ? fmt::format("{:.2f} %", 100 * *wer) : "-";
 }
 
-/// Insertions into empty references make no rate.
+/// Insertions into empty references have no rate.
 std::string errors_text(const record::WordErrors& errors) {
   if (errors.wer || errors.insertions == 0) return percent(errors.wer);
   return fmt::format("- ({})", counted(errors.insertions, "insertion"));
 }
 
-using Rescored = std::map<std::string, record::WordErrors>;  // by result key
+using Rescored = std::map<std::string, record::WordErrors>;  // indexed by result key
 
-/// The lines of the journal with the new word errors, and with the scorer in its configurations.
+/// Returns the lines of the journal with the new word errors, and with the scorer in its
+/// configurations.
 std::string rescored_lines(const std::filesystem::path& journal, const Rescored& rescored,
                            const Normalizer& normalizer) {
   std::string lines;
@@ -53,7 +54,7 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
     const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
     if (found != rescored.end()) {
       run->wer = found->second;
-      // These are by the words of the other scorer.
+      // These count words of the other scorer.
       run->oracle_wer.reset();
       run->boosted.reset();
       const auto tokens = run->metrics.find("tokens.reference_per_second");
@@ -79,7 +80,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   for (const CaseResult& c : results.require_cases().cases) {
     const auto* first =
         c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
-    if (first == nullptr) continue;  // it failed
+    if (first == nullptr) continue;  // the case failed
     const auto texts = read_hypotheses(results, c);
     if (!texts) {
       left_out.push_back(printable(c.name()));
@@ -100,7 +101,8 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   for (const std::string& name : left_out)
     print_message("rtfx: notice: {}: left out: it has no hypotheses beside the journal\n", name);
   if (output.empty()) return;
-  // One journal would hold word errors by two scorers, and its configuration name only one.
+  // Otherwise one journal would hold word errors by two scorers, while its configuration names only
+  // one.
   if (!left_out.empty()) {
     throw UserError(results.journal.string(),
                     fmt::format("lacks the hypotheses of {}",

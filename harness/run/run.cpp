@@ -36,10 +36,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Measures the cases of a session, round after round, but those that its journal holds already.
+/// Measures the cases of a session, round after round. Leaves out those that its journal holds
+/// already.
 class Runner {
  public:
-  /// `rendezvous`: null for a whole run.
+  /// `rendezvous` is null for a whole run.
   Runner(Session& session, Rendezvous* rendezvous, const ChildTask& task)
       : session_(session),
         workspace_(session.workspace()),
@@ -51,12 +52,13 @@ class Runner {
         earlier_(session.records_of<record::Run>()) {
     for (const auto& summary : session.records_of<record::Summary>())
       summaries_.insert_or_assign(summary.case_name, summary);
-    std::string problem;  // without NVML no energy; `rtfx doctor` says why
+    std::string problem;  // energy is left out without NVML; `rtfx doctor` says why
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
   }
 
-  /// Sets the advice of errors for a case that ends the program, as CaseGroupRunner::suggest().
+  /// Sets the advice of errors for a case that ends the program, as CaseGroupRunner::suggest()
+  /// does.
   void suggest(std::string remedy) { remedy_ = std::move(remedy); }
 
   void run() {
@@ -74,8 +76,8 @@ class Runner {
   /// The rounds of an arm that the journal holds.
   struct Measured {
     std::set<int64_t> rounds;
-    std::vector<double> clean_totals;  // RTFx of those that the machine did not disturb
-    std::string first_hash;            // hypotheses that later rounds must equal
+    std::vector<double> clean_totals;  // total RTFx of the rounds that the machine did not disturb
+    std::string first_hash;            // hash of the hypotheses, which later rounds must repeat
 
     void add(const record::Run& run) {
       rounds.insert(run.round);
@@ -85,10 +87,10 @@ class Runner {
     }
   };
 
-  /// Finds the size of the largest batch: that of the journal's rounds with the same settings, or
-  /// by trying. Where no size can be tried, the run records why.
+  /// Finds the largest batch size: that of the journal's rounds with the same settings, or else by
+  /// trials. If no size can be tried, the run records why.
   void find_size(CaseGroup& group) {
-    std::map<std::string, std::string> keys;  // result keys, by case
+    std::map<std::string, std::string> keys;  // result keys, indexed by case
     for (const PlannedDecoder& planned : group.decoders) {
       const DecoderSpec& spec = session_.config().decoders[planned.spec];
       const auto decoder = make_decoder(spec.name, spec.options, spec.where + "/options",
@@ -115,16 +117,16 @@ class Runner {
                   printable(group.decoders.front().case_name), *size);
   }
 
-  /// In a child, the runner tells its stages to the parent, and leaves out decoders that have ended
-  /// earlier children.
+  /// Runs in a child: has the runner report its stages to the parent, and leaves out decoders that
+  /// ended earlier children.
   void follow_task(CaseGroupRunner& runner) const {
     if (!task_.is_child()) return;
     runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
     for (Arm& arm : runner.arms()) arm.failed = task_.ended.contains(arm.spec->id);
   }
 
-  /// The rounds of the arm by earlier invocations. Those before rounds of the same case with other
-  /// settings do not count, because readers of the journal take the last settings.
+  /// Returns the arm's rounds of earlier invocations. Rounds before a change of the case's settings
+  /// do not count, because readers of the journal take the last settings.
   Measured measured_before(const Arm& arm) const {
     Measured measured;
     for (const record::Run& run : earlier_) {
@@ -137,7 +139,8 @@ class Runner {
     return measured;
   }
 
-  /// The last summary of the arm by earlier invocations; null where it has none with its settings.
+  /// Returns the last summary of the arm by earlier invocations; null if it has none with its
+  /// settings.
   const record::Summary* summary_before(const Arm& arm) const {
     const auto found = summaries_.find(arm.plan.case_name);
     const bool is_its = found != summaries_.end() && found->second.result_key == arm.result_key;
@@ -149,7 +152,8 @@ class Runner {
     return arm.failed || (summary != nullptr && summary->stopped_by == to_string(Stop::budget));
   }
 
-  /// Why the group needs no more rounds than the journal holds; Stop::go_on where it needs some.
+  /// Returns why the group needs no more rounds than the journal holds; Stop::go_on if it needs
+  /// some.
   Stop stopped_before(CaseGroupRunner& runner, Clock::time_point begin) const {
     int64_t rounds = 0;
     while (rounds < protocol_.measured_rounds + protocol_.extra_rounds &&
@@ -224,7 +228,7 @@ class Runner {
     return fmt::format("{}/{}", number_of(group), round);
   }
 
-  /// Whether the journal has this round of every arm that takes part.
+  /// Returns whether the journal has this round of every arm that takes part.
   bool is_recorded(CaseGroupRunner& runner, int64_t round) const {
     return std::all_of(runner.arms().begin(), runner.arms().end(),
                        [&](const Arm& arm) { return arm.failed || is_measured(arm, round); });
@@ -234,7 +238,7 @@ class Runner {
     return measured_.at(arm.result_key).rounds.contains(round);
   }
 
-  /// `round`: below 0 for a warm-up round, which is not recorded.
+  /// Below 0, `round` is a warm-up round, which is not recorded.
   void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round) {
     sampler_.begin();
     std::optional<ScopedRange> warm_up;
@@ -253,7 +257,7 @@ class Runner {
     record_round(group, runner, results, round, conditions, energy);
   }
 
-  /// Whether the arms have been measured enough, by their rounds so far.
+  /// Returns whether the arms have been measured enough by their rounds so far.
   Stop enough(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
     const StoppingRule rule{.least = protocol_.measured_rounds,
                             .most = protocol_.measured_rounds + protocol_.extra_rounds,
@@ -279,7 +283,7 @@ class Runner {
                     const std::map<std::string, std::optional<EnergyUse>>& energy) {
     const std::vector<std::string> ids = ids_of(workspace_, group);
     std::vector<std::string> suspect = suspect_reasons(conditions);
-    // Overlapped stages on a CPU wait for each other's threads: that is no disturbance.
+    // Overlapped stages on a CPU wait for each other's threads. This is no disturbance.
     if (protocol_.overlapped() && !session_.device().is_cuda()) std::erase(suspect, "cpu_wait");
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
@@ -294,10 +298,11 @@ class Runner {
           workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl");
       const bool is_first = arm.first_hash.empty();
       if (is_first) arm.first_hash = hash;
-      // The file of an earlier invocation may be lost. These are its hypotheses again.
+      // The file of an earlier invocation may be lost. These are the same hypotheses.
       const bool is_lost = hash == arm.first_hash && !std::filesystem::exists(file);
       if (is_first || is_lost) write_file(file, hypotheses_lines(workspace_, group, results[a]));
-      if (is_measured(arm, round)) continue;  // run again only for another arm, which lacks it
+      // it ran again only for another arm, which lacks this round
+      if (is_measured(arm, round)) continue;
       const auto reference = edits.find(arm.plan.compared_to);
       record::Run run = run_record(workspace_, group, arm, results[a], round,
                                    reference == edits.end() ? nullptr : &reference->second,
@@ -320,7 +325,7 @@ class Runner {
   }
 
   void append_summary(const std::string& case_name, Stop stop) {
-    record::Records of_case;  // with the provenances, which say what is NOISY
+    record::Records of_case;  // includes the provenances, which say what is NOISY
     for (const record::Any& record : session_.records()) {
       const auto* run = std::get_if<record::Run>(&record);
       const auto* failure = std::get_if<record::Failure>(&record);
@@ -345,15 +350,16 @@ class Runner {
   ChildTask task_;
   std::optional<std::string> remedy_;
   ConditionSampler sampler_;
-  std::vector<record::Run> earlier_;                  // rounds of earlier invocations
-  std::map<std::string, record::Summary> summaries_;  // the last ones of these, by case
-  std::set<std::string> told_;                        // keys whose first pass is in the journal
-  std::map<std::string, Measured> measured_;          // of the group's arms, by result key
-  std::unique_ptr<const Nvml> nvml_;                  // where energy is asked for
+  std::vector<record::Run> earlier_;  // rounds of earlier invocations
+  // last summaries of earlier invocations, indexed by case
+  std::map<std::string, record::Summary> summaries_;
+  std::set<std::string> told_;                // keys whose first pass is in the journal
+  std::map<std::string, Measured> measured_;  // arms of the group, indexed by result key
+  std::unique_ptr<const Nvml> nvml_;          // only if energy is asked for
 };
 
-/// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its
-/// part of the CPUs unless a number of threads is.
+/// Returns the shard's configuration. It has a folder of its own. It has a GPU of its own unless
+/// one is named, and its part of the CPUs unless threads are given.
 Config of_shard(Config config, const Shard& shard) {
   config.output = shard.folder(config.output);
   const int64_t gpus = c10::cuda::device_count();
@@ -365,8 +371,8 @@ Config of_shard(Config config, const Shard& shard) {
   return config;
 }
 
-/// A hash of what all shards of a run have in common. The journals of shards that go on and of
-/// those that begin anew do not belong together.
+/// Returns a hash of the settings that all shards of a run share. It tells shards that resume from
+/// shards that begin anew.
 std::string common_to_shards(const Config& config, Journal::Mode mode) {
   const auto output = std::filesystem::absolute(config.output).lexically_normal();
   const nlohmann::json common = {{"config", config.hash()},
@@ -424,7 +430,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
     if (rendezvous) rendezvous->leave(e.what());
     throw;
   }
-  // A child's failures are in its records; its exit code says only whether it came to its end.
+  // A child's failures are in its records. Its exit code only says whether it came to its end.
   if (task.is_child()) return whole ? kOk : kInterrupted;
   if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);

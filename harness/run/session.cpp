@@ -70,7 +70,7 @@ void Progress::print_line() {
 void Progress::draw() {
   shown_ = Clock::now();
   constexpr int64_t kWidth = 24;
-  constexpr size_t kMostOfLabel = 46;  // its end says batch and type
+  constexpr size_t kMostOfLabel = 46;  // characters; the end of a label has batch and type
   const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
   print_message("\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
                 std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),
@@ -86,12 +86,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
 constexpr std::chrono::seconds kToLeave{10};
-constexpr std::chrono::seconds kToEnd{3};                 // for shard 0, after the others
-constexpr std::chrono::seconds kBetween{1}, kSilent{10};  // of heartbeats
+constexpr std::chrono::seconds kToEnd{3};  // wait of shard 0 for the others at the end
+// time between heartbeats, and longest time without one
+constexpr std::chrono::seconds kBetween{1}, kSilent{10};
 
 std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// "process 4711 on node7"
+/// Returns, for example, "process 4711 on node7".
 std::string this_process() {
   std::array<char, 256> name{};
   const bool known = gethostname(name.data(), name.size() - 1) == 0;
@@ -114,10 +115,10 @@ struct Rendezvous::State {
     int level_;
   };
 
-  /// Counts up a key of the store while it exists, also while the shard is in a long round.
+  /// Counts up a key of the store while it exists, even during a long round of the shard.
   class Heartbeat {
    public:
-    /// `store`: a client of its own, because that of the shard is in use while it waits.
+    /// `store` must be a client of its own, because the shard's client is in use while it waits.
     Heartbeat(c10::intrusive_ptr<c10d::Store> store, const std::string& key)
         : thread_([store = std::move(store), key](const std::stop_token& stop) {
             std::mutex mutex;
@@ -128,7 +129,8 @@ struct Rendezvous::State {
                 store->add(key, 1);
                 sleep.wait_for(lock, stop, kBetween, [] { return false; });
               }
-            } catch (const std::exception&) {  // the store has ended, which the next barrier says
+            } catch (
+                const std::exception&) {  // the store has ended, which the next barrier reports
             }
           }) {}
 
@@ -136,30 +138,30 @@ struct Rendezvous::State {
     std::jthread thread_;
   };
 
-  /// The heartbeat of another shard, as it was last seen.
+  /// The heartbeat of another shard when it was last read.
   struct SeenHeartbeat {
     int64_t count = 0;
     Clock::time_point since;  // when the count was first seen
   };
 
-  QuietLibTorch quiet;  // it warns whenever a wait ends, and of a store that has ended with a stack
+  QuietLibTorch quiet;  // it warns whenever a wait ends, and prints a stack if a store has ended
   Shard shard;
-  std::string place;   // of all runs that meet here one after the other, begins their keys
-  std::string prefix;  // of this run
+  std::string place;   // prefix of the keys of all runs that meet here, one after the other
+  std::string prefix;  // prefix of the keys of this run
   c10::intrusive_ptr<c10d::TCPStore> store;
   std::optional<Heartbeat> own_heartbeat;
-  std::map<std::string, SeenHeartbeat> heartbeats;  // by label
-  std::string first_process;                        // that of shard 0
+  std::map<std::string, SeenHeartbeat> heartbeats;  // indexed by label
+  std::string first_process;                        // process of shard 0
   bool has_begun = false;                           // all shards of this run have come
 
   std::string key(const std::string& name) const { return prefix + name; }
 
-  /// Tells all runs that meet here, also those with other settings.
+  /// Tells all runs that meet here, including those with other settings.
   void say(const std::string& name, const std::string& text) {
     store->set(place + name, bytes(text));
   }
 
-  /// Returns what was told last; empty where nothing was.
+  /// Returns the last message; empty if there is none.
   std::string said(const std::string& name) {
     if (!store->check({place + name})) return "";
     const auto text = store->get(place + name);
@@ -171,11 +173,11 @@ struct Rendezvous::State {
     return {text.begin(), text.end()};
   }
 
-  /// Stores why the run ends, unless another cause is there already: all shards name the first one.
+  /// Stores why the run ends, unless there is a cause already. So all shards name the first cause.
   void keep_cause(const std::string& cause) { store->compareSet(key("left"), {}, bytes(cause)); }
 
-  /// Finds shards that have come and then had no heartbeat for ten seconds. A slow shard has one
-  /// too, since a thread of its own sends it.
+  /// Finds shards that have come and then had no heartbeat for ten seconds. A slow shard has a
+  /// heartbeat, since a thread of its own sends it.
   void check_heartbeats() {
     const auto now = Clock::now();
     Shard other = shard;
@@ -192,7 +194,7 @@ struct Rendezvous::State {
     }
   }
 
-  /// Whether the key is there within a second.
+  /// Returns whether the key appears within a second.
   bool wait(const std::string& name) {
     try {
       store->wait({key(name)}, std::chrono::seconds(1));
@@ -277,7 +279,7 @@ Rendezvous::~Rendezvous() {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     }
-  } catch (const std::exception&) {  // the store has gone, with those who would wait
+  } catch (const std::exception&) {  // the store has gone, together with those who would wait
   }
 }
 
@@ -285,13 +287,14 @@ void Rendezvous::barrier(const std::string& name) { meet(name, kAtBarrier); }
 
 void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
   const auto begin = Clock::now();
-  for (auto& [label, seen] : state_->heartbeats) seen.since = begin;  // nobody has looked meanwhile
+  // nobody has read heartbeats meanwhile
+  for (auto& [label, seen] : state_->heartbeats) seen.since = begin;
   try {
     if (state_->store->add(state_->key(name + "/came"), 1) == state_->shard.count)
       state_->store->set(state_->key(name + "/open"), bytes("1"));
     while (!state_->wait(name + "/open")) {
       check_interrupt();
-      // A shard that is refused after the begin belongs to another run.
+      // If a shard is refused after the begin, it belongs to another run.
       const std::string other = state_->has_begun ? "" : state_->said("refused");
       if (!other.empty()) {
         throw state_->error("shard " + other + " has other settings or another number of shards",
@@ -315,7 +318,7 @@ void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
 void Rendezvous::leave(const std::string& reason) noexcept {
   try {
     state_->keep_cause(fmt::format("shard {} left: {}", state_->shard.label(), reason));
-  } catch (const std::exception&) {  // they find out at their next barrier
+  } catch (const std::exception&) {  // the others notice it at their next barrier
   }
 }
 

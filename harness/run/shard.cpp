@@ -138,7 +138,7 @@ std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int6
 namespace {
 
 using record::Run;
-using Parts = std::vector<const Run*>;  // the rounds of one number of all shards
+using Parts = std::vector<const Run*>;  // the rounds of one number, from all shards
 
 double sum(const Parts& parts, const auto& value_of) {
   double total = 0;
@@ -146,20 +146,20 @@ double sum(const Parts& parts, const auto& value_of) {
   return total;
 }
 
-/// Joins the shards' hashes.
+/// Returns a hash of the shards' hashes.
 std::string joined_hash(const Parts& parts, const auto& hash_of) {
   std::string text;
   for (const Run* part : parts) text += hash_of(*part) + "\n";
   return sha256(text);
 }
 
-/// A metric of a shard; none where it is not known.
+/// Returns a metric of a shard; none if it is not known.
 Nullable<Number> metric_of(const Run& part, const std::string& metric) {
   const auto found = part.metrics.find(metric);
   return found == part.metrics.end() ? std::nullopt : found->second;
 }
 
-/// All audio / the longest time; null where a shard has no such figure.
+/// Returns all audio divided by the longest time; null if a shard lacks the figure.
 Nullable<Number> merged_rate(const Parts& parts, const std::string& metric) {
   double audio = 0, longest = 0;
   for (const Run* part : parts) {
@@ -171,7 +171,7 @@ Nullable<Number> merged_rate(const Parts& parts, const std::string& metric) {
   return audio / longest;
 }
 
-/// The most that any shard has; null where one has none.
+/// Returns the largest value of any shard; null if a shard has none.
 Nullable<Number> greatest(const Parts& parts, const std::string& metric) {
   Nullable<Number> most;
   for (const Run* part : parts) {
@@ -182,7 +182,7 @@ Nullable<Number> greatest(const Parts& parts, const std::string& metric) {
   return most;
 }
 
-/// The energy for all audio, where every shard has its own; else null.
+/// Returns the energy for all audio if every shard has its own; else null.
 Nullable<Number> merged_energy(const Parts& parts) {
   double joules = 0, audio = 0;
   for (const Run* part : parts) {
@@ -224,7 +224,7 @@ record::WordErrors merged_wer(const Parts& parts) {
   return field;
 }
 
-/// Null where a shard lacks it.
+/// Null if a shard lacks it.
 Nullable<record::OracleErrors> merged_oracle(const Parts& parts) {
   EditCounts edits;
   for (const Run* part : parts) {
@@ -258,10 +258,10 @@ void set_counts(auto& field, const BoostedCounts& counts) {
   field.precision = as_number(counts.precision());
 }
 
-/// Null where a shard lacks it.
+/// Null if a shard lacks it.
 Nullable<record::Boosted> merged_boosted(const Parts& parts) {
   BoostedCounts counts, phrases;
-  bool has_phrases = true;  // but in journals of earlier releases
+  bool has_phrases = true;  // false in journals of earlier releases
   for (const Run* part : parts) {
     const record::Boosted* boosted = known(part->boosted);
     if (boosted == nullptr) return std::nullopt;
@@ -278,20 +278,20 @@ Nullable<record::Boosted> merged_boosted(const Parts& parts) {
   return field;
 }
 
-/// Adds another shard's replay, where both have one.
+/// Adds another shard's replay, if both have one.
 void add_replay(record::Exactness& merged, const record::Exactness& other) {
   const record::Replay* more = known(other.replay);
   if (known(merged.replay) == nullptr || more == nullptr) return;
   record::Replay& sum = **merged.replay;
   sum.decisions += more->decisions;
   sum.beyond += more->beyond;
-  Nullable<Number>& worst = sum.worst_gap_over_bound;  // null: infinite
+  Nullable<Number>& worst = sum.worst_gap_over_bound;  // null means infinite
   const Nullable<Number>& its = more->worst_gap_over_bound;
   if (!its || (worst && static_cast<double>(*its) > static_cast<double>(*worst))) worst = its;
   if (!sum.first) sum.first = more->first;
 }
 
-/// The worst grade of any shard, with its first difference; null where one has none.
+/// Returns the worst grade of any shard, with its first difference; null if a shard has none.
 Nullable<record::Exactness> merged_exactness(const Parts& parts) {
   Nullable<record::Exactness> merged = parts.front()->exactness;
   for (const Run* part : parts) {
@@ -308,7 +308,7 @@ Nullable<record::Exactness> merged_exactness(const Parts& parts) {
   return merged;
 }
 
-/// The worst grade of any shard against its isolated pass, with its first difference.
+/// Returns the worst grade of any shard against its isolated pass, with its first difference.
 record::IsolatedComparison merged_isolated(const Parts& parts) {
   record::IsolatedComparison merged = *parts.front()->isolated;
   for (const Run* part : parts) {
@@ -322,7 +322,7 @@ record::IsolatedComparison merged_isolated(const Parts& parts) {
   return merged;
 }
 
-/// The sums over all shards; absent where no shard has any.
+/// Returns the sums over all shards; absent if no shard has any.
 Optional<record::WordlessSpeech> merged_wordless(const Parts& parts) {
   Optional<record::WordlessSpeech> merged;
   double seconds = 0;
@@ -338,7 +338,7 @@ Optional<record::WordlessSpeech> merged_wordless(const Parts& parts) {
   return merged;
 }
 
-/// The mean of a metric per second of audio; null where a shard has none.
+/// Returns the mean of a metric per second of audio; null if a shard has none.
 Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
   double weighted = 0, audio = 0;
   for (const Run* part : parts) {
@@ -465,7 +465,7 @@ void print_missing(size_t shard, size_t count, const std::string& what) {
                 lacking.label(), printable(what));
 }
 
-/// Each shard's part of the case; empty where a shard has none, which a notice says.
+/// Returns each shard's part of the case. Empty if a shard has none, which a notice says.
 std::vector<const CaseResult*> parts_of(const std::vector<ResultSet>& shards,
                                         const std::string& name) {
   std::vector<const CaseResult*> parts;
@@ -479,7 +479,7 @@ std::vector<const CaseResult*> parts_of(const std::vector<ResultSet>& shards,
   return parts;
 }
 
-/// The record of its failure; none when it has not failed in any shard.
+/// Returns the record of the case's failure; none if it has not failed in any shard.
 std::optional<record::Failure> merged_failure(const std::vector<const CaseResult*>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i]->summary.failure) continue;
@@ -490,7 +490,7 @@ std::optional<record::Failure> merged_failure(const std::vector<const CaseResult
   return std::nullopt;
 }
 
-/// The shard's round of this number; null where it has none.
+/// Returns the shard's round of this number; null if it has none.
 const Run* find_round(const CaseResult& part, int64_t number) {
   for (const record::Round& round : part.rounds()) {
     const auto* run = std::get_if<Run>(&round);
@@ -499,7 +499,7 @@ const Run* find_round(const CaseResult& part, int64_t number) {
   return nullptr;
 }
 
-/// Adds the case with the rounds that all shards have. Notices name the others.
+/// Adds the case with the rounds that all shards have. Notices name the other rounds.
 void add_case(record::Records& records, const std::vector<const CaseResult*>& parts) {
   if (auto failure = merged_failure(parts)) return records.push_back(std::move(*failure));
   std::set<int64_t> numbers;

@@ -37,7 +37,7 @@ bool is_better(const WeighedErrors& a, const WeighedErrors& b) {
   return a.errors != b.errors ? a.errors < b.errors : is_smaller(a.weights, b.weights);
 }
 
-/// The part of a point that stands for choices.
+/// Returns the part of a point that stands for choices.
 Weights choices_of(const Weights& point, const std::vector<TuneRange>& ranges) {
   Weights choices;
   for (size_t i = 0; i < ranges.size(); ++i)
@@ -71,14 +71,14 @@ class WeightSearch {
  private:
   using Best = std::map<Weights, WeighedErrors>;
 
-  /// The value at a share of the range, 0..1.
+  /// Returns the value at a share of the range, 0..1.
   double value(size_t range, double share) const {
     const TuneRange& r = ranges_[range];
     const double value = r.low + std::clamp(share, 0.0, 1.0) * (r.high - r.low);
     return r.is_integer ? std::round(value) : std::round(value * 1e6) / 1e6;
   }
 
-  /// All choices of the range, or `grid` values of it.
+  /// Returns all choices of the range, or `grid` values of it.
   Weights values(size_t range, int64_t grid) const {
     const auto choices = static_cast<int64_t>(ranges_[range].choices.size());
     Weights values;
@@ -140,7 +140,7 @@ class WeightSearch {
   const std::vector<TuneRange>& ranges_;
   const CountErrors& count_;
   std::map<Weights, int64_t> known_;
-  Best best_;  // for each combination of choices
+  Best best_;  // best point for each combination of choices
 };
 
 }  // namespace
@@ -154,16 +154,16 @@ namespace {
 
 using nlohmann::json;
 
-/// Ends the search where an interrupt ended a measurement.
+/// Ends the search after an interrupt has ended a measurement.
 struct TuningInterrupted {};
 
-/// 0.25, 4, "late"
+/// Returns the weight as JSON: 0.25, 4, "late".
 json weight_value(double weight, const TuneRange& range) {
   if (!range.choices.empty()) return range.choices.at(static_cast<size_t>(weight));
   return range.is_integer ? json(static_cast<int64_t>(weight)) : json(weight);
 }
 
-/// A choice as a table shows it: "late", "true"
+/// Returns a choice as a table shows it: "late", "true".
 std::string text_of(const json& choice) {
   return choice.is_string() ? choice.get<std::string>() : choice.dump();
 }
@@ -179,7 +179,7 @@ class Tuner {
     }
     decoder_ = *std::ranges::find(config.decoders, spec.decoder, &DecoderSpec::id);
     config_ = of_one_round(config);
-    keep_models();  // and what is missing is an error before an earlier journal is set aside
+    keep_models();  // what is missing is an error before an earlier journal is set aside
     journal_.emplace(config_.output, mode);
   }
 
@@ -188,7 +188,7 @@ class Tuner {
                           [&](const std::vector<Weights>& points) { return count(points); });
   }
 
-  /// `options` with the weights.
+  /// Sets the weights in `options`.
   void set(json& options, const Weights& weights) const {
     for (size_t i = 0; i < names_.size(); ++i)
       set_option(options, names_[i], weight_value(weights[i], ranges_[i]));
@@ -201,7 +201,8 @@ class Tuner {
     return bootstrap_wer_difference(perfect, edits, /*seed=*/1);
   }
 
-  /// The table of all points that were tried. The best of each combination of choices is marked.
+  /// Prints the table of all points that were tried, and marks the best point of each combination
+  /// of choices.
   void print(const std::vector<WeighedErrors>& tried) const {
     const std::vector<EditCounts>& edits = edits_.at(tried.front().weights);
     int64_t words = 0;
@@ -235,7 +236,7 @@ class Tuner {
     }
   }
 
-  /// The chosen weights and their measurement, for the configuration.
+  /// Returns the chosen weights and their measurement, for the configuration.
   json chosen(const Weights& weights) const {
     json options = json::object();
     for (size_t i = 0; i < names_.size(); ++i)
@@ -249,7 +250,7 @@ class Tuner {
   }
 
  private:
-  /// Word errors repeat: one round, one size of batch and one dtype say them.
+  /// Word errors repeat, so one round, one batch size and one dtype suffice.
   Config of_one_round(Config config) const {
     config.output = config.output / "tune" / spec_.decoder;
     config.datasets = {spec_.dataset};
@@ -263,7 +264,7 @@ class Tuner {
     config.tune.clear();
     config.stream.reset();
     config.isolate = false;
-    config.replay = config.isolated = false;  // word errors alone are asked for
+    config.replay = config.isolated = false;  // only word errors are needed
     config.confidence.reset();
     config.protocol.steady_seconds = config.protocol.energy_seconds = 0;
     config.protocol.warmup_rounds = 0;
@@ -273,7 +274,7 @@ class Tuner {
     return config;
   }
 
-  /// Leaves the models for which the options are chosen.
+  /// Keeps only the models for which the options are chosen.
   void keep_models() {
     std::vector<ModelSource>& models = config_.models;
     if (!spec_.models.empty()) {
@@ -281,7 +282,8 @@ class Tuner {
         return std::ranges::count(spec_.models, model.id) == 0;
       });
     }
-    const std::vector<ModelKinds> kinds = Workspace(config_).kinds();  // which the decoder may name
+    // the decoder may name kinds of models
+    const std::vector<ModelKinds> kinds = Workspace(config_).kinds();
     std::vector<ModelSource> wanted;
     for (size_t i = 0; i < models.size(); ++i) {
       if (!spec_.models.empty() || is_wanted(decoder_, models[i], kinds[i]))
@@ -295,7 +297,7 @@ class Tuner {
     models = std::move(wanted);
   }
 
-  /// "0.25", "late"
+  /// Returns, for example, "0.25" or "late".
   std::string value_text(const Weights& weights, size_t i) const {
     const TuneRange& range = ranges_[i];
     return range.choices.empty() ? fmt::format("{:g}", weights[i])
@@ -327,7 +329,7 @@ class Tuner {
     return errors;
   }
 
-  /// Whether the case is of this search: a journal that was resumed may have others.
+  /// Returns whether the case is of this search. A resumed journal may have others.
   bool is_planned(const CaseResult& result) const {
     const record::Case& about = result.about();
     const auto is_its = [&](const ModelSource& model) { return model.id == about.model.id; };
@@ -339,7 +341,7 @@ class Tuner {
            is_its_size && std::ranges::any_of(config_.models, is_its);
   }
 
-  /// Over all models.
+  /// Counts errors over all models.
   int64_t count(const ResultSet& results, const Weights& weights) {
     const std::string id = id_of(weights);
     std::vector<EditCounts>& edits = edits_[weights];
@@ -373,15 +375,15 @@ class Tuner {
 
   const TuneSpec& spec_;
   const Normalizer& normalizer_;
-  std::vector<std::string> names_;  // of the options, in the order of the weights
+  std::vector<std::string> names_;  // names of the options, in the order of the weights
   std::vector<TuneRange> ranges_;
   DecoderSpec decoder_;
   Config config_;
   std::optional<Journal> journal_;                    // locked for the whole search
-  std::map<Weights, std::vector<EditCounts>> edits_;  // of each utterance
+  std::map<Weights, std::vector<EditCounts>> edits_;  // edits of each utterance
 };
 
-/// The entry of `decoders` in the document that the id stands for, as an object with options.
+/// Returns the entry of `decoders` in the document for the id, as an object with options.
 json& decoder_entry(json& document, const std::string& id) {
   json& list = document.at("decoders");
   if (!list.is_array()) list = json::array({list});
@@ -397,7 +399,7 @@ json& decoder_entry(json& document, const std::string& id) {
                   "give the one that is tuned an entry of its own");
 }
 
-/// The decoders that get the chosen values.
+/// Returns the ids of the decoders that get the chosen values.
 std::vector<std::string> ids_of(const TuneSpec& spec) {
   std::vector<std::string> ids = spec.shared_with;
   ids.insert(ids.begin(), spec.decoder);
@@ -423,7 +425,7 @@ void require_named(const Config& config, const TuneSpec& spec) {
     throw unknown_name(spec.where + "/dataset", "dataset id", dev.id, datasets);
 }
 
-/// A decoder's entry holds one value of an option, so that only one search may choose it.
+/// An option has one value in a decoder's entry, so only one search may choose it.
 void require_chosen_once(const Config& config) {
   std::map<std::string, std::string> chosen_at;
   for (const TuneSpec& spec : config.tune) {
@@ -456,7 +458,7 @@ Recordings recordings(const DatasetSource& source) {
   return found;
 }
 
-/// The recordings of a set; none where it is not there.
+/// Returns the recordings of a set; none if the set is missing.
 Recordings recordings_if_there(const DatasetSource& source) {
   try {
     return recordings(source);
@@ -465,8 +467,8 @@ Recordings recordings_if_there(const DatasetSource& source) {
   }
 }
 
-/// Says where development sets have utterances of the sets that the configuration measures. A set
-/// that is not there is no error here.
+/// Says where development sets share utterances with the sets that the configuration measures. A
+/// missing set is no error here.
 void note_common_utterances(const Config& config, const std::vector<TuneSpec>& specs) {
   std::map<std::string, Recordings> measured;
   for (const DatasetSource& source : config.datasets)

@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 using Claims = std::vector<const CaseResult*>;
 
-/// Why the case cannot be run again as one process would; empty where it can.
+/// Returns why the case cannot be run again in one process; empty if it can.
 std::string not_repeatable(const CaseResult& claim) {
   if (claim.summary.failure) return "failed: " + *claim.summary.failure;
   const record::Provenance& provenance = claim.provenance();
@@ -48,14 +48,14 @@ std::string not_repeatable(const CaseResult& claim) {
   return "";
 }
 
-/// The id of the decoder that the case is compared with; empty where there is none.
+/// Returns the id of the decoder that the case is compared with; empty if there is none.
 std::string baseline_of(const CaseResult& claim) {
   const record::Exactness* exactness = claim.summary.last_exactness();
   return exactness == nullptr ? "" : std::string(exactness->baseline);
 }
 
-/// The configuration of one invocation that wrote the journal, with the overrides of this one.
-/// Paths in it are relative to the working folder.
+/// The configuration of one invocation that wrote the journal, with the overrides of this
+/// invocation. Paths in it are relative to the working folder.
 class ClaimedConfig {
  public:
   ClaimedConfig(const fs::path& journal, const record::Provenance& provenance,
@@ -72,12 +72,12 @@ class ClaimedConfig {
     if (!options.device.empty()) {
       device = options.device;
     } else if (!measured_on.empty() && std::ranges::none_of(options.overrides, is_device)) {
-      device = measured_on;  // and not "auto", which may be another one here
+      device = measured_on;  // "auto" may be another device here
     }
     // The paths among the options of a plug-in's decoder are known once it is loaded.
     for (const json& plugin : list_of("plugins"))
       if (plugin.is_string() && fs::exists(plugin.get<std::string>())) load_plugin(plugin);
-    // A child process reads the configuration from a file elsewhere.
+    // A child process reads the configuration from a file in another folder.
     for_each_path_of_document(config_keys().info(), "", document_.value,
                               [](const std::string&, json& path) {
                                 const auto text = path.get<std::string>();
@@ -85,12 +85,13 @@ class ClaimedConfig {
                               });
   }
 
-  /// The configuration of claims that share model, dataset, batches and dtype. Throws UserError.
+  /// Returns the configuration of claims that share model, dataset, batches and dtype. Throws
+  /// UserError.
   Config of(const Claims& claims) const {
     return parse_config(Document(value_of(claims, true), document_.origins.file()));
   }
 
-  /// Leaves out datasets for none of the run's batch sizes, which have no case. Journals of earlier
+  /// Leaves out datasets that have no batch sizes in the run, and so no case. Journals of earlier
   /// versions may hold some, and a plan refuses them.
   static void drop_unmeasured(json& value) {
     const json sizes = value.value("batch_sizes", json());
@@ -107,10 +108,10 @@ class ClaimedConfig {
     value["datasets"] = std::move(measured);
   }
 
-  /// The names of all cases of the configuration. Throws UserError.
+  /// Returns the names of all cases of the configuration. Throws UserError.
   std::vector<std::string> cases(const ResultSet& journal) const {
     json value = document_.value;
-    value.erase("stream");  // no part of the plan
+    value.erase("stream");  // not part of the plan
     drop_unmeasured(value);
     const Config config = parse_config(Document(std::move(value), document_.origins.file()));
     std::vector<ModelKinds> kinds;
@@ -128,14 +129,15 @@ class ClaimedConfig {
     return names;
   }
 
-  /// Also writes it to a file, for child processes. Without baselines, the decoders of the claims
-  /// stand alone.
+  /// Also writes the configuration to a file, for child processes. Without baselines, it has only
+  /// the decoders of the claims.
   Config in_file(const Claims& claims, bool with_baselines, const fs::path& file) const {
     write_file(file, to_text(value_of(claims, with_baselines), 2) + "\n");
     return parse_config(read_document(file));
   }
 
-  /// Whether all files that the claim needs are here. Each that is not is an error, once.
+  /// Returns whether all files that the claim needs exist. Adds an error for each missing file,
+  /// once.
   bool has_files(const CaseResult& claim, ErrorList& errors) const {
     bool all = true;
     const record::Case& about = claim.about();
@@ -161,7 +163,7 @@ class ClaimedConfig {
     return all;
   }
 
-  /// Throws UserError where the journal was measured on a GPU and this machine has none.
+  /// Throws UserError if the journal was measured on a GPU and this machine has none.
   void require_device() const {
     if (!text_in(document_.value, "device").starts_with("cuda") || c10::cuda::device_count() > 0)
       return;
@@ -215,7 +217,7 @@ class ClaimedConfig {
     return found != document_.value.end() && found->is_array() ? *found : kNone;
   }
 
-  /// Keeps the entries of a list that have one of the ids.
+  /// Keeps only the entries of a list that have one of the ids.
   void keep(json& value, const char* key, const std::set<std::string>& ids) const {
     json kept = json::array();
     for (const json& entry : list_of(key))
@@ -232,7 +234,8 @@ class ClaimedConfig {
                 ErrorList& errors) const {
     bool exists = fs::exists(path);
     if (!exists && pointer.starts_with("/models/"))
-      errors.run([&] { exists = fs::exists(find_checkpoint(path)); });  // a name of Hugging Face
+      // it may be a name of Hugging Face
+      errors.run([&] { exists = fs::exists(find_checkpoint(path)); });
     const bool is_known = std::ranges::any_of(
         errors.all(), [&](const UserError& e) { return e.where() == where || e.where() == path; });
     if (exists || is_known) return exists;
@@ -245,7 +248,7 @@ class ClaimedConfig {
     return false;
   }
 
-  /// The checksum that the journal has of a file; empty where it has none.
+  /// Returns the checksum that the journal has for a file; empty if it has none.
   std::string checksum(const std::string& pointer, const std::string& path) const {
     const auto of = [&](const auto& list) -> std::string {
       if (!list) return "";
@@ -266,7 +269,7 @@ class ClaimedConfig {
   Document document_;
 };
 
-/// Names the parts that need a GPU, where the device is a CPU; empty where there are none.
+/// Returns the parts that need a GPU, if the device is a CPU; empty if there are none.
 std::string lack_of_gpu(const Config& config) {
   try {
     require_fitting_device(config);
@@ -276,8 +279,8 @@ std::string lack_of_gpu(const Config& config) {
   }
 }
 
-/// The rerun of a claim under the claim's name, which differs where the batch size was searched
-/// for.
+/// Returns the rerun of a claim under the claim's name. The names differ if the batch size was
+/// searched for.
 CaseResult rerun_of(const CaseResult& claim, const ResultSet& rerun) {
   const record::Case& about = claim.about();
   const auto found = std::ranges::find_if(rerun.cases, [&](const CaseResult& now) {
@@ -298,7 +301,7 @@ CaseResult rerun_of(const CaseResult& claim, const ResultSet& rerun) {
   return now;
 }
 
-/// The share of utterances whose words may differ between the rerun and the audit, which encodes
+/// The words of this share of utterances may differ between the rerun and the audit, which encodes
 /// region by region.
 constexpr double kOtherWords = 0.1;
 
@@ -309,7 +312,8 @@ GateRow caching_row(const CaseResult& claim, const CachingAudit& audit, const Re
     row.reason = "fails in the audit: " + audit.failure;
     return row;
   }
-  // `again` shows what it has decoded once, and `known` the utterances of the data set.
+  // `again` shows whether the decoder remembers what it has decoded. `known` shows whether it knows
+  // the utterances of the dataset.
   std::vector<double> unseen = audit.unseen;
   for (size_t i = 0; i < unseen.size(); ++i) unseen[i] /= audit.more_steps[i];
   const Interval again = paired_ratio(audit.again, audit.unseen),
@@ -350,7 +354,7 @@ class Verifier {
     check_own_records();
     check_completeness();
     ResultSet rerun;
-    std::optional<Journal> lock;  // for the rerun and the audits, which follow it
+    std::optional<Journal> lock;  // covers the rerun and the audits after it
     try {
       draw();
       lock.emplace(options_.output, Journal::Mode::force);
@@ -387,7 +391,7 @@ class Verifier {
     return configs_.try_emplace(provenance, journal_.journal, *provenance, options_).first->second;
   }
 
-  /// Whether `rtfx stream` wrote the journal, where all of its cases may have failed.
+  /// Returns whether `rtfx stream` wrote the journal. All of its cases may have failed.
   bool is_of_streams() const {
     return !journal_.streams.empty() ||
            std::ranges::any_of(journal_.cases, [](const CaseResult& c) {
@@ -396,7 +400,7 @@ class Verifier {
            });
   }
 
-  /// Names the cases of the configurations that the journal does not have.
+  /// Names the cases of the configurations that the journal lacks.
   void check_completeness() {
     if (is_of_streams()) {
       found_.left_out.emplace_back("the list of all cases",
@@ -405,13 +409,14 @@ class Verifier {
     }
     std::set<std::string> missing;
     std::set<const record::Provenance*> invocations;
-    ErrorList unreadable;  // a process for each batch size, as `isolate` has them, repeats the same
+    // with `isolate`, the process of each batch size repeats the same configuration
+    ErrorList unreadable;
     for (const CaseResult& c : journal_.cases) {
       if (!c.provenance().config || !invocations.insert(&c.provenance()).second) continue;
       try {
         for (const std::string& name : config_of(c).cases(journal_))
           if (journal_.find(name) == nullptr) missing.insert(name);
-      } catch (const UserError& error) {  // such as a decoder of a plug-in that is not here
+      } catch (const UserError& error) {  // such as a decoder of a missing plug-in
         unreadable.add(error);
       }
     }
@@ -461,12 +466,12 @@ class Verifier {
                           : fmt::format("the first one: {}: {}", found_.left_out.front().first,
                                         found_.left_out.front().second));
     }
-    std::ranges::sort(drawn_);  // pointers into one vector: the journal's order
+    std::ranges::sort(drawn_);  // pointers into one vector, so this is the journal's order
     for (const CaseResult* claim : drawn_) found_.sampled.emplace_back(claim->name());
   }
 
-  /// Runs the drawn cases, those together that share encoder passes, into one journal, which this
-  /// process has locked.
+  /// Runs the drawn cases into one journal, which this process has locked. Cases that share encoder
+  /// passes run together.
   ResultSet run_again() {
     std::map<std::pair<std::string, std::string>, Claims> groups;
     for (const CaseResult* claim : drawn_) {
@@ -493,7 +498,8 @@ class Verifier {
     };
     auto [row, ended] = audited(found_.seed);
     if (ended && row.verdict == Verdict::invalid) {
-      // Work of others may fall on the unseen batches alone, so nobody is accused by one audit.
+      // Work of other programs may fall on the unseen batches alone. So a single audit accuses
+      // nobody.
       GateRow second = audited(found_.seed + 1).first;
       if (second.verdict == Verdict::pass || second.verdict == Verdict::inconclusive) {
         second.verdict = Verdict::inconclusive;
@@ -505,10 +511,10 @@ class Verifier {
     found_.rows.push_back(std::move(row));
   }
 
-  /// The file of the next configuration, beside the journal of the rerun.
+  /// Returns the file of the next configuration, beside the journal of the rerun.
   fs::path next_file() { return options_.output / "configs" / fmt::format("{}.json", ++files_); }
 
-  /// Rows of a case stand together, cases in the journal's order.
+  /// Sorts the rows: all rows of a case together, and cases in the journal's order.
   void sort_rows() {
     std::map<std::string, size_t> place;
     for (const CaseResult& c : journal_.cases) place.emplace(c.name(), place.size());
@@ -529,7 +535,7 @@ class Verifier {
 Verification verify(const fs::path& journal, const VerifyOptions& options) {
   const ResultSet results = read_results(journal);
   results.require_cases();
-  // A name without a folder has an empty parent path, which is no path of the working folder.
+  // A name without a folder has an empty parent path, which is not the working folder.
   if (fs::weakly_canonical(fs::absolute(options.output)) ==
       fs::weakly_canonical(fs::absolute(results.journal).parent_path())) {
     throw UserError(options.output.string(), "holds the journal that is to be verified",

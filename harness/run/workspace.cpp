@@ -32,8 +32,9 @@ void load_utterance(const Utterance& utterance, const Normalizer& normalizer, Lo
   if (utterance.text) reference = normalizer.words(*utterance.text);
 }
 
-/// The shape of a stand-in's file name: "parakeet-rnnt-0.6b" of "standin-parakeet-rnnt-0.6b.nemo",
-/// empty for a small stand-in such as "standin256-rnnt.nemo". None for other names.
+/// Returns the shape in a stand-in's file name: "parakeet-rnnt-0.6b" for "standin-parakeet-
+/// rnnt-0.6b.nemo", empty for a small stand-in such as "standin256-rnnt.nemo". None for other
+/// names.
 std::optional<std::string> stand_in_shape(const std::filesystem::path& path) {
   const std::string name = path.stem().string();
   constexpr std::string_view kLarge = "standin-", kSmall = "standin256";
@@ -50,8 +51,8 @@ Checkpoint load_model(const ModelSource& source) {
   return checkpoint;
 }
 
-/// Adds an error for each language of utterances that the model does not know, and one if it needs
-/// some that are not stated.
+/// Adds an error for each language of utterances that the model does not know. Adds one if the
+/// model needs languages that are not stated.
 void check_languages(const PromptConfig& prompt, const Dataset& dataset, ErrorList& errors) {
   if (prompt.count == 0) return;
   std::set<std::optional<std::string>> seen;
@@ -148,7 +149,7 @@ std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_
     const auto& words = loaded.references[i];
     if (!words) continue;
     seconds += loaded.seconds[i];
-    // Word by word, since a word that no tokens spell leaves the others countable.
+    // Counts word by word, so that a word which no tokens spell leaves the others countable.
     for (const std::string& word : *words) {
       const std::vector<int32_t> ids = spell(word);
       tokens += static_cast<double>(std::max<size_t>(1, ids.size()));
@@ -174,7 +175,7 @@ const std::string& Workspace::audio_sha256(size_t dataset) const {
 
 void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
                         std::vector<std::vector<float>> audio) {
-  constexpr double kSampleRate = 16000;  // of read_utterance()
+  constexpr double kSampleRate = 16000;  // sample rate of read_utterance()
   LoadedDataset& loaded = datasets_[dataset];
   reference_tokens_.clear();
   audio_sha256_.clear();
@@ -221,7 +222,7 @@ std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device d
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();
-    current_key_.clear();  // should the next one fail, none is there
+    current_key_.clear();  // if the next model fails, none is in memory
     current_ = AcousticModel::build(checkpoints_[index], device, parse_dtypes(dtype, "dtypes"),
                                     parse_encoder_form(config_.encoder, "encoder"));
     current_key_ = key;

@@ -260,9 +260,9 @@ std::vector<std::string> basic_english(std::string_view text) {
   return split(with_spaced_words(normal).toUTF8String(utf8));
 }
 
-/// Whether UAX #29 has a boundary of words between two neighbours in a word of basic_english.
-/// Ideographs, Hiragana and letters of Thai, Lao, Khmer and Burmese have the class "Other", and
-/// join none. Katakana joins Katakana alone.
+/// Returns whether UAX #29 has a boundary of words between two neighbours in a word of
+/// basic_english. Ideographs, Hiragana and letters of Thai, Lao, Khmer and Burmese have the class
+/// "Other", and join none. Katakana joins Katakana alone.
 bool is_unicode_boundary(UChar32 before, UChar32 c) {
   const auto class_of = [](UChar32 of) { return u_getIntPropertyValue(of, UCHAR_WORD_BREAK); };
   const int32_t left = class_of(before), right = class_of(c);

@@ -148,7 +148,7 @@ const NumberWord* find_number_word(View word) {
   return found == kAll.end() ? nullptr : &found->second;
 }
 
-/// Whether the word is of that kind without an ending: "four", not "fourth".
+/// Returns whether the word is of that kind without an ending: "four", not "fourth".
 bool is_plain(const NumberWord* word, Kind kind) {
   return word && word->kind == kind && word->appended.empty();
 }
@@ -343,7 +343,8 @@ std::u32string read_numbers(const std::vector<std::u32string>& words) {
   return NumberReader(words).read();
 }
 
-/// Whether the word counts something without being an ordinal or a plural: "oh", "five", "hundred".
+/// Returns whether the word counts something without being an ordinal or a plural: "oh", "five",
+/// "hundred".
 bool is_number_word(std::u32string_view word) {
   const NumberWord* known = find_number_word(word);
   return can_follow_point(known) || is_plain(known, Kind::multiplier);

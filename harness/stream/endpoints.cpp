@@ -31,11 +31,11 @@ UtteranceEnds ends_of(const EndpointSettings& endpoint, const AcousticModel& mod
 
 namespace {
 
-/// One recording on its way through a stream.
+/// One recording that is being streamed.
 struct Recording {
   size_t clip;
-  size_t given = 0;        // samples, of the silence behind it too
-  bool has_ended = false;  // an utterance, by the rule
+  size_t given = 0;        // samples so far, including the silence behind the recording
+  bool has_ended = false;  // the rule has ended an utterance
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace rtfx {
 
 namespace {
 
-/// Times are multiples of a frame, whose sums and differences round.
+/// Times are multiples of a frame. Their sums and differences have rounding errors.
 constexpr double kTimeRounding = 1e-6;
 
 bool is_at_seam(const TimedWord& word, const std::vector<double>& borders) {

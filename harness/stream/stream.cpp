@@ -52,7 +52,7 @@ class WallClock : public LoadClock {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Leaps to where it should wait for: requests are served as fast as they can be.
+/// A clock that jumps to the time it should wait for. So requests are served as fast as possible.
 class LeapingClock : public LoadClock {
  public:
   double now() override { return now_; }
@@ -71,7 +71,7 @@ Config streaming_only(Config config) {
   }
   if (const size_t left_out = before - config.decoders.size(); left_out > 0)
     print_message("rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
-  // One that is left out may be the baseline of another decoder. Streams have no grade by it.
+  // The baseline of a decoder may be left out. Streams have no grade against it.
   for (DecoderSpec& spec : config.decoders) spec.baseline.clear();
   return config;
 }
@@ -85,7 +85,7 @@ class StreamRunner {
         options_(*session.config().stream),
         device_(session.device()) {
     if (trial.confirms) options_.seconds = options_.rule->confirm_seconds;
-    std::string problem;  // without NVML no energy; `rtfx doctor` says why
+    std::string problem;  // energy is left out without NVML; `rtfx doctor` says why
     if (device_.is_cuda() && session.config().protocol.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(device_), problem);
   }
@@ -97,7 +97,7 @@ class StreamRunner {
       cases += is_first_of_sizes(plan, i) ? plan[i].decoders.size() : 0;
     Progress progress(trial_.is_one() ? 1 : static_cast<int64_t>(cases * options_.streams.size()));
     for (size_t i = 0; i < plan.size(); ++i) {
-      // Batches are the encoder's, whose times are not measured.
+      // The batches are those of the encoder, whose times are not measured.
       if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !is_first_of_sizes(plan, i))
         continue;
       const CaseGroup chosen = of_trial(plan[i]);
@@ -130,7 +130,7 @@ class StreamRunner {
                                [](const auto& words) { return words && !words->empty(); });
   }
 
-  /// Returns the group with the decoders that are to be measured.
+  /// Returns the group with only the decoders that are measured.
   CaseGroup of_trial(CaseGroup group) const {
     if (trial_.is_one()) {
       std::erase_if(group.decoders, [&](const PlannedDecoder& decoder) {
@@ -140,7 +140,7 @@ class StreamRunner {
     return group;
   }
 
-  /// Records that the process of a trial came to no end.
+  /// Records that the process of a trial ended early.
   void record_failure(const CaseGroup& group) {
     const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
     CaseGroupRunner runner(workspace_, group, device_, nothing_fails, [] {});
@@ -150,7 +150,7 @@ class StreamRunner {
     }
   }
 
-  /// The record of the same case that is there already.
+  /// Returns the existing record of the same case.
   std::optional<record::StreamRun> find(const record::StreamRun& wanted) const {
     std::optional<record::StreamRun> last;  // readers of the journal take the last settings
     for (const auto& run : session_.records_of<record::StreamRun>())
@@ -203,7 +203,8 @@ class StreamRunner {
     const Config& config = workspace_.config();
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
-    RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+    // with a single pass, graphs are not worth recording
+    RecordedEncoder encoder(model, /*graphs=*/false);
     const RegionClock clock(device_);
     auto batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
     for (const auto& batch : batches) {
@@ -215,11 +216,11 @@ class StreamRunner {
     return batches;
   }
 
-  /// The parts that measure one decoder.
+  /// The functions that measure one decoder.
   struct Subject {
     /// Makes a server for so many streams.
     std::function<std::unique_ptr<LoadServer>(int64_t streams, const StreamStarts& starts)> server;
-    /// Decodes utterances in one piece each, after the server of so many streams is gone.
+    /// Decodes utterances in one piece each. Called after the server of so many streams is gone.
     std::function<std::vector<Hypothesis>(const std::vector<size_t>& utterances, int64_t streams)>
         whole;
   };
@@ -230,7 +231,8 @@ class StreamRunner {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const AcousticModel& model = runner.model();
     runner.enter(&arm, "stream");
-    std::vector<UtteranceEnds> ends;  // read first: their errors come before minutes of measuring
+    // made first, so that their errors come before minutes of measuring
+    std::vector<UtteranceEnds> ends;
     for (const EndpointSettings& endpoint : options_.endpoints)
       ends.push_back(ends_of(endpoint, model));
     const Subject subject = options_.scope == "speech"
@@ -336,8 +338,8 @@ class StreamRunner {
     const auto streams_for = [this, state, model, &decoder](int64_t count) -> SpeechStreams& {
       if (state->count == count) return *state->streams;
       StreamOptions encoder = encoder_options(*model, count);
-      encoder.streams += encoder.rows;  // with those whose end is pending
-      state->streams.reset();           // first its memory back
+      encoder.streams += encoder.rows;  // includes the streams whose end is pending
+      state->streams.reset();           // frees its memory first
       state->streams = std::make_unique<SpeechStreams>(model, decoder, encoder);
       state->count = count;
       return *state->streams;
@@ -369,7 +371,7 @@ class StreamRunner {
                                 static_cast<double>(model.config.features.sample_rate));
   }
 
-  /// Adds to the record what the load and the streamed utterances give.
+  /// Adds the figures of the load and of the streamed utterances to the record.
   void measure(const Subject& subject, int64_t streams, const LoadedDataset& dataset,
                record::StreamRun& run) {
     const double period = options_.period_ms / 1000;
@@ -388,7 +390,7 @@ class StreamRunner {
       return serve(load, batcher, clock, work, ends);
     };
     {
-      // Memory grows to what so many streams need. Time stands still while the server works:
+      // Memory grows to what so many streams need. Time stands still while the server works, so
       // batches are as full as they get within a period.
       LeapingClock clock;
       run_load(make_load(streams, {"constant", period}, 4 * period, seed), period, clock,
@@ -396,7 +398,7 @@ class StreamRunner {
     }
     const auto load = make_load(streams, arrivals, options_.seconds, seed);
     const double from = options_.discard * options_.seconds;
-    std::optional<LateRequests> late;  // of a rule
+    std::optional<LateRequests> late;  // only with a rule
     if (options_.rule) late.emplace(load, from, options_.rule->late, period);
     const auto is_broken = [&](const ServedBatch& batch) {
       if (!late || !late->too_many(batch)) return false;
@@ -506,7 +508,7 @@ class StreamRunner {
     run.quality = std::move(quality);
   }
 
-  /// `whole` and `streamed`: of each utterance of the dataset.
+  /// `whole` and `streamed` hold a result for each utterance of the dataset.
   LostWords lost_words(const LoadedDataset& dataset, const std::vector<Hypothesis>& whole,
                        const std::vector<FinishedUtterance>& streamed,
                        const AcousticModel& model) const {
@@ -563,7 +565,7 @@ class StreamRunner {
   const StreamTrial trial_;
   StreamSettings options_;
   at::Device device_;
-  std::unique_ptr<const Nvml> nvml_;  // where energy is asked for
+  std::unique_ptr<const Nvml> nvml_;  // only if energy is asked for
 };
 
 }  // namespace
@@ -580,7 +582,7 @@ int stream(const Config& config, Journal::Mode mode, const StreamTrial& trial) {
   Session session(streaming_only(config), options);
   const size_t before = session.records().size();
   const bool whole = session.run([&] { StreamRunner(session, trial).run(); });
-  // A trial's failures are in its records; its exit code says only whether it came to its end.
+  // A trial's failures are in its records. Its exit code only says whether it came to its end.
   if (trial.is_one()) return whole ? kOk : kInterrupted;
   const record::Records records = current_records(session.records(), before);
   print_while_read([&] { print_stream_table(records); });

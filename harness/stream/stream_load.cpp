@@ -20,12 +20,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// In [0, 1); the standard library's own distributions differ from one library to another.
+/// Returns a number in [0, 1). The distributions of standard libraries differ.
 double uniform(std::mt19937_64& random) {
   return std::ldexp(static_cast<double>(random() >> 11), -53);
 }
 
-/// The slope of the line of least squares.
+/// Returns the slope of the least-squares line.
 double slope(const std::vector<double>& x, const std::vector<double>& y) {
   const auto n = static_cast<double>(x.size());
   const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
@@ -131,7 +131,7 @@ bool LateRequests::too_many(const ServedBatch& batch) {
 
 int64_t most_within(int64_t first, double growth, const std::function<bool(int64_t)>& within,
                     const std::function<bool(int64_t)>& confirm) {
-  int64_t most = 0, broken = 0;  // broken: the least; 0: none so far
+  int64_t most = 0, broken = 0;  // `broken` is the smallest number that failed; 0: none so far
   double fall = growth;
   while (broken == 0 || broken - most > std::max<int64_t>(1, most / 20)) {
     int64_t next = most + (broken - most) / 2;

@@ -17,7 +17,7 @@ namespace rtfx {
 
 namespace {
 
-/// A queue that grows by so many seconds in a second has no steady state.
+/// If the queue time grows by more than so many seconds in a second, there is no steady state.
 constexpr double kSlopeMax = 0.01;
 
 void add_times(record::Figures& metrics, const std::string& name, const Percentiles& seconds) {
@@ -42,8 +42,8 @@ std::vector<const record::StreamRun*> stream_runs(const record::Records& records
   return runs;
 }
 
-/// Names cases without their number of streams: by the decoder, and by model, dataset and dtype,
-/// too, where the records have several.
+/// Names cases without their number of streams. The name is the decoder. If the records have
+/// several models, datasets or dtypes, it has these too.
 class StreamLabels {
  public:
   explicit StreamLabels(const record::Records& records) {
@@ -66,7 +66,7 @@ class StreamLabels {
 
 }  // namespace
 
-/// Whether the rule is kept, and the figures that it judges.
+/// Returns a text that says whether the rule is kept, and gives the figures that it judges.
 static std::string trial_text(const record::StreamRun& run) {
   std::string text = !keeps_limit(run) ? "  BROKEN" : *run.confirms ? "  confirmed" : "  kept";
   const record::Figures& m = run.metrics;
@@ -83,7 +83,7 @@ static std::string trial_text(const record::StreamRun& run) {
   return text;
 }
 
-/// A line for each rule that ended utterances.
+/// Prints a line for each rule that ended utterances.
 static void print_endpoints(const record::StreamRun& run, const std::string& label) {
   if (!run.endpoints) return;
   for (const record::EndpointRun& end : *run.endpoints) {
@@ -100,7 +100,7 @@ static void print_endpoints(const record::StreamRun& run, const std::string& lab
   }
 }
 
-/// How many words streams lack, and whether they lack more of them at seams.
+/// Prints how many words the streams lack, and whether they lack more of them at seams.
 static void print_lost_words(const record::StreamRun& run, const std::string& label) {
   if (!run.quality || !run.quality->lost_words) return;
   const record::LostWords& lost = *run.quality->lost_words;
@@ -157,7 +157,7 @@ void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
   metrics["stream.batch_rate"] = Number(f.batch_rate);
   metrics["stream.queue_slope"] = Number(f.queue_slope);
   metrics["stream.md1_load"] = Number(f.batch_rate * f.batch_seconds);
-  // Steps of one size, one after the other, are no such queue: its load is always about 1.
+  // Steps of one size, one after the other, are no such queue: their load is always about 1.
   const auto expected =
       options.scope == "search" ? md1_total(f.batch_seconds, f.batch_rate) : std::nullopt;
   metrics["stream.md1_total_ms"] = where(expected.has_value(), 1000 * expected.value_or(0));
@@ -205,10 +205,10 @@ record::Records current_records(const record::Records& records, size_t before) {
 
 void print_stream_table(const record::Records& records) {
   const StreamLabels label(records);
-  size_t width = 24;  // of the labels
+  size_t width = 24;  // width of the labels
   bool speech = false;
   double slo = 0;
-  std::map<std::string, int64_t> within, confirmed;  // by label
+  std::map<std::string, int64_t> within, confirmed;  // indexed by label
   for (const record::StreamRun* run : stream_runs(records))
     width = std::max(width, label(*run).size());
   fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", width,
@@ -231,7 +231,7 @@ void print_stream_table(const record::Records& records) {
       if (*is_within) most = std::max(most, streams);
     }
     const int64_t different = run->streamed.different;
-    const bool silent = run->streamed.tokens == 0;  // equal, but of nothing
+    const bool silent = run->streamed.tokens == 0;  // the results are equal but empty
     fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}{}\n", label(*run),
                width, streams, cell(m, "stream.mean_batch", 1), cell(m, "stream.compute_ms", 2),
                cell(m, "stream.queue_ms", 2), cell(m, "stream.total_ms", 2),

@@ -35,7 +35,7 @@ StreamTrial StreamTrial::of(const std::string& argument) {
 
 namespace {
 
-/// Whether the journal's last record of the trial says that its limit is kept.
+/// Returns whether the journal's last record of the trial says that its limit is kept.
 bool was_kept(const record::Records& records, const std::string& case_name) {
   bool kept = false;
   for (const record::Any& record : records) {
@@ -51,7 +51,7 @@ bool was_kept(const record::Records& records, const std::string& case_name) {
   return kept;
 }
 
-/// A number of streams is confirmed by their words, so each dataset needs texts.
+/// Words confirm a number of streams, so each dataset needs texts.
 void require_texts(const Workspace& workspace) {
   for (const LoadedDataset& loaded : workspace.datasets()) {
     const auto has_words = [&](const Utterance& utterance) {
@@ -77,11 +77,11 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
   std::vector<CaseGroup> plan;
   {
-    const Workspace workspace(config);  // whose memory the children need
+    const Workspace workspace(config);  // the children need its memory
     require_texts(workspace);
     plan = make_plan(config, workspace.kinds());
   }
-  const Journal journal(config.output, mode);  // locked for the children too
+  const Journal journal(config.output, mode);  // the lock covers the children too
   const StreamRule& rule = *config.stream->rule;
   const size_t before = read_journal(journal.path()).size();
   const auto keeps = [&](StreamTrial trial) {
@@ -104,7 +104,7 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   bool whole = true;
   try {
     for (size_t i = 0; i < plan.size(); ++i) {
-      if (!is_first_of_sizes(plan, i)) continue;  // batches are the encoder's
+      if (!is_first_of_sizes(plan, i)) continue;  // batches are those of the encoder
       for (const PlannedDecoder& decoder : plan[i].decoders) {
         StreamTrial trial{.group = static_cast<int64_t>(i),
                           .decoder = config.decoders[decoder.spec].id,

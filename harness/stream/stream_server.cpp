@@ -19,7 +19,7 @@ std::vector<size_t> StreamStarts::of(int64_t streams, const std::vector<size_t>&
   return starts;
 }
 
-/// The frames between an utterance's requests; some bring none.
+/// Returns the frames between an utterance's requests; some requests bring none.
 static std::vector<int64_t> borders_of(const StreamedUtterance& utterance) {
   std::vector<int64_t> borders;
   for (const int64_t end : utterance.ends) {
@@ -149,7 +149,7 @@ std::vector<Request> SpeechServer::admit(const std::vector<Request>& requests) {
   waiting_.insert(waiting_.end(), requests.begin(), requests.end());
   int64_t room = speech_.encoder().free_streams();
   std::vector<Request> admitted;
-  std::set<int64_t> seen;  // streams
+  std::set<int64_t> seen;  // indices of streams
   std::erase_if(waiting_, [&](const Request& request) {
     if (!seen.insert(request.stream).second) return false;
     const bool begins = streams_[static_cast<size_t>(request.stream)].number < 0;
@@ -206,7 +206,7 @@ std::vector<FinishedUtterance> serve_all(LoadServer& server, int64_t streams, in
                                          size_t utterances) {
   std::vector<std::optional<FinishedUtterance>> found(utterances);
   size_t read = 0, missing = utterances, pending = 0;
-  // Streams of which all utterances are done go on with those that they had.
+  // Streams whose utterances are all done go on with the same utterances.
   for (int64_t next = 0; missing > 0;) {
     check_interrupt();
     std::vector<Request> requests;
