@@ -20,8 +20,8 @@ namespace {
 
 using GivenTexts = std::vector<std::optional<std::string>>;
 
-/// The text of each input: of one, the whole file; of several, a line for each. Throws UserError
-/// where there are more lines or fewer, and for text that is not UTF-8.
+/// Returns the text of each input. With one input, it is the whole file; with several, a line for
+/// each. Throws UserError if there are more lines or fewer, and for text that is not UTF-8.
 GivenTexts texts_of(const std::filesystem::path& file, const std::vector<TranscribeInput>& inputs) {
   const std::string text = read_text(file);
   require_utf8(text, file.string());
@@ -43,7 +43,8 @@ GivenTexts texts_of(const std::filesystem::path& file, const std::vector<Transcr
   return lines;
 }
 
-/// Aligns all inputs. Returns whether each of them has a result. `listed`: none is missing.
+/// Aligns all inputs. Returns whether each of them has a result. `listed` says that none is
+/// missing.
 bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& inputs,
                bool listed) {
   GivenTexts texts;

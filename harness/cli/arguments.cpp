@@ -40,8 +40,8 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
 
 namespace {
 
-/// The override "key=text". JSON holds no bytes that are not UTF-8, so such a file name stands as
-/// it is, and all other texts are quoted.
+/// Returns the override "key=text". The text is quoted as JSON. JSON cannot hold bytes that are not
+/// UTF-8, so a file name with such bytes is not quoted.
 std::string text_override(const std::string& key, const std::string& text) {
   return key + "=" + (valid_utf8(text) == text.size() ? json(text).dump() : text);
 }

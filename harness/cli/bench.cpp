@@ -53,11 +53,11 @@ bool begins_option(const std::string& part) {
                   "for example 'label_looping[window=1,8]'");
 }
 
-/// Takes "[window=1,8,max_symbols=5]" from the front of `text`.
+/// Takes an option such as "[window=1,8,max_symbols=5]" from the front of `text`.
 void take_option(std::string& text, json& options, const std::string& where) {
   const size_t equals = text.find('='), end = text.find(']');
   if (text.front() != '[' || end == std::string::npos || equals > end) refuse(where);
-  std::vector<std::pair<std::string, json>> found;  // pointers and lists of values
+  std::vector<std::pair<std::string, json>> found;  // JSON pointers and lists of values
   const std::vector<std::string> parts = split(text.substr(1, end - 1));
   if (parts.front().find('=') == std::string::npos) refuse(where);
   for (const std::string& part : parts) {
@@ -108,7 +108,8 @@ std::string name_of(const fs::path& path) {
   return fs::is_directory(path) ? named.filename().string() : named.stem().string();
 }
 
-/// Each manifest and each folder is a dataset; audio files are one together.
+/// Returns the datasets. Each manifest and each folder is one, and all audio files together are
+/// one.
 json datasets_of(const BenchOptions& options) {
   json sets = json::array(), files = json::array();
   std::set<std::string> ids;
@@ -138,7 +139,8 @@ json datasets_of(const BenchOptions& options) {
   return sets;
 }
 
-/// The baseline of each head that a model has, and what is fastest without a GPU's kernels.
+/// Returns the baseline of each head that a model has, and the fastest decoder that needs no GPU
+/// kernels.
 json usual_decoders(const BenchOptions& options) {
   bool ctc = false, transducer = false;
   for (const std::string& model : options.models) {

@@ -37,7 +37,7 @@
 namespace rtfx {
 namespace {
 
-/// Help whose descriptions are wrapped between words to the width of the terminal.
+/// Formats help. Descriptions are wrapped between words to the width of the terminal.
 class Formatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
@@ -73,10 +73,10 @@ struct Program {
   int code = kOk;
 
   Program() {
-    app.formatter(std::make_shared<Formatter>());  // which the commands take over
+    app.formatter(std::make_shared<Formatter>());  // the commands take it over
     app.require_subcommand(1);
-    app.option_defaults()->always_capture_default();     // --help shows them
-    app.set_help_flag("-h,--help", "Print this help.");  // which the commands take over
+    app.option_defaults()->always_capture_default();     // --help shows defaults
+    app.set_help_flag("-h,--help", "Print this help.");  // the commands take it over
     app.set_version_flag("--version", version_text(), "Print the version.");
     add_run_commands(app, code);
     add_table_commands(app, code);
@@ -170,8 +170,8 @@ struct Program {
   }
 };
 
-/// Returns whether who reads our output has closed the pipe, as `head` does when it has enough. Not
-/// every kernel tells this by poll(), so the error of the write counts too.
+/// Returns whether the reader of our output has closed the pipe, as `head` does. Not every kernel
+/// tells this by poll(), so the error of the write counts too.
 bool reader_has_left(int error) {
   if (error == EPIPE) return true;
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
@@ -185,12 +185,12 @@ bool is_override(const std::string& word) {
   return end != std::string::npos && end > 0 && word[end] == '=' && word[0] != '-';
 }
 
-/// The arguments with a flag for each override: `--set a=1 b=2 FILE` becomes
-/// `--set a=1 --set b=2 FILE`. An option with any number of values would take the file as well.
+/// Returns the arguments with a flag for each override: `--set a=1 b=2 FILE` becomes `--set a=1
+/// --set b=2 FILE`. An option with any number of values would take the file as well.
 std::vector<std::string> with_each_flag(int argc, char** argv) {
   const std::vector<std::string> flags = {"--set", "--tolerance"};
   std::vector<std::string> words;
-  std::string flag;  // More values of this flag may follow.
+  std::string flag;  // flag that may have more values
   for (const std::string word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
     if (!words.empty() && std::ranges::find(flags, words.back()) != flags.end()) {
       flag = words.back();
@@ -210,13 +210,13 @@ int run_program(int argc, char** argv, int& unwritten) {
   Program program;
   try {
     std::vector<std::string> words = with_each_flag(argc, argv);
-    std::ranges::reverse(words);  // as CLI11 takes them
+    std::ranges::reverse(words);  // CLI11 takes them in reverse
     program.app.parse(std::move(words));
     return program.code;
   } catch (const CLI::ParseError& e) {
     const bool asked = e.get_exit_code() == 0;  // for help or the version
     std::vector<std::string> words(argv + 1, argv + argc);
-    // Help is given whatever options stand beside it, but only for commands that exist.
+    // Help is given whatever other options there are, but only for commands that exist.
     const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
     if (asked) words.erase(std::ranges::find_if(words, is_option), words.end());
     if (const auto error = mistyped(program.app, words)) {
@@ -247,15 +247,15 @@ int run_program(int argc, char** argv, int& unwritten) {
   return kUsage;
 }
 
-/// Returns whether all that was printed has arrived: a disk may be full. `unwritten`: the error of
-/// an earlier print, or 0.
+/// Returns whether all printed text has been written; a disk may be full. `unwritten` is the error
+/// of an earlier print, or 0.
 bool output_arrived(int unwritten) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   const int error = unwritten != 0 ? unwritten : errno;
   if (flushed && std::ferror(stdout) == 0) return true;
   if (reader_has_left(error)) return true;
-  // The error of a print long ago is not known any more.
+  // The error of an earlier print may be forgotten.
   const std::string why = error == 0 ? "" : fmt::format(": {}", std::strerror(error));
   print_message("rtfx: error: standard output: cannot be written{}{}\n", why,
                 error == ENOSPC ? "; free some space" : "");
@@ -272,8 +272,8 @@ int run_command_line(int argc, char** argv) {
   if (std::find(argv, argv + argc, std::string_view("--child")) != argv + argc) end_child(code);
   set_under_way({});
 #ifndef __SANITIZE_ADDRESS__
-  // The destructors of LibTorch's libraries read 125 MB of them, a quarter of what the help needs.
-  // Profilers want to see the end of a process that has run a model.
+  // The destructors of LibTorch's libraries read 125 MB of these, a quarter of what the help needs.
+  // After a model has run, a profiler needs the regular end of the process.
   if (!DeviceScope::was_made()) std::_Exit(code);
 #endif
   return code;

@@ -104,7 +104,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The CPU's search with the options of the first decoder that has a graph.
+/// Returns the CPU's search with the options of the first decoder that has a graph.
 std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
   const std::vector<OptionInfo>& known = find_decoder("ctc_wfst_cpu", "rtfx lattice").options;
   for (const DecoderSpec& spec : config.decoders) {
@@ -116,7 +116,7 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
       });
       if (shared) options[name] = value;
     }
-    options.erase("mbr");  // ranks lists, and the lattice has risks of its own
+    options.erase("mbr");  // it ranks lists, and the lattice has risks of its own
     if (!options.value("skip_blank", json()).is_null()) {
       throw UserError(spec.where + "/options/skip_blank", "lattices have all frames",
                       "leave out \"skip_blank\" for `rtfx lattice`");
@@ -183,7 +183,7 @@ class LatticeWriter {
   std::string key_of(std::string id) {
     for (char& c : id)
       if (static_cast<unsigned char>(c) <= ' ') c = '_';
-    if (id.starts_with(";;")) id.replace(0, 2, "__");  // begins a comment in CTM
+    if (id.starts_with(";;")) id.replace(0, 2, "__");  // such a text begins a comment in CTM
     if (!keys_.insert(id).second)
       throw UserError(id, "is the key of two utterances", "give them ids that differ in letters");
     return id;
@@ -232,7 +232,8 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   decoder->prepare(model, {});
   const CompiledBiases biases =
       compile_biases(*decoder, dataset.dataset.utterances, workspace.normalizer());
-  RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+  // with a single pass, graphs are not worth recording
+  RecordedEncoder encoder(model, /*graphs=*/false);
   std::vector<WordLattice> lattices(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
@@ -253,7 +254,8 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
 
 namespace {
 
-/// A file of NumPy's format 1.0: a head of a multiple of 64 bytes, then the numbers.
+/// Returns the head of a file in NumPy's format 1.0. It has a multiple of 64 bytes, and the numbers
+/// follow.
 std::string npy_head(int64_t rows, int64_t columns) {
   constexpr size_t kFixed = 10, kStep = 64;
   std::string about =
@@ -286,7 +288,8 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     throw UserError(config.models.front().path.string(), "has no CTC head",
                     "name a CTC or hybrid model first");
   }
-  RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+  // with a single pass, graphs are not worth recording
+  RecordedEncoder encoder(model, /*graphs=*/false);
   std::vector<at::Tensor> emissions(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {

@@ -8,8 +8,8 @@
 
 namespace rtfx {
 
-// Completion scripts for bash, zsh and fish. Each has a table of all commands in it, so that
-// pressing Tab does not start the program, which takes half a second.
+// Completion scripts for bash, zsh and fish. Each script has a table of all commands. So pressing
+// Tab does not start the program, which takes half a second.
 
 namespace {
 
@@ -25,10 +25,11 @@ std::string single_quoted(const std::string& text) {
   return out + "'";
 }
 
-/// The first line, for menus.
+/// Returns the first line, for menus.
 std::string short_help(const std::string& help) { return help.substr(0, help.find('\n')); }
 
-/// Calls `visit` with "" for the program, "graph", "graph build", ... and the command.
+/// Calls `visit` with the path of each command and the command: "" for the program, "graph", "graph
+/// build", ...
 void each_command(const CommandHelp& command, const std::string& path,
                   const std::function<void(const std::string&, const CommandHelp&)>& visit) {
   visit(path, command);
@@ -50,7 +51,8 @@ Texts command_names(const CommandHelp& command) {
   return names;
 }
 
-/// Words that may stand where no option does: commands, or the words of positionals.
+/// Returns the words that may stand in the place of an argument: commands, or the words of
+/// positionals.
 Texts positional_words(const CommandHelp& command) {
   Texts words = command_names(command);
   for (const OptionHelp& option : command.options) {
@@ -59,7 +61,7 @@ Texts positional_words(const CommandHelp& command) {
   return words;
 }
 
-/// Lines of `case` for each command's path: the words before the one to complete tell it.
+/// Returns lines of `case` that find each command's path from the words before the one to complete.
 std::string path_cases(const CommandHelp& program) {
   std::string text;
   each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
@@ -71,7 +73,8 @@ std::string path_cases(const CommandHelp& program) {
   return text;
 }
 
-/// Lines of `case` for each option that takes a value: `line` of its words, empty for a file.
+/// Returns lines of `case` for each option that takes a value. `line` makes a line from the
+/// option's words, which are empty for a file.
 std::string value_cases(const CommandHelp& program,
                         const std::function<std::string(const Texts&)>& line) {
   std::string text;
@@ -99,7 +102,7 @@ std::string bash_completion(const CommandHelp& program) {
   const std::string values = value_cases(program, [](const Texts& list) {
     return list.empty() ? std::string("return") : fmt::format("words='{}' taken=1", joined(list));
   });
-  // Where nothing is suggested, -o default completes files.
+  // If nothing is suggested, -o default completes files.
   return fmt::format(R"(# Completion of rtfx for bash, made by `rtfx completion bash`.
 _rtfx() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
@@ -221,7 +224,7 @@ std::string fish_completion(const CommandHelp& program) {
           entry += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
         if (!option.value.empty()) entry += option.words.empty() ? " -r" : " -x";
       } else if (option.words.empty()) {
-        continue;  // files, as everywhere
+        continue;  // files, as for every option
       } else {
         entry += " -f";
       }
@@ -236,7 +239,8 @@ std::string fish_completion(const CommandHelp& program) {
 
 namespace {
 
-/// Text that roff prints as it is: no escapes, no requests at the beginning of a line.
+/// Returns text that roff prints unchanged: without escapes, and without requests at the beginning
+/// of a line.
 std::string roff(const std::string& text) {
   std::string out;
   bool at_begin = true;
@@ -276,7 +280,7 @@ std::string option_entry(const OptionHelp& option) {
   return fmt::format(".TP\n{}\n{}\n", head, sentence(option));
 }
 
-/// "rtfx run CONFIG [OPTION...]"
+/// Returns, for example, "rtfx run CONFIG [OPTION...]".
 std::string synopsis(const CommandHelp& command, const std::string& path) {
   std::string text = bold(path);
   for (const OptionHelp& option : command.options) {

@@ -32,7 +32,7 @@ Names decoder_names() {
   return names;
 }
 
-/// The values of an option, by the name of its type.
+/// Returns the values of an option by the name of its type.
 Names words_of(const std::string& type) {
   static const std::map<std::string, Names> known = {
       {"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
@@ -53,8 +53,8 @@ Names words_of(const std::string& type) {
   return {};
 }
 
-/// The type's name without what CLI11 adds of checks ("INT:POSITIVE"), and the words of a choice
-/// ("TEXT:{node,graph}").
+/// Returns the type's name without the checks that CLI11 adds ("INT:POSITIVE"), and the words of a
+/// choice ("TEXT:{node,graph}").
 std::string split_type(const std::string& type, Names& words) {
   const size_t colon = type.find(':');
   if (const size_t brace = type.find('{'); brace != std::string::npos) {
@@ -70,7 +70,8 @@ std::string split_type(const std::string& type, Names& words) {
   return type.substr(0, colon);
 }
 
-/// "--decoder" as DECODER: what a type is called, where the option has none of its own.
+/// Returns the name in capitals, such as DECODER for "--decoder". An option without a type name of
+/// its own has it.
 std::string upper(std::string name) {
   name.erase(0, name.find_first_not_of('-'));
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -164,7 +165,8 @@ std::optional<UserError> mistyped(const CLI::App& app, const std::vector<std::st
     command = found;
     path += " " + word;
   }
-  Names names, hidden;  // hidden: those that the program gives to its own child processes
+  Names names,
+      hidden;  // `hidden` are the options that the program gives to its own child processes
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames())
       (option->get_group().empty() ? hidden : names).push_back("--" + name);

@@ -36,7 +36,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kPieces = 12;  // of the vocabulary are printed, as a sample
+constexpr int64_t kPieces = 12;  // pieces of the vocabulary that are printed as a sample
 
 std::string type_name(at::ScalarType type) {
   switch (type) {
@@ -53,7 +53,7 @@ std::string type_name(at::ScalarType type) {
   }
 }
 
-/// Bytes of the weights by type: {"fp16": 26123456}.
+/// Returns the bytes of the weights by type, such as {"fp16": 26123456}.
 json stored_bytes(const StateDict& weights) {
   std::map<std::string, int64_t> bytes;
   for (const auto& [name, tensor] : weights)
@@ -104,7 +104,7 @@ json encoder_record(const ModelConfig& config) {
           {"global_tokens", e.global_tokens}};
 }
 
-/// Null for a model without prompts. The default is null where each utterance must state one.
+/// Null for a model without prompts. The default is null if each utterance must state a language.
 json prompts_record(const PromptConfig& prompt) {
   if (prompt.count == 0) return nullptr;
   json of_default;
@@ -296,7 +296,7 @@ json to_json(const std::vector<OptionInfo>& options) {
   return list;
 }
 
-constexpr size_t kContinued = 4;  // blanks before a line that a narrow terminal goes on with
+constexpr size_t kContinued = 4;  // spaces before a continued line on a narrow terminal
 
 void print_options(const std::vector<OptionInfo>& options, const std::string& indent) {
   for (const OptionInfo& o : options) {
@@ -350,7 +350,7 @@ void print_metrics(bool as_json) {
         kContinued);
 }
 
-/// The keys that are `name` or members of it.
+/// Returns the keys that are `name` or members of it.
 std::vector<OptionInfo> keys_of(const std::string& name) {
   std::vector<OptionInfo> keys = config_keys().info();
   std::erase_if(keys, [&](const OptionInfo& key) {
@@ -383,7 +383,7 @@ void print_list(const std::string& what, bool as_json) {
 
 namespace {
 
-/// `problem`: why not; empty when all is well.
+/// `problem` says why not; empty if all is well.
 void report(const char* what, const std::string& problem, const std::string& good,
             const char* bad = "no") {
   constexpr size_t kIndent = 27;

@@ -34,9 +34,9 @@
 namespace rtfx {
 namespace {
 
-constexpr int kWaitMilliseconds = 50;  // for audio, before signals are looked for
+constexpr int kWaitMilliseconds = 50;  // wait for audio before signals are checked
 
-/// The audio of a source, from its process if it is one.
+/// The audio of a source, and the process that makes it, if there is one.
 class Source {
  public:
   explicit Source(const ListenOptions& options) {
@@ -51,7 +51,7 @@ class Source {
     } else if (options.source == "-") {
       if (isatty(STDIN_FILENO) != 0)
         throw UserError("-", "standard input is a terminal", "pipe audio into it");
-      // The header of a file comes at once, or a signal.
+      // Waits until a file's header arrives, or a signal.
       for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, kWaitMilliseconds) <= 0;)
         check_interrupt();
       reader_.emplace(STDIN_FILENO, "standard input", options.raw_rate);
@@ -77,7 +77,8 @@ class Listener {
     Checkpoint checkpoint = load_checkpoint(options.model, {});
     if (!options.language.empty())
       select_language(checkpoint.config, options.language, "--language");
-    // Before the streams are chosen: only some contexts of a model may be able to keep caches.
+    // The context must be set before streams are made, since only some contexts of a model can keep
+    // caches.
     if (!options.att_context_size.empty())
       select_context(checkpoint.config, options.att_context_size, "--att-context-size");
     const Dtypes dtypes =
@@ -124,7 +125,7 @@ class Listener {
     std::exception_ptr failure;
     for (bool more = true; more;) {
       std::vector<float> block;
-      // Whatever ends the audio, what has been heard so far is still transcribed.
+      // However the audio ends, the audio so far is still transcribed.
       try {
         do check_interrupt();
         while (!reader.wait(kWaitMilliseconds));
@@ -165,7 +166,7 @@ class Listener {
     return ends;
   }
 
-  /// The last frames of a stream may lie behind its audio.
+  /// The last frames of a stream may be later than the end of its audio.
   double time(const SpeechUpdate& update, int64_t frame) const {
     return std::min(static_cast<double>(update.first + frame) * frame_seconds_, heard_);
   }
@@ -187,20 +188,21 @@ class Listener {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
     } else if (terminal_ && changed) {
-      constexpr size_t kWidth = 76;  // the end is what is new
+      constexpr size_t kWidth = 76;  // characters; the end of the text is new
       fmt::print("\r\033[K{}", shortened(printable(text), kWidth));
     }
     std::fflush(stdout);
   }
 
-  /// The rule that ended an utterance as JSON lines name it: an end token by its piece.
+  /// Returns the rule that ended an utterance, as JSON lines name it. An end token has the name of
+  /// its piece.
   std::string ended_by(const SpeechUpdate& update) const {
     if (update.rule == EndRule::token && update.end_token >= 0)
       return model_->tokenizer->piece(update.end_token);
     return std::string(name_of(update.rule));
   }
 
-  /// `ended_by`: empty for lines that no end of an utterance made.
+  /// `ended_by` is empty for lines that are not the end of an utterance.
   static void print_line(bool final, double start, double end, const std::string& text,
                          const std::string& ended_by = {},
                          const std::vector<DecodedAgain>& again = {}) {
@@ -213,8 +215,8 @@ class Listener {
     std::fflush(stdout);
   }
 
-  /// Parts that were decoded again, once it is known what that gave: a notice, and a line of JSON
-  /// without text.
+  /// Reports parts that were decoded again, once their result is known: a notice, and a line of
+  /// JSON without text.
   void tell_again(const SpeechUpdate& update) {
     for (const WordlessPart& part : update.again) {
       const auto seconds = [&](size_t frame) {
@@ -229,8 +231,9 @@ class Listener {
     }
   }
 
-  /// Without a rule, an utterance lasts as long as its stream. So that no line repeats all words
-  /// before it, words that stay get a line that is final, and the others one that is not.
+  /// Prints the words so far. Without a rule, an utterance lasts as long as its stream. There,
+  /// words that stay get a final line, and other words get a line that is not final. So no line
+  /// repeats all words before it.
   void show_words(const SpeechUpdate& update) {
     TranscriptRules rules;
     rules.frame_seconds = frame_seconds_;
@@ -262,9 +265,9 @@ class Listener {
   int64_t stream_ = 0;
   double frame_seconds_ = 0;
   double heard_ = 0;             // seconds of audio so far
-  bool utterances_end_ = false;  // before the stream does
+  bool utterances_end_ = false;  // before the stream ends
   std::string shown_;
-  size_t settled_words_ = 0;  // show_words()
+  size_t settled_words_ = 0;  // used by show_words()
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };
 

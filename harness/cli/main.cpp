@@ -11,12 +11,12 @@
 
 namespace {
 
-/// Opens /dev/null for each standard stream that is closed, as `2>&-` does. A journal would get its
-/// number otherwise, and all messages with it. Reading and writing still fail, as they did before.
+/// Opens /dev/null for each standard stream that is closed, as `2>&-` does. Otherwise a journal
+/// would get the stream's number, and all messages with it. Reading and writing still fail.
 void open_standard_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free number is that of the stream.
+    // The lowest free number is that of the closed stream.
     [[maybe_unused]] const int opened =
         open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
@@ -27,6 +27,6 @@ void open_standard_streams() {
 int main(int argc, char** argv) {
   open_standard_streams();
   rtfx::name_crashes();
-  std::signal(SIGXFSZ, SIG_IGN);  // A limit of file sizes becomes an error of write(2).
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes becomes an error of write(2)
   return rtfx::run_command_line(argc, argv);
 }

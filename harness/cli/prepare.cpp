@@ -57,7 +57,7 @@ class Preparer {
     print_message("rtfx: notice: made {}\n", printable(to.string()));
   }
 
-  /// The file that `key` names, which `to` is made from.
+  /// Returns the file of `key`, from which `to` is made.
   fs::path source(const JsonView& entry, const std::string& key, const fs::path& to) const {
     const JsonView value = entry.at(key);
     const fs::path from = path(value);
@@ -116,7 +116,8 @@ class Preparer {
     write_file(to, text);
   }
 
-  /// Words of the lexicon that no reference holds: as many as were said, at even distances.
+  /// Returns words of the lexicon that no reference holds. There are as many as were said, at even
+  /// distances.
   static std::set<std::string> others(const std::set<std::string>& lexicon,
                                       const std::set<std::string>& said) {
     std::vector<std::string> rest;

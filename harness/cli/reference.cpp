@@ -20,7 +20,7 @@ constexpr const char* kGenerated = "<!-- `scripts/reference.sh` makes this page.
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
 
-/// Text of a cell: a bar would end it, and `<` would begin HTML.
+/// Returns text for a cell. A bar would end the cell, and `<` would begin HTML.
 std::string cell(const std::string& text) {
   std::string escaped;
   for (const char c : text) escaped += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
@@ -169,13 +169,13 @@ namespace {
 
 using nlohmann::json;
 
-/// The name with another character for its spaces.
+/// Returns the name with another character for its spaces.
 std::string spaces_as(char replacement, std::string name) {
   std::ranges::replace(name, ' ', replacement);
   return name;
 }
 
-/// "[word errors](#word-errors) or null"; "a list of: a number".
+/// Returns, for example, "[word errors](#word-errors) or null" or "a list of: a number".
 std::string type_text(const FieldInfo& field) {
   if (field.object != nullptr) {
     const std::string& name = field.object->name;
@@ -188,7 +188,7 @@ std::string type_text(const FieldInfo& field) {
   return text;
 }
 
-/// Text of a cell: a bar would end it.
+/// Returns text for a cell. A bar would end the cell.
 std::string table_cell(const std::string& text) {
   std::string escaped;
   for (const char c : text) escaped += c == '|' ? "\\|" : std::string(1, c);
@@ -215,7 +215,7 @@ void add_objects(const std::vector<FieldInfo>& fields, std::vector<const ObjectI
   }
 }
 
-/// All objects that records hold, each once.
+/// Returns all objects that records hold, each once.
 std::vector<const ObjectInfo*> all_objects() {
   std::vector<const ObjectInfo*> found;
   for (const record::Kind& kind : record::kinds()) add_objects(kind.info().fields, found);

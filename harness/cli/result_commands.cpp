@@ -36,7 +36,7 @@ namespace {
 constexpr const char* kRunHelp = "Folder of a run, or its journal.";
 constexpr const char* kRun = "RUN";
 
-/// "rtfx.decode=0.05"
+/// Parses tolerances such as "rtfx.decode=0.05".
 Tolerances parse_tolerances(const std::vector<std::string>& texts) {
   Tolerances tolerances;
   for (const std::string& text : texts) {
@@ -68,15 +68,15 @@ struct GateArguments {
   bool allow_inconclusive = false, json = false;
 };
 
-/// The results of a run for the gate, which judges those of a profile as INVALID. Throws UserError
-/// where the journal has none.
+/// Reads the results of a run for the gate, which judges those of a profile as INVALID. Throws
+/// UserError if the journal has none.
 ResultSet read_for_gate(const std::string& run) {
   ResultSet results = read_results(run);
   if (!results.profiled) results.require_results();
   return results;
 }
 
-/// The exit code of the gravest verdict.
+/// Returns the exit code of the gravest verdict.
 int verdict_code(const std::vector<GateRow>& rows, bool allow_inconclusive) {
   const Verdict verdict = worst(rows);
   const bool allowed = verdict == Verdict::inconclusive && allow_inconclusive;
@@ -255,8 +255,8 @@ void add_verify(CLI::App& app, int& code) {
   command->add_flag("--json", args->json, "Print JSON instead of the table.");
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
                     "Exit with 0 if the verdict is INCONCLUSIVE.");
-  // Hidden: it gives this to the child process of each audit, with the configuration in place of a
-  // journal.
+  // A hidden option for the child process of each audit. The child gets the configuration in place
+  // of a journal.
   command->add_option("--child", args->child)->group("");
   command->callback([args, &code] {
     if (!args->child.empty()) {
@@ -417,7 +417,7 @@ struct ReproduceArguments {
   int64_t quick = 0;
   bool latex = false, yes = false, all = false;
 
-  /// Renders what is in the folder of --from, or of runs/, without running anything.
+  /// Renders the journals of --from, or of runs/, without running anything.
   void render_all() const {
     const std::filesystem::path runs = journal.empty() ? "runs" : journal;
     rtfx::render_all(runs, config.output.empty() ? runs : std::filesystem::path(config.output));
@@ -433,8 +433,8 @@ struct ReproduceArguments {
     if (quick > 0) {
       for (size_t i = 0; i < loaded.datasets.size(); ++i)
         config.overrides.push_back(fmt::format("datasets.{}.limit={}", i, quick));
-      // A folder of its own, so that a quick run never continues a whole one. Its journal holds
-      // the limit, which the table then states.
+      // A quick run has a folder of its own, so that it never continues a whole one. Its journal
+      // holds the limit, and the table states it.
       if (config.output.empty()) config.output = loaded.output.string() + "_quick";
       loaded = config.load();
     }

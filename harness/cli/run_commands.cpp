@@ -27,7 +27,8 @@ namespace rtfx {
 
 namespace {
 
-/// Where the results are, and what to do with them. `again`: the command that was given.
+/// Prints where the results are, and which command shows them. `again` is the command that was
+/// given.
 void print_next(const Config& config, int code, const std::string& again) {
   const std::string next = code == kInterrupted
                                ? fmt::format("{} --resume", again)
@@ -56,7 +57,7 @@ void add_run(CLI::App& app, int& code) {
                    "Share of the utterances that this process decodes: i/n with i from 0 to n - 1. "
                    "auto: i and n come from torchrun or Slurm.")
       ->type_name("I/N");
-  // Hidden options: a run with `isolate` gives them to its child processes.
+  // Hidden options that a run with `isolate` gives to its child processes.
   command->add_option("--child", args->child.group)->group("");
   command->add_option("--ended", args->ended_decoders)->group("");
   command->callback([args, &code] {
@@ -196,7 +197,7 @@ void add_validate(CLI::App& app) {
   command->callback([args] { print_plan(args->config.load(), args->as_json); });
 }
 
-/// Throws UserError that names the options given which only a configuration has a use for.
+/// Throws UserError if options were given that are only for a configuration, and names them.
 void require_live_options(const CLI::App& command) {
   std::vector<std::string> given;
   for (const char* name : {"--set", "--output", "--sync-debug", "--resume", "--force"})
@@ -286,7 +287,7 @@ void add_stream(CLI::App& app, int& code) {
       ->check(between(0.0, kMostWordlessSeconds));
   command->add_flag("--json", live.json, "Print a line of JSON for each change of the text.")
       ->needs(model);
-  // Hidden: a run with `stream.rule` gives it to its child processes.
+  // A hidden option that a run with `stream.rule` gives to its child processes.
   command->add_option("--child", args->trial)->group("");
   command->callback([args, command, &code] {
     if (!args->trial.empty()) {
@@ -363,7 +364,7 @@ void add_lattice(CLI::App& app, int& code) {
   command->callback([args, &code] { code = write_lattices(args->config.load(), args->options); });
 }
 
-/// Throws UserError that names what was given to `rtfx profile` itself, before `import`.
+/// Throws UserError that names the arguments of `rtfx profile` itself, before `import`.
 void require_nothing_before_import(const CLI::App& profile) {
   std::vector<std::string> given;
   for (const CLI::Option* option : profile.get_options())
@@ -412,7 +413,7 @@ void add_import(CLI::App& profile, int& code) {
   });
 }
 
-constexpr double kMostLaps = 1e6;  // whose times a record holds, one by one
+constexpr double kMostLaps = 1e6;  // a record holds the time of each lap
 
 void add_profile(CLI::App& app, int& code) {
   struct Arguments {
@@ -429,7 +430,7 @@ void add_profile(CLI::App& app, int& code) {
                          "Measure how long each region of each case takes, for which share of that "
                          "time the GPU is busy, and with which kernels. Writes a timeline.");
   args->config.add_to(*command);
-  // Hidden: the program gives them to its own child processes.
+  // Hidden options that the program gives to its own child processes.
   command->add_flag("--undisturbed", options.undisturbed)->group("");
   command->add_flag("--recorded", options.recorded)->group("");
   command->add_flag("--whole-name", options.whole_name)->group("");
@@ -477,7 +478,7 @@ void add_profile(CLI::App& app, int& code) {
   for (const char* other : {"--trace-limit", "--graph-trace", "--no-cupti", "--nsys"})
     command->get_option(other)->excludes(roofline);
   add_import(*command, code);
-  command->get_option("config")->required(false);  // `import` goes without
+  command->get_option("config")->required(false);  // `import` has no configuration
   command->callback([args, command, &code] {
     if (!command->get_subcommands().empty()) return;
     if (args->config.file.empty()) throw CLI::RequiredError("config");
@@ -529,7 +530,7 @@ json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const E
             {"basis", time.basis}}}};
 }
 
-/// Prints a fact of the plan behind its name, which is empty where it goes on.
+/// Prints a fact of the plan with its name in front. The name is empty if the fact continues.
 void print_fact(const char* name, const std::string& fact) {
   constexpr size_t kIndent = 9;
   print_wrapped(fmt::format("{:<{}}{}", name, kIndent, printable(fact)), kIndent);

@@ -25,11 +25,11 @@ namespace rtfx {
 
 // The decoder that the arguments of `rtfx transcribe` ask for.
 
-/// With the options that --nbest, --boost and --allowed stand for. Both throw UserError.
-///
-/// The one that was named, not prepared; null where none was.
+/// Returns the decoder that the user named, unprepared, with the options for --nbest, --boost and
+/// --allowed. Null if none was named. Throws UserError.
 std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model);
-/// The default decoder of the model and its device, prepared. It serves where none was named.
+/// Returns the default decoder of the model and its device, prepared. It is used if none was named.
+/// Throws UserError.
 std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
                                          const AcousticModel& model, const PrepareDecoder& prepare);
 
@@ -52,7 +52,7 @@ void add_texts(json& options, const char* key, const std::vector<std::string>& t
   for (const std::string& text : texts) list.push_back(text);
 }
 
-/// With what other arguments say of the decoder.
+/// Returns the decoder's options, including those that other arguments set.
 json decoder_options(const TranscribeOptions& options) {
   json all = parse_options(options.decoder_options);
   if (!options.boost.empty() || !options.boost_phrases.empty()) {
@@ -72,7 +72,7 @@ json decoder_options(const TranscribeOptions& options) {
   return all;
 }
 
-/// Decoder options with what --nbest asks for.
+/// Adds the options for --nbest.
 json with_list(json options, const std::string& decoder, int64_t entries) {
   if (entries == 1) return options;
   int64_t beam = 0;
@@ -112,7 +112,7 @@ std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
   const std::string beam = model.config.has_transducer ? "alsd_pp" : "ctc_beam";
   const DecoderChoice plain{beam, with_list(asked, beam, options.nbest)};
   DecoderChoice fused = plain;
-  fused.options.emplace("kernels", "fused");  // unless they say something else
+  fused.options.emplace("kernels", "fused");  // unless the options set it
   std::vector<DecoderChoice> choices = {plain};
   if (model.device.is_cuda()) choices.insert(choices.begin(), fused);
   return first_prepared(choices, "--decoder", model.config, prepare);

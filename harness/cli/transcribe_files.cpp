@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 fs::path output_name(const fs::path& name) { return name.filename().replace_extension(); }
 
-/// Descriptor 0 to its end, as a file in `scratch`.
+/// Copies standard input to its end into a file in `scratch`.
 TranscribeInput standard_input(ScratchFolder& scratch) {
   const fs::path copy = scratch.path() / "standard_input";
   const int to = open(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

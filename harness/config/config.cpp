@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads what the table of keys cannot: paths, names, and conditions on several keys together.
+/// Reads what the table of keys cannot read: paths, names, and conditions on several keys.
 class Reader {
  public:
   explicit Reader(const Document& document)
@@ -63,7 +63,7 @@ class Reader {
   }
 
  private:
-  /// The name is that of the run's folder.
+  /// The name is also that of the run's folder.
   void check_name() const {
     const std::filesystem::path name = config_.name;
     if (name == name.filename() && name != "." && name != "..") return;
@@ -102,8 +102,9 @@ class Reader {
     }
   }
 
-  /// "parakeet-ctc-1.1b" of parakeet-ctc-1.1b.nemo, and of the folder parakeet-ctc-1.1b/. It is
-  /// also that of models--nvidia--parakeet-ctc-1.1b/snapshots/REVISION/, as `hf download` names it.
+  /// Returns "parakeet-ctc-1.1b" for parakeet-ctc-1.1b.nemo and for the folder parakeet-ctc-1.1b/.
+  /// It also does so for models--nvidia--parakeet-ctc-1.1b/snapshots/REVISION/, as `hf download`
+  /// names it.
   static std::string name_of(const std::filesystem::path& model) {
     if (model.extension() == ".nemo") return model.stem().string();
     const std::filesystem::path folder = model.has_filename() ? model : model.parent_path();
@@ -139,7 +140,7 @@ class Reader {
     return well;
   }
 
-  /// Replaces the paths in the object at `where` by those that this process opens.
+  /// Replaces the paths in the object at `where` by the paths that this process opens.
   void open_paths(const std::vector<OptionInfo>& table, const std::string& where,
                   json& object) const {
     for_each_path(table, where, object, [&](const std::string& place, json& path) {
@@ -172,7 +173,7 @@ class Reader {
     if (!config_.baseline.empty() && !std::ranges::count(ids, config_.baseline))
       throw unknown_name(root_.where() + "/baseline", "decoder id", config_.baseline, ids);
     std::optional<Head> chosen;
-    std::string first;  // transducer decoder
+    std::string first;  // id of the first transducer decoder
     for (const DecoderSpec& spec : config_.decoders) {
       const Head head = spec.description.head;
       if (first.empty() && head == Head::transducer) first = spec.id;
@@ -200,7 +201,7 @@ class Reader {
       complete_ranges(tune, *decoder, view.at("options").where());
     for (size_t i = 0; i < tune.shared_with.size(); ++i) {
       const auto other = std::ranges::find(config_.decoders, tune.shared_with[i], &DecoderSpec::id);
-      if (other == config_.decoders.end()) continue;  // `rtfx tune` names it
+      if (other == config_.decoders.end()) continue;  // `rtfx tune` reports it
       const std::string where = view.at("shared_with").elements()[i].where();
       for (const auto& [name, range] : tune.options) try_range(name, range, *other, where);
     }
@@ -210,7 +211,7 @@ class Reader {
     return option.allowed.starts_with("an integer") || option.allowed.starts_with("a number");
   }
 
-  /// "late | early", "true | false"
+  /// Returns whether the option is a choice such as "late | early" or "true | false".
   static bool is_choice(const OptionInfo& option) {
     return option.allowed.find(" | ") != std::string::npos && !option.allowed.starts_with("null");
   }
@@ -253,7 +254,7 @@ class Reader {
     return root_.value().is_object() && root_.find(key).has_value();
   }
 
-  /// The sizes of all datasets, if each of them names some.
+  /// Returns the sizes of all datasets, if each of them names some.
   std::vector<int64_t> batch_sizes_of_datasets() const {
     std::set<int64_t> sizes;
     for (const DatasetSource& dataset : config_.datasets) {
@@ -284,7 +285,7 @@ class Reader {
     add("batch_seconds", true, config_.batch_seconds);
   }
 
-  /// The baseline once more, under another id.
+  /// Adds the baseline a second time, under another id.
   void add_control() {
     const auto original = std::find_if(config_.decoders.begin(), config_.decoders.end(),
                                        [&](const auto& d) { return d.id == config_.baseline; });
@@ -305,7 +306,7 @@ class Reader {
     config_.decoders.push_back(std::move(control));
   }
 
-  json document_;  // with paths as this process opens them, but for those of decoders
+  json document_;  // with paths as this process opens them, except those of decoders
   JsonView root_;
   Config config_;
   ErrorList errors_;
@@ -324,7 +325,7 @@ std::string BatchRule::label() const {
 json Config::resolved() const {
   Config given = *this;
   std::erase_if(given.decoders, [](const DecoderSpec& spec) {
-    return !spec.control_of.empty();  // follows from protocol.aa_control
+    return !spec.control_of.empty();  // it follows from protocol.aa_control
   });
   return detail::without_empty(config_keys().resolved(given));  // the reader refuses "" and []
 }
@@ -405,7 +406,7 @@ const OptionTable<EndpointSettings>& EndpointSettings::table() {
 
 namespace {
 
-/// Puts in what a rule leaves out.
+/// Fills in what a rule leaves out.
 void complete_endpoint(EndpointSettings& endpoint, const std::string& where) {
   endpoint.where = where;
   if (endpoint.seconds == 0) endpoint.seconds = endpoint.rule == "vad" ? 0.5 : 1;
@@ -513,11 +514,11 @@ StreamSettings read_stream_settings(const JsonView& view) {
       throw UserError(view.where() + "/rule", "stands beside slo_ms",
                       "give one limit: the rule, or slo_ms");
     }
-    // A rule also says how a trial is made. The file may say something else.
+    // A rule also has defaults for its trials. The file may set other values.
     if (!view.find("arrivals")) o.arrivals = "staggered";
     if (!view.find("start")) o.start = "random";
     if (!view.find("discard")) o.discard = 0;
-    // Equal ones stand beside each other in the configurations that journals keep.
+    // In journals, equal values may stand in both places.
     if (view.find("seconds") && o.seconds != o.rule->seconds) {
       throw UserError(view.where() + "/seconds", "stands beside a rule, which has its own",
                       "give stream.rule.seconds");

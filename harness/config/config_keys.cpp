@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kKey = "key";
 
-/// A label, or {"encoder": ..., "decoder": ...}; as its label.
+/// Reads a label, or {"encoder": ..., "decoder": ...}, and returns the label.
 std::string read_dtypes(const JsonView& v) {
   if (!v.value().is_object()) return parse_dtypes(v.text(), v.where()).label();
   v.check_keys({"encoder", "decoder"}, kKey);
@@ -20,7 +20,7 @@ std::string read_dtypes(const JsonView& v) {
 
 std::string read_text(const JsonView& v) { return v.text(); }
 
-/// Says that the value, or each text in it, is a path relative to the configuration.
+/// Declares the value, or each text in it, to be a path relative to the configuration.
 template <class Options>
 OptionField<Options> as_path(OptionField<Options> field) {
   field.is_file = true;
@@ -93,7 +93,7 @@ const OptionTable<DatasetSource>& dataset_keys() {
   return keys;
 }
 
-/// At least two texts or truth values, each once.
+/// Returns whether the list has at least two texts or truth values, each once.
 bool are_choices(const nlohmann::json& list) {
   const std::set<nlohmann::json> different(list.begin(), list.end());
   return different.size() >= 2 && different.size() == list.size() &&
@@ -105,7 +105,7 @@ bool are_ends(const nlohmann::json& list) {
          list[0].get<double>() < list[1].get<double>();
 }
 
-/// {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"]}
+/// Reads, for example, {"lm.alpha": [0, 1], "lm.pruning": ["late", "early"]}.
 std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
   if (!v.value().is_object() || v.value().empty())
     v.fail(R"({"OPTION": [LOW, HIGH] or [CHOICE, CHOICE, ...], ...})");
@@ -274,7 +274,7 @@ const OptionTable<Protocol>& protocol_keys() {
   return keys;
 }
 
-/// An object whose members are keys of the configuration itself.
+/// Declares an object whose members are keys of the configuration itself.
 OptionField<Config> group(std::string name, std::string help, const OptionTable<Config>& table) {
   return {std::move(name),
           std::move(help),
@@ -326,7 +326,7 @@ int64_t read_batch_size(const JsonView& v) {
 
 constexpr const char* kDevices = "auto | cpu | cuda | cuda:N";
 
-/// The spelling alone is checked: a configuration may be for another machine.
+/// Checks only the spelling, since a configuration may be for another machine.
 std::string read_device(const JsonView& v) {
   const std::string device = v.text();
   const std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
@@ -336,13 +336,13 @@ std::string read_device(const JsonView& v) {
   return device;
 }
 
-/// A key that somebody else reads.
+/// Declares a key that another reader reads.
 OptionField<Config> foreign(std::string name, std::string help) {
   return {std::move(name), std::move(help), "any", [](Config&, const JsonView&) {},
           [](const Config&) { return nlohmann::json(); }};
 }
 
-/// The members of `prepare`, which harness/cli/prepare.h makes files of.
+/// Returns the members of `prepare`, from which harness/cli/prepare.h makes files.
 std::vector<OptionInfo> prepare_members() {
   const auto member = [](const char* name, const char* help, const char* allowed,
                          nlohmann::json value = {}) {

@@ -16,14 +16,15 @@ using nlohmann::json;
 
 using Path = std::vector<std::string>;
 
-/// Keys may hold what a pointer's text would have to escape.
+/// Returns a pointer from keys, which may hold characters that the pointer's text would have to
+/// escape.
 json::json_pointer pointer(const Path& path) {
   json::json_pointer made;
   for (const std::string& key : path) made.push_back(key);
   return made;
 }
 
-/// "lm.path": lm, path. Of names in a table of options.
+/// Returns lm, path for "lm.path", a name in a table of options.
 Path keys_of(const std::string& name) {
   Path path;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -33,8 +34,8 @@ Path keys_of(const std::string& name) {
   return path;
 }
 
-/// The way to the first option that is a list of values; empty where none is. `before`: the name of
-/// the object, with a dot behind it.
+/// Returns the keys that lead to the first option that is a list of values; empty if there is none.
+/// `before` is the name of the object, followed by a dot.
 Path first_list(const json& options, const std::vector<OptionInfo>& known,
                 const std::string& before = "") {
   if (!options.is_object()) return {};

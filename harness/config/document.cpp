@@ -19,8 +19,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// The member `key` of an object, or the element of a list; made where there is none yet. A list
-/// grows by one element at most. `pointer` gets its key.
+/// Returns the member `key` of an object, or the element of a list. Makes it if there is none yet.
+/// A list grows by at most one element. Appends the key to `pointer`.
 json* member(json& value, const std::string& key, json::json_pointer& pointer,
              const std::string& where) {
   if (value.is_object() || (value.is_null() && key != "0")) {
@@ -45,14 +45,14 @@ json* member(json& value, const std::string& key, json::json_pointer& pointer,
   return &value[index];
 }
 
-/// JSON, or else a text, which need not be quoted.
+/// Returns the JSON of a text, or else the text itself, which need not be quoted.
 json override_value(const std::string& text, const std::string& where) {
   const bool structured = text.starts_with('{') || text.starts_with('[');
   if (structured || json::accept(text)) return parse_json(text, where);
   return text;
 }
 
-/// Sets a.b.0.c in the document; the pointer to what it set.
+/// Sets a.b.0.c in the document, and returns the pointer to the value.
 std::string apply(json& document, const std::string& text) {
   const std::string where = "--set " + text;
   const size_t equals = text.find('=');
@@ -68,14 +68,15 @@ std::string apply(json& document, const std::string& text) {
   return pointer.to_string();
 }
 
-/// Visits the value, or each element of a list.
+/// Visits the value, or each element if it is a list.
 void for_each_element(const std::string& where, json& value, const VisitPath& visit) {
   if (!value.is_array()) return visit(where, value);
   for (size_t i = 0; i < value.size(); ++i)
     for_each_element(fmt::format("{}/{}", where, i), value[i], visit);
 }
 
-/// Visits the texts at the dotted name "lm.path" in `value`; an empty name stands for `value`.
+/// Visits the texts at the dotted name, such as "lm.path", in `value`. An empty name stands for
+/// `value`.
 void for_each_text(std::string_view name, const std::string& where, json& value,
                    const VisitPath& visit) {
   for_each_element(where, value, [&](const std::string& place, json& element) {
@@ -91,8 +92,8 @@ void for_each_text(std::string_view name, const std::string& where, json& value,
   });
 }
 
-/// Puts the checkpoint in the cache of `hf download` in place of a model's name on huggingface.co.
-/// If the folder of such a path exists beside the configuration, it is a path and no name.
+/// Replaces a model's name on huggingface.co by the checkpoint in the cache of `hf download`. If a
+/// folder of such a path exists beside the configuration, the text is a path and not a name.
 void find_models(json& document, const Origins& origins) {
   ErrorList errors;
   for (const char* key : {"models", "models.path"}) {

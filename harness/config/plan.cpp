@@ -15,7 +15,7 @@ namespace rtfx {
 
 namespace {
 
-/// Fisher-Yates; std::shuffle differs between standard libraries.
+/// The shuffle of Fisher and Yates. std::shuffle differs between standard libraries.
 void shuffle(std::vector<size_t>& order, int64_t seed) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
@@ -77,7 +77,7 @@ std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed) {
   std::vector<size_t> names = iota(count);
   shuffle(names, seed);
   // The first row of the design is 0, n - 1, 1, n - 2, ..., and another row adds a number to each.
-  // The reverse of a row is, where n is even, the row that adds n / 2.
+  // If n is even, the reverse of a row is the row that adds n / 2.
   const auto row = static_cast<size_t>(round / 2) % count;
   std::vector<size_t> order;
   for (size_t place = 0; place < count; ++place) {
@@ -118,14 +118,14 @@ void check_datasets(const DecoderSpec& spec, const Config& config) {
   }
 }
 
-/// Returns whether the dataset is for such batches.
+/// Returns whether the dataset is for batches of this rule.
 bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
   const auto& sizes = dataset.batch_sizes;
   return sizes.empty() ||
          (!batch.by_seconds && std::ranges::find(sizes, batch.size) != sizes.end());
 }
 
-/// Decoders of a model, in the order of the configuration.
+/// Returns the decoders of a model, in the order of the configuration.
 std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
                                          const ModelKinds& kinds) {
   std::vector<PlannedDecoder> list;
@@ -147,7 +147,7 @@ std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
   return list;
 }
 
-/// Those of the decoders that are for a dataset.
+/// Returns the decoders that are for a dataset.
 std::vector<PlannedDecoder> those_for(const std::string& dataset, const Config& config,
                                       std::vector<PlannedDecoder> decoders) {
   std::erase_if(decoders, [&](const PlannedDecoder& decoder) {
@@ -157,7 +157,7 @@ std::vector<PlannedDecoder> those_for(const std::string& dataset, const Config& 
   return decoders;
 }
 
-/// Sets what each decoder of a group is compared to.
+/// Sets the decoder that each decoder of a group is compared to.
 void set_references(const Config& config, size_t model, std::vector<PlannedDecoder>& list) {
   ErrorList errors;
   std::string ctc_reference, transducer_reference;

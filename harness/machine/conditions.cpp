@@ -97,7 +97,7 @@ std::unique_ptr<Nvml> Nvml::open(const std::string& pci_bus_id, std::string& pro
 }
 
 Nvml::~Nvml() {
-  if (library_) library_->shutdown();  // the library stays loaded: unloading it gains nothing
+  if (library_) library_->shutdown();  // the library stays loaded, since unloading it gains nothing
 }
 
 GpuState Nvml::state() const {
@@ -134,7 +134,7 @@ constexpr auto kReadingInterval = std::chrono::milliseconds(5);
 
 std::optional<MeanPower> mean_power(const std::vector<EnergySample>& samples) {
   const EnergySample *first = nullptr, *last = nullptr;
-  int64_t updates = -1;  // between the first step and the last
+  int64_t updates = -1;  // number of steps from the first one on
   for (size_t i = 1; i < samples.size(); ++i) {
     if (samples[i].millijoules == samples[i - 1].millijoules) continue;
     if (first == nullptr) first = &samples[i];
@@ -182,21 +182,22 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kInterval = std::chrono::milliseconds(50);
 constexpr double kLeastClock = 0.75, kMostWaiting = 0.10, kMostStopped = 0.01;
 
-/// The clock that goes on while the machine sleeps.
+/// Returns the time of the clock that goes on while the machine sleeps.
 StopDetector::Duration boot_time() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// Seconds that the threads of this process have waited for a CPU; none without schedstat.
+/// Returns the seconds that the threads of this process have waited for a CPU; none without
+/// schedstat.
 std::optional<double> cpu_wait_seconds() {
   double seconds = 0;
   bool known = false;
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
     std::ifstream file(task.path() / "schedstat");
-    uint64_t running = 0, waiting = 0;  // ns
+    uint64_t running = 0, waiting = 0;  // nanoseconds
     if (!(file >> running >> waiting)) continue;
     seconds += static_cast<double>(waiting) * 1e-9;
     known = true;
@@ -228,7 +229,7 @@ std::optional<double> busy_seconds(std::istream& stat, double ticks) {
   std::string name;
   double user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0, steal = 0;
   if (!(stat >> name >> user >> nice >> system >> idle) || name != "cpu") return std::nullopt;
-  stat >> io_wait >> irq >> soft_irq >> steal;  // which old kernels lack
+  stat >> io_wait >> irq >> soft_irq >> steal;  // missing in old kernels
   const double busy = user + nice + system + irq + soft_irq + steal;
   if (busy + idle == 0) return std::nullopt;  // a sandbox that does not count
   return busy / ticks;
@@ -261,7 +262,7 @@ std::string pci_bus_id(at::Device device) {
 }
 
 struct ConditionSampler::State {
-  /// Seconds of CPU time that all programs of the machine have had, and those of this process.
+  /// CPU time in seconds of all programs of the machine, and of this process.
   struct CpuTimes {
     std::optional<double> machine;
     double own = 0;
@@ -279,14 +280,14 @@ struct ConditionSampler::State {
   };
 
   std::unique_ptr<Nvml> nvml;
-  std::vector<GpuState> samples;  // written by the thread, read once it has been joined
+  std::vector<GpuState> samples;  // written by the thread, read after it has been joined
   std::thread thread;
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
   Clock::time_point begin;
   std::optional<double> waited;
-  std::optional<StopDetector> stops;  // likewise
+  std::optional<StopDetector> stops;  // written likewise
   CpuTimes cpu;
 
   void sample() {
@@ -332,11 +333,12 @@ Conditions ConditionSampler::end() {
   Conditions conditions;
   conditions.wall_seconds = std::chrono::duration<double>(Clock::now() - state_->begin).count();
   const auto waited = cpu_wait_seconds();
-  // The sum is over the threads that are alive: it shrinks when one that had waited ends.
+  // The sum is over the living threads. So it becomes smaller when a thread that had waited ends.
   if (waited && state_->waited)
     conditions.cpu_wait_seconds = std::max(0.0, *waited - *state_->waited);
   const auto cpu = State::CpuTimes::now();
-  // The kernel counts in steps of 10 ms, which a short round would take for other programs.
+  // The kernel counts in steps of 10 ms. In a short round, such a step would look like another
+  // program.
   constexpr double kLeastSeconds = 0.2;
   if (cpu.machine && state_->cpu.machine && conditions.wall_seconds >= kLeastSeconds) {
     const double others = *cpu.machine - *state_->cpu.machine - (cpu.own - state_->cpu.own);

@@ -14,14 +14,14 @@
 namespace rtfx {
 namespace {
 
-/// The integer at the beginning of a text; none where there is none.
+/// Returns the integer at the beginning of a text; none if there is none.
 std::optional<int64_t> leading_integer(const std::string& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// The signature in the leaf that hypervisors answer; none where no hypervisor says that it is one.
+/// Returns the signature of the hypervisor; none if the CPU does not report a hypervisor.
 std::optional<std::string> hypervisor_signature() {
   constexpr unsigned kHypervisorBit = 1U << 31;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -37,7 +37,7 @@ std::optional<std::string> hypervisor_signature() {
   return plain && !signature.empty() ? signature : "unknown";
 }
 
-/// MHz; none where the kernel does not govern the clock.
+/// Returns MHz; none if the kernel does not control the clock.
 std::optional<double> highest_clock() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
   double khz = 0;
@@ -75,7 +75,7 @@ double calibration_ms() {
   uint64_t state = 88172645463325252;
   for (int time = 0; time < kTimes; ++time) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int step = 0; step < kSteps; ++step) {  // Marsaglia's xorshift, and a product
+    for (int step = 0; step < kSteps; ++step) {  // Marsaglia's xorshift and a product
       state ^= state << 13;
       state ^= state >> 7;
       state ^= state << 17;
@@ -83,7 +83,7 @@ double calibration_ms() {
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     best = std::min(best, took.count());
-    if (state == 0) best = 0;  // never, which the compiler does not know
+    if (state == 0) best = 0;  // never true, which the compiler cannot know
   }
   return std::round(best * 1000) / 1000;
 }

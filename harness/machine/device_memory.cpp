@@ -24,7 +24,7 @@ c10::CachingAllocator::Stat allocated(at::Device device) {
   return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
 }
 
-/// Where both of cuBLAS's libraries work, for each handle and stream.
+/// Returns the addresses of the workspaces of both cuBLAS libraries, for each handle and stream.
 std::set<size_t> cublas_workspaces() {
   std::set<size_t> addresses;
   for (at::cuda::WorkspaceMapWithMutex* workspaces :
@@ -58,7 +58,7 @@ int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>&
 int64_t kept_memory(at::Device device) {
   if (!device.is_cuda()) return 0;
   synchronize(device);
-  allocator::emptyCache();  // the pools of graphs that are gone
+  allocator::emptyCache();  // also frees the pools of deleted graphs
   auto segments = allocator::snapshot({0, 0}, /*include_traces=*/false).segments;
   std::erase_if(segments, [&](const auto& segment) { return segment.device != device.index(); });
   return kept_memory(segments, cublas_workspaces());
@@ -67,7 +67,7 @@ int64_t kept_memory(at::Device device) {
 PeakMemory::PeakMemory(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
   {
-    // cuBLAS takes its memory at the first product.
+    // cuBLAS takes its workspace at the first product.
     const at::Tensor one = at::ones({1, 1}, at::device(device_));
     at::mm(one, one);
     at::cuda::getCUDABlasLtWorkspace();
@@ -86,7 +86,7 @@ std::vector<std::filesystem::path> library_candidates() {
   const std::string name = "libcupti.so.13";
   std::vector<std::filesystem::path> candidates = {name};
   if (void* runtime = dlsym(RTLD_DEFAULT, "cudaGetDeviceCount"); runtime != nullptr) {
-    Dl_info info{};  // of libcudart, which lies in the same folder of a wheel
+    Dl_info info{};  // facts about libcudart, which is in the same folder of a wheel
     if (dladdr(runtime, &info) != 0 && info.dli_fname != nullptr)
       candidates.push_back(std::filesystem::path(info.dli_fname).parent_path() / name);
   }

@@ -34,9 +34,9 @@ class FixedText {
 };
 
 FixedText under_way, remedy;
-pid_t owner = 0;  // a process that was forked since is not ours to judge
+pid_t owner = 0;  // a process that was forked since is not under watch
 
-/// Calls only what a signal handler may.
+/// Calls only functions that a signal handler may call.
 void report(std::string_view why) {
   const auto print = [](std::string_view text) {
     [[maybe_unused]] const ssize_t sent = ::write(STDERR_FILENO, text.data(), text.size());
@@ -71,11 +71,11 @@ extern "C" void on_crash(int signal) {
            : signal == SIGFPE  ? "the program crashed (signal 8, arithmetic)"
                                : "the program crashed (signal 4, no such instruction)");
   }
-  std::raise(signal);  // by its default action, once this has returned
+  std::raise(signal);  // with its default action, once this has returned
 }
 
-/// Weights and graphs are mapped files: reading behind the end of one that was shortened meanwhile
-/// raises SIGBUS. So does writing to shared memory for which /dev/shm has no room.
+/// Weights and graphs are mapped files. If such a file was shortened, reading behind its end raises
+/// SIGBUS. Writing to shared memory also does, if /dev/shm is full.
 extern "C" void on_bus_error(int) {
   end_suddenly("a mapped file was shortened, or shared memory is full (signal 7)");
 }
@@ -85,7 +85,7 @@ extern "C" void on_bus_error(int) {
 void name_crashes() {
   std::signal(SIGBUS, on_bus_error);
 #ifndef __SANITIZE_ADDRESS__
-  static std::array<char, 1 << 14> own_stack;  // the other one may be what overflowed
+  static std::array<char, 1 << 14> own_stack;  // the usual stack may be the one that overflowed
   stack_t stack{};
   stack.ss_sp = own_stack.data();
   stack.ss_size = own_stack.size();
@@ -154,7 +154,7 @@ void Watchdog::wait() {
 }
 
 }  // namespace rtfx
-/// The one of the C library runs no handler. What a plug-in, or a library, calls by this name is
+/// Replaces _exit() of the C library, which runs no handler. Calls from plug-ins and libraries are
 /// looked up in the program first.
 extern "C" [[noreturn]] void _exit(int code) {  // NOLINT(bugprone-reserved-identifier)
   if (rtfx::is_under_way()) {

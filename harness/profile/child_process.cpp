@@ -54,7 +54,8 @@ double mean(const Seconds& seconds) {
   return rtfx::summarize(std::vector<double>(seconds.begin(), seconds.end())).mean;
 }
 
-/// Time with a kernel / undisturbed time, with the interval that the spread over laps gives.
+/// Returns the time with a kernel divided by the undisturbed time. The interval follows from the
+/// spread over laps.
 Nullable<record::BusyShare> busy_share(const Seconds& kernels, const Seconds& undisturbed) {
   const auto positive = [](double value) { return value > 0; };
   record::BusyShare busy;
@@ -77,8 +78,8 @@ Nullable<record::BusyShare> busy_share(const Seconds& kernels, const Seconds& un
   return busy;
 }
 
-/// Kernels of a lap from which on a region tells what the collector adds to each. With fewer, the
-/// spread of the laps' times is larger than that.
+/// A region with so many kernels in a lap shows what the collector adds to each kernel. With fewer,
+/// the spread of the laps' times is larger.
 constexpr double kManyKernels = 1000;
 
 }  // namespace
@@ -144,7 +145,7 @@ bool add_busy(record::Profile& profile, const std::vector<record::Profile>& undi
   for (auto& [name, region] : *profile.regions) {
     region.undisturbed_seconds = Nullable<Seconds>();
     region.busy = Nullable<record::BusyShare>();
-    // A phase ends with a wait here, and with none there.
+    // A phase ends with a wait in this process, and with none in the other.
     if (!timed || name.find('.') != name.npos || !found->regions) continue;
     const auto its = found->regions->find(name);
     if (its == found->regions->end() || !its->second.lap_seconds) continue;

@@ -14,8 +14,8 @@
 namespace rtfx {
 namespace {
 
-// Calls that LibTorch makes around every operator and that say nothing of the device: recording
-// them would slow down the launches that are to be looked at.
+// Calls that LibTorch makes around every operator. They say nothing about the device, and recording
+// them would slow down the launches that are measured.
 constexpr CUpti_runtime_api_trace_cbid kUninteresting[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
@@ -29,7 +29,7 @@ constexpr CUpti_runtime_api_trace_cbid kUninteresting[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_v7000,
 };
 
-// Calls that libraries make past the runtime.
+// Calls that libraries make directly to the driver.
 constexpr CUpti_driver_api_trace_cbid kDriverCalls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
@@ -86,11 +86,11 @@ struct CuptiCollector::State {
   // CUPTI hands over buffers on threads of its own.
   std::mutex mutex;
   Activity activity;
-  std::unordered_map<std::string, uint32_t> raw_names;  // as CUPTI gives them
-  std::unordered_map<std::string, uint32_t> names;      // as they are shown
-  std::unordered_map<uint64_t, uint32_t> call_names;    // by domain and callback id
+  std::unordered_map<std::string, uint32_t> raw_names;  // indexed by CUPTI's names
+  std::unordered_map<std::string, uint32_t> names;      // indexed by shown names
+  std::unordered_map<uint64_t, uint32_t> call_names;    // indexed by domain and callback id
   int64_t dropped = 0, without_time = 0;
-  std::atomic<bool> forced = false;  // a forced flush is going on
+  std::atomic<bool> forced = false;  // a forced flush is under way
 
   // CUPTI's callbacks have no room for a pointer to their owner, and there is one subscriber only.
   static State* current;
@@ -183,8 +183,8 @@ struct CuptiCollector::State {
     CUptiResult result = CUPTI_SUCCESS;
     while ((result = library.activity_get_next_record(buffer, bytes, &record)) == CUPTI_SUCCESS)
       keep(record);
-    // The end of a buffer is MAX_LIMIT_REACHED; anything else leaves an unread rest. A forced flush
-    // brings incomplete records, which are left out.
+    // The end of a buffer is MAX_LIMIT_REACHED. Any other result means that the rest was not read.
+    // A forced flush brings incomplete records, which are left out.
     if (bytes > 0 && !forced && result != CUPTI_ERROR_MAX_LIMIT_REACHED) ++dropped;
     size_t lost = 0;
     if (library.activity_get_num_dropped_records(nullptr, 0, &lost) == CUPTI_SUCCESS)
@@ -214,7 +214,8 @@ struct CuptiCollector::State {
   static void CUPTIAPI ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {
   }
 
-  /// Everything that must be set before CUDA starts. What is optional is noted in `refused`.
+  /// Sets everything that must be set before CUDA starts. Adds optional kinds that CUPTI refuses to
+  /// `refused`.
   CUptiResult enable(GraphTrace graphs, std::string& refused) {
     const auto optional = [&](const char* what, CUptiResult result) {
       if (result == CUPTI_SUCCESS) return;

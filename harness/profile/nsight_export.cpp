@@ -21,7 +21,7 @@
 
 namespace rtfx {
 
-/// A row of a query's result, while it is looked at. Columns from 0; NULL reads as 0 or "".
+/// The current row of a query's result. Columns count from 0. NULL reads as 0 or "".
 class SqliteRow {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
@@ -33,10 +33,10 @@ class SqliteRow {
   sqlite3_stmt* statement_;
 };
 
-/// A file, opened to be read. Errors are UserErrors that name it.
+/// A file that is opened for reading. Errors are UserErrors that name it.
 class SqliteFile {
  public:
-  /// `remedy`: what to do about a file that is none.
+  /// `remedy` is the advice for a file that is no such database.
   SqliteFile(const std::filesystem::path& file, std::string remedy);
 
   bool has_table(const std::string& table) const;
@@ -55,7 +55,7 @@ namespace {
 sqlite3* opened(const std::string& name) {
   sqlite3* database = nullptr;
   sqlite3_open_v2(name.c_str(), &database, SQLITE_OPEN_READONLY, nullptr);
-  return database;  // which knows of an error, too
+  return database;  // knows of an error, too
 }
 
 }  // namespace
@@ -107,10 +107,11 @@ constexpr const char* kNsightRemedy =
 // A value of ENUM_NSYS_EVENT_TYPE.
 constexpr int kPushPopRange = 59;
 
-// A globalTid holds, from its lowest bits on, 24 bits each of the thread's and of the process's id.
+// In its lowest bits, a globalTid has 24 bits of the thread's id, and then 24 bits of the process's
+// id.
 constexpr int64_t kThreadMask = 0xFFFFFF;
 
-/// The name of a copyKind, which CUPTI numbers.
+/// Returns the name of a copyKind, which CUPTI numbers.
 const char* nsight_copy_name(int64_t kind) {
   switch (kind) {
     case 1:
@@ -124,8 +125,8 @@ const char* nsight_copy_name(int64_t kind) {
   }
 }
 
-/// Finds the cases and what is of them among all ranges, which come thread by thread, each before
-/// those that lie within it.
+/// Finds the cases among all ranges, and the ranges within each case. The ranges come thread by
+/// thread, an outer range before those within it.
 class CaseFinder {
  public:
   explicit CaseFinder(std::vector<NsightCase>& cases) : cases_(cases) {}
@@ -152,7 +153,7 @@ class CaseFinder {
   struct Open {
     std::string name;
     int64_t end;
-    std::optional<size_t> of_case;  // within a lap of it
+    std::optional<size_t> of_case;  // the case whose lap contains the range
     bool warm_up;
   };
 
@@ -219,7 +220,7 @@ class SessionReader {
     };
     session_.product = "Nsight Systems";
     for (const std::string table :
-         {"META_DATA_EXPORT", "EXPORT_META_DATA"}) {  // the latter: 2022.4
+         {"META_DATA_EXPORT", "EXPORT_META_DATA"}) {  // versions up to 2022.4 have the latter
       const std::string version = first_text(
           table, fmt::format("SELECT value FROM {} WHERE name = 'EXPORT_PRODUCT_VERSION'", table));
       if (!version.empty()) session_.product += " " + version;
@@ -228,7 +229,8 @@ class SessionReader {
                                   "SELECT utcTime FROM TARGET_INFO_SESSION_START_TIME");
     const std::optional<int64_t> device = device_used();
     if (!device) return;
-    // CUDA numbers the devices that the process may use, and Nsight Systems all of the machine.
+    // CUDA numbers the devices that the process may use. Nsight Systems numbers all devices of the
+    // machine.
     std::string id = std::to_string(*device);
     if (database_.has_table("TARGET_INFO_CUDA_DEVICE")) {
       id = fmt::format(
@@ -239,7 +241,7 @@ class SessionReader {
     if (session_.gpu.empty()) session_.gpu = "unknown GPU";
   }
 
-  /// The CUDA device of the first kernel, graph or copy on record; none where there is none.
+  /// Returns the CUDA device of the first recorded kernel, graph or copy; none if there is none.
   std::optional<int64_t> device_used() const {
     std::optional<int64_t> device;
     for (const char* kind : {"KERNEL", "GRAPH_TRACE", "MEMCPY", "MEMSET"}) {
@@ -251,7 +253,7 @@ class SessionReader {
     return device;
   }
 
-  /// "t.column", or NULL where this version of the schema has none.
+  /// Returns "t.column", or NULL if this version of the schema has no such column.
   std::string column(const std::string& table, const std::string& name) const {
     return database_.has_column(table, name) ? name : "NULL";
   }
@@ -262,7 +264,7 @@ class SessionReader {
     return found->second;
   }
 
-  /// The name of a kernel or call, by the id of its string. `shorten` is applied to a new one.
+  /// Returns the name of a kernel or call by the id of its string. Applies `shorten` to a new name.
   template <typename Shorten>
   uint32_t name_of(int64_t id, Shorten shorten, std::unordered_map<int64_t, uint32_t>& known) {
     if (const auto found = known.find(id); found != known.end()) return found->second;
@@ -321,7 +323,7 @@ class SessionReader {
   }
 
   void read_calls() {
-    const std::string table = "CUPTI_ACTIVITY_KIND_RUNTIME";  // with those of the driver
+    const std::string table = "CUPTI_ACTIVITY_KIND_RUNTIME";  // includes calls of the driver
     if (!database_.has_table(table)) return;
     std::unordered_map<int64_t, uint32_t> known;
     database_.query(
@@ -349,10 +351,11 @@ class SessionReader {
     take(all_.calls, one.activity.calls);
   }
 
-  /// A phase ends with its work on the device, and the next one begins there. The last phase of a
-  /// region ends with the region's wait, the others with what their own calls launched.
+  /// Moves the end of each phase to the end of its work on the device, where the next phase begins.
+  /// The last phase of a region ends with the region's wait. Other phases end with the work that
+  /// their own calls launched.
   static void end_phases(NsightCase& one) {
-    std::map<uint32_t, int64_t> work_ends;  // by call
+    std::map<uint32_t, int64_t> work_ends;  // indexed by call
     const auto add = [&](const auto& runs) {
       for (const auto& run : runs) {
         int64_t& end = work_ends[run.call];
@@ -501,7 +504,7 @@ std::string TraceFile::summary() const {
 }
 
 void TraceFile::write(const std::filesystem::path& path) const {
-  const nlohmann::json left_out_of = left_out_;  // by the number of the process, from 1
+  const nlohmann::json left_out_of = left_out_;  // indexed by the number of the process, from 1
   write_file(path,
              fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"left_out_events\":{},"
                          "\"left_out_by_process\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",

@@ -22,8 +22,9 @@ namespace rtfx {
 
 namespace {
 
-/// The record of a case with the fields in its name of the form model/dataset/decoder/b16/fp32,
-/// where an option of the decoder may be a path. Any other name is the decoder's.
+/// Returns the record of a case with the fields in its name, which is like
+/// model/dataset/decoder/b16/fp32. An option of the decoder may be a path. Any other name is taken
+/// as the decoder's.
 record::Profile profile_named(const std::string& name) {
   std::vector<std::string> parts;
   std::stringstream rest(name);
@@ -51,7 +52,7 @@ class Importer {
  public:
   explicit Importer(const NsightImport& options) : options_(options) {}
 
-  /// `gpu`: its name, which is empty where nothing ran on one.
+  /// `gpu` is its name, or empty if nothing ran on one.
   record::Provenance provenance(const std::string& gpu, const std::string& file) const {
     for (const record::Any& record : options_.recorded) {
       if (const auto* known = std::get_if<record::Provenance>(&record)) return *known;
@@ -102,13 +103,13 @@ bool is_failure(const record::Any& record) {
   return std::holds_alternative<record::Failure>(record);
 }
 
-/// The sessions of the files that have a round of a case, and the names of these files.
+/// The sessions that have a round of a case, and the names of their files.
 struct Sessions {
   std::vector<NsightSession> all;
   std::vector<std::string> files;
 };
 
-/// Throws NoRounds where no session has a round, unless the recorded process says why.
+/// Throws NoRounds if no session has a round, unless the recorded process says why.
 Sessions read_sessions(const std::vector<std::filesystem::path>& files,
                        const record::Records& recorded) {
   Sessions sessions;
@@ -173,8 +174,8 @@ namespace {
 
 using std::filesystem::path;
 
-// Places of Nsight Systems' own installer, of a CUDA toolkit and of Debian. The copy that Nsight
-// Compute brings comes last: it records, but cannot make a report.
+// The places where Nsight Systems' own installer, a CUDA toolkit and Debian put it. The copy of
+// Nsight Compute comes last, since it records but cannot make a report.
 constexpr const char* kPlaces[] = {"/opt/nvidia/nsight-systems*/*/bin/nsys",
                                    "/opt/nvidia/nsight-systems*/*/target-linux-x64/nsys",
                                    "/usr/local/cuda*/bin/nsys",
@@ -182,13 +183,13 @@ constexpr const char* kPlaces[] = {"/opt/nvidia/nsight-systems*/*/bin/nsys",
                                    "/opt/nvidia/nsight-compute/*/host/target-linux-x64/nsys",
                                    "/usr/local/cuda*/nsight-compute-*/host/target-linux-x64/nsys"};
 
-/// <report>.<ending> or <report>.1.<ending>, <report>.2.<ending>, ...: a session may have several.
-/// Files of every ending where it is empty. The folder's name may be one that a pattern would read
-/// in another way, so its files are listed.
+/// Returns the files <report>.<ending>, <report>.1.<ending>, <report>.2.<ending>, ..., since a
+/// session may have several. If `ending` is empty, returns files with any ending. It lists the
+/// folder, since a folder's name may have characters of a pattern.
 std::vector<path> made(const path& report, const std::string& ending) {
   const std::string begin = report.filename().string() + ".";
   std::vector<path> files;
-  std::error_code error;  // where the folder is not there yet
+  std::error_code error;  // the folder may not exist yet
   for (const auto& entry : std::filesystem::directory_iterator(report.parent_path(), error)) {
     const std::string name = entry.path().filename().string();
     const bool ends = ending.empty() || name.ends_with("." + ending);
@@ -199,7 +200,7 @@ std::vector<path> made(const path& report, const std::string& ending) {
   return files;
 }
 
-/// <output>/nsys, or nsys-2, ... where there are reports of that name.
+/// Returns <output>/nsys, or nsys-2, ... if there are reports of that name.
 path new_report(const path& output) {
   for (int number = 1;; ++number) {
     path report = output / (number == 1 ? "nsys" : fmt::format("nsys-{}", number));

@@ -11,7 +11,8 @@ namespace rtfx {
 
 namespace {
 
-/// Bytes of a tensor's elements in memory; an expanded tensor has fewer than it shows.
+/// Returns the bytes of a tensor's elements in memory. An expanded tensor has fewer than its shape
+/// shows.
 double tensor_bytes(const at::Tensor& tensor) {
   const auto shown = static_cast<double>(tensor.numel()) * static_cast<double>(tensor.itemsize());
   return std::min(shown, static_cast<double>(tensor.storage().nbytes()));
@@ -26,7 +27,8 @@ bool is_among(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// "aten::addmm" and "aten::addmm_" are products of their last two inputs.
+/// Returns whether the operator, such as "aten::addmm" or "aten::addmm_", is a product of its last
+/// two inputs.
 bool is_product(std::string_view name) {
   constexpr std::string_view kProducts[] = {"aten::mm",     "aten::bmm",     "aten::addmm",
                                             "aten::addbmm", "aten::baddbmm", "aten::mv",
@@ -35,7 +37,8 @@ bool is_product(std::string_view name) {
   return is_among(name, kProducts);
 }
 
-/// Returns whether it changes a tensor's shape or place in memory and none of its elements.
+/// Returns whether the operator changes a tensor's shape or place in memory and none of its
+/// elements.
 bool changes_shape_alone(std::string_view name) {
   constexpr std::string_view kNames[] = {"aten::as_strided_", "aten::detach_",   "aten::resize_",
                                          "aten::resize_as_",  "aten::set_",      "aten::squeeze_",
@@ -44,7 +47,7 @@ bool changes_shape_alone(std::string_view name) {
   return is_among(name, kNames);
 }
 
-/// Returns whether it reads the elements of its first input that the other ones choose.
+/// Returns whether the operator reads elements of its first input that the other inputs choose.
 bool is_look_up(std::string_view name) {
   constexpr std::string_view kNames[] = {"aten::embedding", "aten::gather", "aten::index",
                                          "aten::index_select", "aten::take"};
@@ -84,7 +87,7 @@ OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> in
   if (outputs.empty()) return cost;
   const at::Tensor& output = outputs.front();
   const bool in_place = name.ends_with('_');
-  // at::mm_out() is called "aten::mm", and has the places for its results behind its inputs.
+  // at::mm_out() is recorded as "aten::mm", with its results behind its inputs.
   const auto is_output = [&](const at::Tensor& tensor) {
     return std::ranges::any_of(outputs, [&](const at::Tensor& out) { return out.is_same(tensor); });
   };
@@ -123,19 +126,19 @@ OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> in
 
 namespace {
 
-/// Returns the part of an operator's cost that the operators which it calls lack.
+/// Returns the cost of an operator without that of the operators that it calls.
 OperatorCost without(OperatorCost cost, const OperatorCost& called) {
   cost.flop = std::max(0.0, cost.flop - called.flop);
   cost.bytes = std::max(0.0, cost.bytes - called.bytes);
   return cost;
 }
 
-/// The state of an operator that is running.
+/// The state of a running operator.
 struct UnderWay : at::ObserverContext {
-  std::vector<at::Tensor> inputs;  // which are gone at its end
-  OperatorCost called;             // of all operators that it has called
+  std::vector<at::Tensor> inputs;  // they no longer exist at its end
+  OperatorCost called;             // sum over all operators that it has called
   bool is_matrix = false;
-  bool is_part = false;  // of a product or convolution, which is counted as a whole
+  bool is_part = false;  // part of a product or convolution, which counts as a whole
 };
 
 void add_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {

@@ -25,23 +25,23 @@
 namespace rtfx {
 namespace {
 
-/// "cudaProfilerStart" and "cudaProfilerStop": where nsys begins and ends its capture. LibTorch has
+/// Calls "cudaProfilerStart" or "cudaProfilerStop", between which nsys captures. LibTorch has
 /// loaded the CUDA runtime; rtfx itself does not link it.
 void call_profiler(const char* function) {
   using Function = int (*)();
   if (auto* call = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, function))) call();
 }
 
-/// The collector of GPU figures: our own through CUPTI, another profiler, or none.
+/// The collector of GPU figures: rtfx's own through CUPTI, another profiler, or none.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
   std::string remark;                        // why there is no collector
-  std::string foreign;                       // another profiler's environment variables
-  std::vector<record::Profile> undisturbed;  // of the laps without it
+  std::string foreign;                       // environment variables of another profiler
+  std::vector<record::Profile> undisturbed;  // laps without the collector
   std::string undisturbed_problem;
 };
 
-/// Comes before the first use of CUDA (CuptiCollector::start).
+/// Must be called before the first use of CUDA (CuptiCollector::start()).
 Collection start_collection(const Config& config, const ProfileOptions& options) {
   Collection collection;
   collection.foreign = driving_profiler();
@@ -90,7 +90,7 @@ class Profiler {
 
   bool failed() const { return failed_; }
 
-  /// Table, files, and how to get the same in Nsight Systems.
+  /// Prints the table, the names of files, and the command that gives the same in Nsight Systems.
   void print_end() const {
     print_profile(session_.records());
     fmt::print("\nrecords: {}\n", printable(session_.journal().path().string()));

@@ -10,7 +10,8 @@ namespace {
 
 bool starts_earlier(const Span& a, const Span& b) { return a.begin < b.begin; }
 
-/// Index of the window in which `time` lies; windows.size() for none. Windows sorted and disjoint.
+/// Returns the index of the window that contains `time`; windows.size() if there is none. Windows
+/// are sorted and disjoint.
 size_t window_of(int64_t time, const std::vector<Span>& windows) {
   const auto after =
       std::upper_bound(windows.begin(), windows.end(), Span{time, time}, starts_earlier);
@@ -26,7 +27,7 @@ void add_run(KernelFigures& same, int64_t length) {
   ++same.count;
 }
 
-/// The `top` kernels by total time, longest first.
+/// Returns the `top` kernels by total time, longest first.
 std::vector<KernelFigures> longest(std::map<std::string, KernelFigures> by_name, size_t top) {
   std::vector<KernelFigures> list;
   for (auto& [name, figures] : by_name) {
@@ -38,7 +39,7 @@ std::vector<KernelFigures> longest(std::map<std::string, KernelFigures> by_name,
   return list;
 }
 
-/// The longest stretch of the windows that no span of work covers. Both lists are sorted and
+/// Returns the longest part of the windows that no span of work covers. Both lists are sorted and
 /// disjoint.
 int64_t longest_gap(const std::vector<Span>& windows, const std::vector<Span>& work) {
   int64_t most = 0;
@@ -67,7 +68,7 @@ void add_kernels(RegionFigures& figures, const Activity& activity, const std::ve
   figures.top = longest(std::move(by_name), top);
 }
 
-/// Counts the calls; returns the mean interval between launches in a window, 0 where there is none.
+/// Counts the calls. Returns the mean interval between launches in a window, or 0 if there is none.
 double add_calls(RegionFigures& figures, const Activity& activity, const std::vector<Span>& windows,
                  const std::vector<Span>& ignored, size_t top) {
   std::map<std::string, KernelFigures> by_name;
@@ -107,7 +108,8 @@ std::vector<Span> spans_of(const std::vector<Run>& runs) {
   return spans;
 }
 
-/// From the first kernel to the last of each run of a graph, as far as they name their call.
+/// Returns the span from the first kernel to the last of each run of a graph. Kernels without a
+/// known call are left out.
 std::vector<Span> graph_spans(const Activity& activity) {
   std::set<uint32_t> launches;
   for (const CallRun& call : activity.calls)
@@ -124,8 +126,8 @@ std::vector<Span> graph_spans(const Activity& activity) {
   return spans;
 }
 
-/// "float" of "ns::kernel<float, (int)5>(ns::Search)"; of a type, its name without namespaces.
-/// `kernel`: the name without template arguments.
+/// Returns "float" for "ns::kernel<float, (int)5>(ns::Search)". For a class, it is the name without
+/// namespaces. `kernel` is the name without template arguments.
 std::string first_template_argument(std::string_view name, const std::string& kernel) {
   const std::string opening = kernel.substr(kernel.rfind(':') + 1) + "<";
   const size_t at = name.find(opening);
@@ -147,7 +149,7 @@ std::vector<KernelFigures> kernels_by_range(const Activity& activity,
   const auto from = [&](int64_t time) {
     return std::ranges::lower_bound(calls, time, {}, [](const CallRun& c) { return c.time.begin; });
   };
-  std::map<uint32_t, const std::string*> owners;  // by call; a later range is the inner one
+  std::map<uint32_t, const std::string*> owners;  // indexed by call; a later range is the inner one
   for (const NamedSpan& range : ranges) {
     const auto end = from(range.time.end);
     for (auto call = from(range.time.begin); call < end; ++call) owners[call->id] = &range.name;
@@ -271,7 +273,8 @@ std::string short_call_name(std::string_view name) {
 }
 
 std::string short_kernel_name(std::string_view name) {
-  constexpr std::string_view kAnonymous[] = {"(anonymous namespace)::", "<unnamed>::"};  // ncu's
+  // the second is ncu's
+  constexpr std::string_view kAnonymous[] = {"(anonymous namespace)::", "<unnamed>::"};
   std::string flat;
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {

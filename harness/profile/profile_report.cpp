@@ -58,7 +58,7 @@ std::vector<Number> seconds_of(const std::vector<int64_t>& ns) {
   return list;
 }
 
-/// "12.3" of value * factor, "-" for null.
+/// Returns value * factor as text, such as "12.3"; "-" for null.
 std::string cell(const Nullable<Number>& value, double factor, int digits) {
   return value ? fmt::format("{:.{}f}", *value * factor, digits) : "-";
 }
@@ -68,7 +68,7 @@ std::string cell(const Optional<T>& value, double factor, int digits) {
   return cell(there == nullptr ? std::nullopt : Nullable<Number>(*there), factor, digits);
 }
 
-/// Milliseconds of a lap without the collector, "-" where there was none.
+/// Returns the milliseconds of a lap without the collector; "-" if there was none.
 std::string undisturbed_cell(const ProfiledRegion& region) {
   const std::vector<Number>* laps = known(region.undisturbed_seconds);
   if (laps == nullptr || laps->empty()) return "-";
@@ -76,8 +76,8 @@ std::string undisturbed_cell(const ProfiledRegion& region) {
                      1e3 * summarize(std::vector<double>(laps->begin(), laps->end())).mean);
 }
 
-/// "93.1 [92.8, 93.4]", or "93.1" from one lap; of a session without laps of its own, "93.1
-/// collected".
+/// Returns "93.1 [92.8, 93.4]", or "93.1" for one lap. For a session without laps of its own,
+/// returns "93.1 collected".
 std::string busy_cell(const ProfiledRegion& region, int64_t laps, double excess) {
   const auto busy = busy_within(region, laps, excess);
   if (!busy) {
@@ -92,7 +92,7 @@ std::string busy_cell(const ProfiledRegion& region, int64_t laps, double excess)
 
 double wall_of(const ProfiledRegion& region) { return region.wall_seconds.value_or(0); }
 
-/// All but busy shares and the mean length of a kernel are means of a lap.
+/// All values are means over laps, except busy shares and the mean length of a kernel.
 void print_gpu_rows(const Regions& regions, int64_t laps, double excess) {
   fmt::print("  {:<16} {:>9} {:>20} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", "region",
              "ms", "busy %", "collected ms", "kernels", "us each", "in graph", "launches", "graphs",
@@ -124,7 +124,7 @@ void print_wall_rows(const Regions& regions, double laps) {
   }
 }
 
-/// Means of a lap.
+/// Values are means over laps.
 void print_segments(const record::Profile& profile, int64_t laps) {
   if (!profile.segments || profile.segments->empty()) return;
   fmt::print("  {:<24} {:>8} {:>8} {:>9}\n", "launched by", "kernels", "us each", "ms");
@@ -136,7 +136,7 @@ void print_segments(const record::Profile& profile, int64_t laps) {
   }
 }
 
-/// The runs that the region `decode` lists.
+/// Prints the runs that the region `decode` lists.
 void print_runs(const Optional<Nullable<std::vector<KernelRuns>>>& list, const char* title) {
   const std::vector<KernelRuns>* runs = known(list);
   if (runs == nullptr || runs->empty()) return;
@@ -166,7 +166,7 @@ void print_case(const record::Profile& profile, double excess) {
   for (const std::string& remark : *profile.remarks) fmt::print("  note: {}\n", printable(remark));
 }
 
-/// The value, or null where `is_known` is false.
+/// Returns the value, or null if `is_known` is false.
 template <class T>
 Nullable<T> where(bool is_known, T value) {
   return is_known ? Nullable<T>(std::move(value)) : std::nullopt;

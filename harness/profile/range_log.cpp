@@ -79,10 +79,10 @@ void RangeLog::begin(RangeName name, std::vector<LoggedRange>& ranges, std::vect
   ranges.back().time.begin = clock_();
 }
 
-// A range must not throw: what fails here makes the log incomplete.
+// A range must not throw. An error here makes the log incomplete.
 void RangeLog::opened(RangeName name) noexcept try {
   if (std::this_thread::get_id() != thread_) return;
-  // Outside regions a stand-in's encoder makes frames that nobody times.
+  // Outside of regions, the encoder of a stand-in makes frames that are not timed.
   if (is_segment(name) && with_segments_ && !open_.empty()) begin(name, segments_, open_segments_);
   if (!is_logged(name)) return;
   if (name != RangeName::wait) drain();

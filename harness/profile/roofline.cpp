@@ -86,7 +86,7 @@ DeviceLimits limits_of(double memory_khz, double bus_bits, double processors, do
   limits.bytes = 2 * memory_khz * 1e3 * bus_bits / 8;  // two transfers in a cycle
   const auto units = std::ranges::find_if(
       kUnits, [&](const Units& one) { return one.major == major && one.minor == minor; });
-  // 64 lanes have all of capability 5 or later.
+  // All GPUs of capability 5 or later have at least 64 lanes.
   limits.vector = processors * clock_khz * 1e3 * (units == std::end(kUnits) ? 128 : units->vector);
   if (units != std::end(kUnits)) limits.matrix = processors * clock_khz * 1e3 * units->matrix;
   return limits;
@@ -115,7 +115,8 @@ std::vector<record::CountedKernel> counted_fields(const std::vector<CountedKerne
   return list;
 }
 
-/// The longest first; without limits, those that move most.
+/// Returns the operators that take longest, first. Without limits, those that move the most bytes
+/// come first.
 std::vector<record::OperatorCost> reckoned_fields(const OperatorLog& log,
                                                   const DeviceLimits& limits) {
   std::vector<record::OperatorCost> list;
@@ -330,7 +331,7 @@ struct Instruction {
   const char* counter;
   double flop;
 };
-// Instructions on fp16 and bf16 work on pairs, as ncu's own derived metrics reckon
+// Instructions on fp16 and bf16 work on pairs, as ncu's own derived metrics assume
 // (..._hfma_..._x4).
 constexpr Instruction kInstructions[] = {
     {"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1},
@@ -340,17 +341,18 @@ constexpr Instruction kInstructions[] = {
     {"smsp__sass_thread_inst_executed_op_hmul_pred_on.sum", 2},
     {"smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", 4}};
 
-// Those of fp16 have other names before Hopper. No name of fp8's path has been tried.
+// Before Hopper, the counters of fp16 have other names. The names of fp8's counters are unknown,
+// since none has been tried.
 constexpr const char* kTensorPaths[] = {
     "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
     "sm__ops_path_tensor_src_fp16.sum", "sm__ops_path_tensor_src_fp16_dst_fp32.sum"};
 
-/// The fields of the next line that is not empty, without their quotes.
+/// Reads the fields of the next line that is not empty, without their quotes.
 bool read_fields(std::istream& in, std::vector<std::string>& fields) {
   std::string line;
   do {
     if (!std::getline(in, line)) return false;
-  } while (line.empty() || line.starts_with("=="));  // ncu's own messages
+  } while (line.empty() || line.starts_with("=="));  // messages of ncu
   fields.assign(1, "");
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -370,13 +372,14 @@ bool read_fields(std::istream& in, std::vector<std::string>& fields) {
   return true;
 }
 
-/// "1,234.5"; 0 for what is no number, as "n/a".
+/// Returns the number in a text such as "1,234.5"; 0 for a text such as "n/a".
 double csv_number(std::string text) {
   std::erase(text, ',');
   return std::strtod(text.c_str(), nullptr);
 }
 
-/// A row by the names of its columns; units as ncu gives them with --print-units base.
+/// A row whose cells are found by the names of their columns. Units are those of --print-units
+/// base.
 class CounterRow {
  public:
   CounterRow(const std::map<std::string, size_t>& columns, const std::vector<std::string>& fields)
@@ -396,8 +399,8 @@ class CounterRow {
   const std::vector<std::string>& fields_;
 };
 
-/// The innermost phase or segment of `stack`, the cell of ncu's column of ranges: the outer ones
-/// stand before the inner, each as "domain:name:...".
+/// Returns the innermost phase or segment in `stack`, a cell of ncu's column of ranges. The cell
+/// has the outer ranges before the inner ones, each as "domain:name:...".
 std::string part_of(const std::string& stack) {
   std::string part;
   size_t last = 0;
@@ -501,8 +504,9 @@ std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file) {
   const auto ranges = std::ranges::find_if(fields, [](const std::string& column) {
     return column.find("Push/Pop_Range") != std::string::npos;
   });
-  const auto of_ranges = static_cast<size_t>(ranges - fields.begin());  // width: there is none
-  read_fields(in, fields);                                              // units
+  // an empty list has this length
+  const auto of_ranges = static_cast<size_t>(ranges - fields.begin());
+  read_fields(in, fields);  // the units
   std::map<std::pair<std::string, std::string>, CountedKernel> by_name;
   while (read_fields(in, fields)) {
     if (fields.size() != width) {

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// "NVIDIA H200", "AMD EPYC, 1 thread".
+/// Returns, for example, "NVIDIA H200" or "AMD EPYC, 1 thread".
 std::string machine_of(const record::Provenance& provenance) {
   const record::Device device = provenance.device.value_or(record::Device());
   std::string name = device.name.value_or("unknown");
@@ -45,7 +45,7 @@ json case_facts(const CaseResult& result) {
           {"figures", figures_json(result)}};
 }
 
-/// Cases of one journal may come from several invocations, of several builds: each is a run.
+/// Adds a run for each build in the journal. Its cases may come from several invocations.
 void add_runs(std::vector<json>& runs, const std::string& journal, const ResultSet& results) {
   std::map<std::string, json> by_invocation;
   for (const CaseResult* result : results.all()) {
@@ -65,16 +65,16 @@ void add_runs(std::vector<json>& runs, const std::string& journal, const ResultS
   for (auto& [id, run] : by_invocation) runs.push_back(std::move(run));
 }
 
-/// "h200/greedy.html" of "h200/greedy.jsonl.gz", and "h200/journal.1.html" of the earlier run that
-/// --force kept: a page for each journal, where plots/dashboard.py looks for it.
+/// Returns the page of a journal, where plots/dashboard.py looks for it. It is "h200/greedy.html"
+/// for "h200/greedy.jsonl.gz", and "h200/journal.1.html" for an earlier run that --force kept.
 std::string page_name(std::string journal) {
   if (journal.ends_with(".gz")) journal.resize(journal.size() - 3);
   constexpr std::string_view kEnding = ".jsonl";
   return journal.erase(journal.rfind(kEnding), kEnding.size()) + ".html";
 }
 
-/// Returns whether it is the journal of an earlier run, which --force kept: what lies beside it is
-/// a later run's.
+/// Returns whether it is the journal of an earlier run that --force kept. The files beside it
+/// belong to a later run.
 bool is_kept(const std::filesystem::path& journal) {
   return journal.extension() != ".jsonl" && journal.extension() != ".gz";
 }

@@ -95,7 +95,7 @@ record::Build build_of(const record::Provenance& provenance) {
   return provenance.rtfx.value_or(record::Build());
 }
 
-/// Says that `rtfx tune` chose weights of the case; empty where it did not.
+/// Says that `rtfx tune` chose weights of the case; empty if it did not.
 std::string tuned_text(const std::vector<TunedSearch>& searches, const CaseResult& c) {
   for (const TunedSearch& search : searches)
     if (search.chosen && search.is_for(c)) return search.sentence;
@@ -142,7 +142,7 @@ std::string export_results(const ResultSet& results, const std::string& format,
   std::vector<Metric> chosen;
   for (const std::string& key : options.metrics) {
     chosen.push_back(find_metric(key, "--metric"));
-    chosen.back().in_tables = true;  // whoever names it wants to see it
+    chosen.back().in_tables = true;  // a metric that was named must be shown
   }
   if (format == "github-action") require_direction(chosen, options.smaller_is_better);
   if (chosen.empty()) chosen = metrics();
@@ -162,7 +162,8 @@ std::string export_results(const ResultSet& results, const std::string& format,
   return writer->second(results, chosen);
 }
 
-// The line of `rtfx summary`. It is written in parts, since a long journal fills the memory once.
+// Writes the line of `rtfx summary`. It is written in parts, so that a long journal is in memory
+// only once.
 
 namespace {
 
@@ -183,7 +184,7 @@ class SummaryWriter {
     record::write(record, text_);
     flush(kPart);
   }
-  /// The elements as a list, each written by `one`.
+  /// Writes the elements as a list, each by `one`.
   void list(const auto& elements, const auto& one) {
     text_ += '[';
     const char* separator = "";
@@ -210,7 +211,7 @@ class SummaryWriter {
 void write_case(const CaseResult& c, SummaryWriter& out) {
   nlohmann::json members = summary_json(c.summary);
   members["figures"] = figures_json(c);
-  members["last"] = members["rounds"] = nullptr;  // in their places
+  members["last"] = members["rounds"] = nullptr;  // written later, in their places
   char separator = '{';
   for (const auto& [name, value] : members.items()) {
     out.text(fmt::format("{}\"{}\":", separator, name));
@@ -254,7 +255,7 @@ void write_summary(const ResultSet& results, const std::function<void(std::strin
   out.flush();
 }
 
-// Exporters to JSON: gbench, bmf, github-action.
+// Exports to JSON: gbench, bmf, github-action.
 
 namespace {
 
@@ -267,8 +268,8 @@ std::string with(std::string key, char separator) {
 
 std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
 
-/// Who measured: the standard keys that are known, then strings. `caches` is in each file of Google
-/// Benchmark and wanted by Bencher's adapter of it.
+/// Returns the context of the measurement: the standard keys that are known, and then strings. Each
+/// file of Google Benchmark has `caches`, and Bencher's adapter requires it.
 ordered gbench_context(const record::Provenance& provenance, const std::string& marks,
                        const std::string& tuned) {
   const record::Build build = build_of(provenance);
@@ -288,8 +289,8 @@ ordered gbench_context(const record::Provenance& provenance, const std::string& 
   return context;
 }
 
-/// An entry that took no time of its own, a failure or a count: compare.py wants times of each and
-/// leaves aggregates out of the mean over all.
+/// Returns an entry without a time of its own, for a failure or a count. compare.py requires times
+/// of each entry, and leaves aggregates out of its mean.
 ordered gbench_timeless(const std::string& name, const char* aggregate) {
   return {{"name", name},
           {"run_name", name},
@@ -303,7 +304,8 @@ ordered gbench_timeless(const std::string& name, const char* aggregate) {
           {"time_unit", "ms"}};
 }
 
-/// The milliseconds of a repetition: from samples to text, or the latency of a stream's request.
+/// Returns the milliseconds of a repetition: from samples to text, or the latency of a stream's
+/// request.
 std::optional<double> gbench_time(const record::Round& round) {
   if (const auto* run = std::get_if<record::Run>(&round)) return 1e3 * run->total_seconds;
   const record::Figures& metrics = record::metrics(round);
@@ -326,7 +328,8 @@ ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric
              {"threads", c.provenance().cpu ? c.provenance().cpu->threads.value_or(1) : 1},
              {"iterations", 1},
              {"real_time", *time},
-             // compare.py wants it of every entry, and takes the difference of two zeros for none.
+             // compare.py requires it for every entry, and takes the difference of two zeros as
+             // none.
              {"cpu_time", run == nullptr ? 0.0 : 1e3 * run->cpu_seconds.value_or(0.0)},
              {"time_unit", "ms"}};
   }
@@ -343,7 +346,7 @@ ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric
   return entry;
 }
 
-/// "gpu: NVIDIA H200\n..." for the tool tip of a point.
+/// Returns "gpu: NVIDIA H200\n...", for the tool tip of a point.
 std::string origin(const CaseResult& c) {
   const record::Build build = build_of(c.provenance());
   std::string text = fmt::format(
@@ -394,13 +397,13 @@ std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metr
       measures[with(metric.key, '-')] = std::move(entry);
     }
     if (measures.empty()) continue;
-    // Their names say it: the format holds numbers alone.
+    // The names of these metrics say it, since the format holds only numbers.
     if (const auto share = c->summary.suspect_share())
       measures["suspect-round-share"] = {{"value", *share}};
     if (const auto share = c->summary.gaps()) measures["gap-share"] = {{"value", *share}};
     measures["noisy"] = {{"value", c->summary.noisy() ? 1 : 0}};
     if (!tuned_text(searches, *c).empty()) measures["tuned"] = {{"value", 1}};
-    // The format has a place for the name alone, and a series must not join one with the other.
+    // The format has a place only for the name, and a series must not join one with the other.
     document[name_with_marks(c->name(), c->summary.stand_ins())] = std::move(measures);
   }
   return dump(document);
@@ -429,14 +432,14 @@ std::string export_github_action(const ResultSet& results, const std::vector<Met
   return dump(document);
 }
 
-// Exporter to Prometheus' text format: a gauge for each metric and each end of its interval.
+// Exports to Prometheus' text format: a gauge for each metric and for each end of its interval.
 
 namespace {
 
-/// Prometheus wants base units, named at the end.
+/// Prometheus requires base units, with their name at the end.
 struct BaseUnit {
-  const char* part;    // of a metric's key, which says the unit there
-  const char* suffix;  // of the gauge's name
+  const char* part;    // part of a metric's key that states the unit
+  const char* suffix;  // suffix of the gauge's name
   double scale;
 };
 
@@ -449,7 +452,7 @@ BaseUnit base_unit(const std::string& unit) {
   return found == units.end() ? BaseUnit{"", "", 1} : found->second;
 }
 
-/// "batch_ms.p50" is rtfx_batch_p50_seconds, "rtfx.total" rtfx_total_ratio.
+/// Returns rtfx_batch_p50_seconds for "batch_ms.p50", and rtfx_total_ratio for "rtfx.total".
 std::string gauge_name(const Metric& metric) {
   std::string name = metric.key;
   const BaseUnit unit = base_unit(metric.unit);
@@ -484,7 +487,7 @@ std::string labels(const CaseResult& c, const std::string& more = "") {
   return "{" + text + more + "}";
 }
 
-/// All samples of a gauge, with its head; empty where there is none.
+/// All samples of a gauge, with its heading; empty if there is none.
 class Gauge {
  public:
   Gauge(std::string name, const std::string& help) : name_(std::move(name)), help_(help) {}
@@ -543,7 +546,7 @@ std::string export_prometheus(const ResultSet& results, const std::vector<Metric
   return text + rounds.text() + failed.text() + suspect.text() + marked.text() + build.text();
 }
 
-// Exporters to tables: csv, markdown, latex.
+// Exports to tables: csv, markdown, latex.
 
 namespace {
 
@@ -551,7 +554,7 @@ using Row = std::vector<std::string>;
 
 struct Table {
   Row head;
-  std::vector<bool> is_number;  // by column
+  std::vector<bool> is_number;  // indexed by column
   std::vector<Row> rows;
 };
 
@@ -564,7 +567,8 @@ std::string marks_text(const CaseResult& c) {
   return fmt::format("{}", fmt::join(c.summary.marks(), " "));
 }
 
-/// "cpu_wait 3 sw_power_cap 1": reasons of suspect rounds, and how many have them.
+/// Returns the reasons of suspect rounds and how many have them, such as "cpu_wait 3 sw_power_cap
+/// 1".
 std::string reasons_text(const CaseResult& c) {
   std::string text;
   for (const auto& [reason, rounds] : c.summary.suspect_reasons())
@@ -572,13 +576,13 @@ std::string reasons_text(const CaseResult& c) {
   return text;
 }
 
-/// "exact", "text ~ NOISY".
+/// Returns, for example, "exact" or "text ~ NOISY".
 std::string judgement(const CaseResult& c) {
   const std::string grade = c.summary.grade_text(), marks = marks_text(c);
   return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;
 }
 
-/// The columns that identify the case of a row.
+/// Returns the columns that identify the case of a row.
 Row identity(const CaseResult& c) {
   const record::Case& about = c.about();
   return {about.model.id,
@@ -602,7 +606,8 @@ std::string joined(const Row& row, const std::string& separator) {
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-/// A deviation stands where there are several rounds and no count that all of them repeat.
+/// Returns the rounded figure. It has a deviation if there are several rounds, and not for a count
+/// that all of them repeat.
 std::string rounded(const Metric& metric, const std::optional<Figure>& figure) {
   if (!figure) return "";
   const double mean = figure->interval.estimate;
@@ -614,8 +619,8 @@ std::string rounded(const Metric& metric, const std::optional<Figure>& figure) {
   return fmt::format("{:.{}f} ± {:.{}f}", mean, digits, figure->sd, digits);
 }
 
-/// The metrics of the table that people read, or those that were chosen, where any case has them or
-/// the gate wants them.
+/// Returns the metrics of the table for people, or the chosen metrics. They are those that any case
+/// has or that the gate judges.
 std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metric>& metrics) {
   std::vector<Metric> columns;
   for (const Metric& metric : metrics) {
@@ -628,7 +633,7 @@ std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metri
   return columns;
 }
 
-/// The table that people read, rounded.
+/// Returns the table for people, with rounded figures.
 Table readable(const ResultSet& results, const std::vector<Metric>& columns) {
   Table table = identity_table();
   for (const Metric& metric : columns) {
@@ -646,8 +651,8 @@ Table readable(const ResultSet& results, const std::vector<Metric>& columns) {
   return table;
 }
 
-/// Takes out the columns of the identity that are the same in every row, and says what they hold.
-/// The decoder stays.
+/// Removes identity columns that are equal in every row, and says what they hold. The decoder
+/// stays.
 std::string take_constants(Table& table) {
   Row constants;
   for (size_t column = identity_table().head.size(); column-- > 0;) {

@@ -29,7 +29,7 @@ json aligned(const std::vector<std::string>& baseline, const std::vector<std::st
   return pairs;
 }
 
-/// The case of the decoder that `result` is compared with; null where there is none.
+/// Returns the case of the decoder that `result` is compared with; null if there is none.
 const CaseResult* baseline_of(const ResultSet& run, const CaseResult& result) {
   const record::Exactness* exactness = result.summary.last_exactness();
   const std::string id = exactness == nullptr ? "" : exactness->baseline;
@@ -39,7 +39,7 @@ const CaseResult* baseline_of(const ResultSet& run, const CaseResult& result) {
   return nullptr;
 }
 
-/// Adds "texts" and "utterances" from the hypotheses of both; false where one has none.
+/// Adds "texts" and "utterances" from the hypotheses of both; false if either has none.
 bool add_texts(json& entry, const ResultSet& run, const CaseResult& baseline,
                const CaseResult& result, const Normalizer& normalizer, size_t most) {
   const auto theirs = read_hypotheses(run, baseline), ours = read_hypotheses(run, result);
@@ -136,7 +136,7 @@ namespace {
 
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
-/// The element inside a test case that says how it ended; empty for what passed.
+/// Returns the element of a test case that says how it ended; empty for a passed case.
 const char* junit_outcome(Verdict verdict, bool allow_inconclusive) {
   switch (verdict) {
     case Verdict::pass:

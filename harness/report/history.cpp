@@ -64,7 +64,8 @@ bool is_journal(const std::filesystem::path& path) {
          first.value("profiled", json()) != true;
 }
 
-/// SHA-256 of the model or dataset with this id; null where the provenance does not tell.
+/// Returns the SHA-256 of the model or dataset with this id; null if the provenance does not have
+/// it.
 template <class Entry>
 json checksum(const Optional<std::vector<Entry>>& list, const std::string& id) {
   if (!list) return nullptr;
@@ -72,7 +73,7 @@ json checksum(const Optional<std::vector<Entry>>& list, const std::string& id) {
   return found == list->end() ? json() : to_json(found->sha256);
 }
 
-/// Checksums of the files among the decoder's options, at any depth.
+/// Returns the checksums of the files among the decoder's options, at any depth.
 json checksums(const Optional<Named<std::string>>& files, const OptionTree& options) {
   json found = json::object();
   if (!files) return found;
@@ -85,7 +86,7 @@ json checksums(const Optional<Named<std::string>>& files, const OptionTree& opti
   return found;
 }
 
-/// Null where there is no figure.
+/// Null if there is no figure.
 json interval_json(const char* metric, const CaseResult& result) {
   const auto interval = metric_interval(find_metric(metric, ""), result);
   return interval ? to_json(*interval) : json();
@@ -112,7 +113,8 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
   }
   require_readable(folder);
   std::set<std::filesystem::path> files;
-  std::error_code unknown;  // of an entry that vanishes meanwhile, or leads where nobody may look
+  std::error_code
+      unknown;  // an entry may vanish meanwhile, or lead to a folder that cannot be read
   std::filesystem::recursive_directory_iterator entries(
       folder, std::filesystem::directory_options::skip_permission_denied);
   for (; entries != std::filesystem::recursive_directory_iterator(); ++entries) {
@@ -173,7 +175,7 @@ json conditions_of(const CaseResult& result) {
       {"dataset", checksum(about.datasets, of.dataset.id)},
       {"mode", mode},
       {"steady_seconds", mode.is_object() ? steady_seconds : json()},
-      {"padding", run != nullptr && run->regions.contains("pad")},  // counted as time
+      {"padding", run != nullptr && run->regions.contains("pad")},  // padding counts as time
       {"utterances", of.dataset.utterances},
       {"libtorch", to_json(about.libtorch)},
       {"device", to_json(device)},

@@ -34,9 +34,9 @@ bool is_leaderboard_set(const std::string& id) {
   return std::ranges::any_of(kLeaderboardSets, [&](const auto& set) { return set.first == id; });
 }
 
-/// The sums of a model and its decoder over the leaderboard's datasets.
+/// The sums over the leaderboard's datasets of a model and its decoder.
 struct LeaderboardRow {
-  std::map<std::string, double> wer;  // per cent, by dataset id
+  std::map<std::string, double> wer;  // per cent, indexed by dataset id
   double audio_seconds = 0, work_seconds = 0;
 };
 
@@ -45,7 +45,7 @@ std::string in_file_name(std::string text) {
   return printable(text);
 }
 
-/// "m-label_looping-b8-fp32", which to the leaderboard is a model of the author rtfx.
+/// Returns "m-label_looping-b8-fp32", which the leaderboard shows as a model of the author rtfx.
 std::string leaderboard_model(const CaseResult& c) {
   const record::Case& about = c.about();
   return in_file_name(fmt::format("{}-{}-{}{:g}-{}", about.model.id, c.decoder(),
@@ -58,7 +58,7 @@ bool is_scored(const std::vector<std::string>& reference) {
   return !reference.empty() && reference != kIgnored;
 }
 
-/// Why a case has no manifest; empty where it has one.
+/// Returns why a case has no manifest; empty if it has one.
 std::string reason_to_leave_out(const CaseResult& c, bool has_hypotheses) {
   if (!c.summary.stand_in_data.empty()) return "its data stand in for others";
   if (!stand_in_model(c.about().model).empty()) return "its model stands in for another one";
@@ -66,7 +66,7 @@ std::string reason_to_leave_out(const CaseResult& c, bool has_hypotheses) {
   return has_hypotheses ? "" : "there are no hypotheses beside the journal";
 }
 
-/// The lines of the case's manifest; what they add up to goes into `row`.
+/// Returns the lines of the case's manifest, and adds their sums to `row`.
 std::string manifest_lines(const CaseResult& c, const std::vector<UtteranceText>& texts,
                            const std::string& dataset, LeaderboardRow& row) {
   double total = 0;

@@ -22,7 +22,7 @@ std::string python() {
   return std::filesystem::exists(own) ? own.string() : "python3";
 }
 
-/// A file without a name that holds `text`, to be read from its beginning.
+/// A file without a name that holds `text`, opened at its beginning.
 class Input {
  public:
   explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
@@ -50,7 +50,7 @@ class Input {
   int descriptor_;
 };
 
-/// Exit status of a script that has said in a line what is wrong.
+/// Exit status of a script that has printed a line about its error.
 constexpr int kToldStatus = 3;
 
 /// The command line of a script, which finds this program by RTFX_BIN.
@@ -61,7 +61,7 @@ class Command {
     words_.insert(words_.end(), arguments.begin(), arguments.end());
     for (std::string& word : words_) pointers_.push_back(word.data());
     pointers_.push_back(nullptr);
-    std::fflush(stdout);  // what we printed comes first
+    std::fflush(stdout);  // our own output comes first
     setenv("RTFX_ERROR_STATUS", std::to_string(kToldStatus).c_str(), /*overwrite=*/1);
     setenv("RTFX_BIN", std::filesystem::read_symlink("/proc/self/exe").c_str(), /*overwrite=*/1);
   }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostUtterances = 5;  // whose words are shown for each case
+constexpr size_t kMostUtterances = 5;  // utterances of each case whose words are shown
 
 }  // namespace
 

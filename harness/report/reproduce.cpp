@@ -25,7 +25,8 @@ std::vector<std::string> table_names() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(project_file("configs/tables"))) {
     const std::filesystem::path name = entry.path().stem();
-    const bool is_tuned = name.extension() == ".tuned";  // by `rtfx tune`, a copy of a table
+    const bool is_tuned =
+        name.extension() == ".tuned";  // a copy of a table, written by `rtfx tune`
     if (entry.path().extension() == ".json" && !is_tuned) names.push_back(name.string());
   }
   std::sort(names.begin(), names.end());
@@ -83,7 +84,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A figure that a table names (plots/paper_table.py).
+/// A figure of a table (plots/paper_table.py).
 struct TableFigure {
   std::string name, script, only;
   bool is_of_profile = false;
@@ -103,9 +104,9 @@ std::vector<TableFigure> figures_of(const fs::path& table) {
   return figures;
 }
 
-/// Draws the figures of a table as `folder`/<before><name>.svg, and names those that the run cannot
-/// give: those of a profile that is not there, or of cases that it lacks. With `all`, a figure of
-/// the whole run must succeed.
+/// Draws the figures of a table as `folder`/<before><name>.svg. Names figures that the run cannot
+/// give, because its profile is missing or it lacks cases. With `all`, a figure of the whole run
+/// must succeed.
 void draw_figures(const fs::path& table, const fs::path& journal, const fs::path& folder,
                   const std::string& before, bool all = true) {
   const fs::path run = fs::is_directory(journal) ? journal : journal.parent_path();
@@ -131,7 +132,7 @@ void draw_figures(const fs::path& table, const fs::path& journal, const fs::path
              fmt::join(left_out, ", "), table.string(), run.string());
 }
 
-/// The journal of a table below `runs`; empty where there is none.
+/// Returns the journal of a table below `runs`; empty if there is none.
 fs::path journal_below(const fs::path& runs, const std::string& table) {
   for (const fs::path& path :
        {runs / table, runs / (table + ".jsonl"), runs / (table + ".jsonl.gz")}) {
@@ -153,7 +154,7 @@ void render_table(const fs::path& table, const fs::path& journal, const fs::path
   std::vector<std::string> arguments = {table.string(), journal.string(), "-o", markdown.string()};
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
-  // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
+  // Figures are beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
   draw_figures(table, journal, folder, is_journal ? "" : journal_name(journal) + "_");
 }
 

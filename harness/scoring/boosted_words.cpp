@@ -10,7 +10,7 @@ namespace {
 
 using Word = std::optional<std::string> AlignedWords::*;
 
-/// visit(phrase, what it is paired with) for each `count` words of one side in a row.
+/// Calls visit(phrase, its counterparts) for each `count` consecutive words of one side.
 template <class Visit>
 void for_each_phrase(const std::vector<AlignedWords>& pairs, Word side, Word other, size_t count,
                      const Visit& visit) {

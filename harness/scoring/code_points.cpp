@@ -19,7 +19,7 @@ std::u32string from_icu(const icu::UnicodeString& text) {
   std::u32string out(static_cast<size_t>(text.countChar32()), U'\0');
   UErrorCode status = U_ZERO_ERROR;
   text.toUTF32(reinterpret_cast<UChar32*>(out.data()), static_cast<int32_t>(out.size()), status);
-  // ICU warns that it has written no terminating zero, which is not wanted.
+  // ICU warns that it has written no terminating zero. None is needed.
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   return out;
 }

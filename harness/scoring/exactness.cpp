@@ -70,7 +70,7 @@ double score_tolerance(const std::string& dtype) {
 
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
                    Proof proof, const std::string& dtype, bool same_score_kind) {
-  // Homographs have equal tokens and other texts.
+  // Homographs have equal tokens and different texts.
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
                     baseline.durations == other.durations &&
                     (baseline.words == other.words || texts_equal);

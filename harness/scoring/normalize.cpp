@@ -42,8 +42,8 @@ Text without_brackets(View text) {
   return round;
 }
 
-/// `word` becomes `replacement` wherever it ends as a word does and, unless it begins with an
-/// apostrophe or is the ending of others ("n't"), begins as one.
+/// A replacement of `word`. The word must end at a word's end. It must also begin at a word's
+/// begin, unless it begins with an apostrophe or is an ending such as "n't".
 struct Replacement {
   Text word, replacement;
   bool is_ending = false;
@@ -64,9 +64,9 @@ struct WhisperTables {
       letters[text(pair.at(0)).front()] = text(pair.at(1));
   }
 
-  // Applied one after the other: "'s been" comes before "'s".
+  // applied in this order: "'s been" comes before "'s"
   std::vector<Replacement> hesitations, replacements;
-  // Letters that Unicode does not separate into letter and mark.
+  // letters that Unicode does not separate into letter and mark
   std::unordered_map<char32_t, Text> letters;
 };
 
@@ -169,7 +169,7 @@ Text with_american_spelling(View text) {
   return out;
 }
 
-/// Drops the symbols of numbers where no number follows, and % where none is before it.
+/// Drops the symbols of numbers that no number follows, and each % without a number before it.
 Text without_lone_signs(View text) {
   Text out, rest;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -217,24 +217,25 @@ std::vector<std::string> split(std::string_view text) {
 constexpr UChar32 kApostrophe = '\'', kSpace = ' ', kNoJoiner = 0x200C, kJoiner = 0x200D,
                   kNoWidthSpace = 0x200B, kRightQuote = 0x2019, kModifierApostrophe = 0x02BC;
 
-/// Letters, digits and the marks that spell a word with them.
+/// Returns whether it is a letter, a digit, or a mark that is a part of words.
 bool is_in_words(UChar32 c) { return u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0; }
 
-/// Such as soft hyphens, marks of direction and selectors of a variant: they spell nothing.
+/// Returns whether it is invisible, such as a soft hyphen, a mark of direction or a variation
+/// selector.
 bool is_invisible(UChar32 c) {
   return c != kNoWidthSpace && u_hasBinaryProperty(c, UCHAR_DEFAULT_IGNORABLE_CODE_POINT);
 }
 
-/// `text` with a space in place of what separates words.
+/// Returns `text` with a space in place of everything that separates words.
 icu::UnicodeString with_spaced_words(const icu::UnicodeString& text) {
   icu::UnicodeString kept;
-  bool in_word = false;  // whether the last character kept is of a word
+  bool in_word = false;  // the last kept character belongs to a word
   for (int32_t i = 0; i < text.length();) {
     const UChar32 c = text.char32At(i);
     i = text.moveIndex32(i, 1);
     const bool between = in_word && i < text.length() && is_in_words(text.char32At(i));
     if (c == kJoiner || c == kNoJoiner) {
-      if (between) kept.append(c);  // at the end of a word it changes nothing that is seen
+      if (between) kept.append(c);  // at the end of a word it changes nothing visible
     } else if (is_invisible(c)) {
       continue;
     } else if (c == kApostrophe || c == kModifierApostrophe || (c == kRightQuote && between)) {

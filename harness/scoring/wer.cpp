@@ -17,8 +17,8 @@ bool fewer(const EditCounts& a, const EditCounts& b) {
   return a.errors() != b.errors() ? a.errors() < b.errors() : a.substitutions < b.substitutions;
 }
 
-/// Fills the table of edits row by row, holding two rows; record(i, j, step) is called
-/// with the last step of the best path to each cell.
+/// Fills the table of edits row by row, and holds two rows. Calls record(i, j, step) with the last
+/// step of the best path to each cell.
 template <class Record>
 EditCounts fill_table(Words reference, Words hypothesis, Record record) {
   std::vector<EditCounts> above(hypothesis.size() + 1);
@@ -29,7 +29,8 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
       std::optional<EditCounts> best;
       Step step{};
       const auto offer = [&](Step offered, const EditCounts& counts) {
-        if (best && !fewer(counts, *best)) return;  // of two equally good steps the first one stays
+        if (best && !fewer(counts, *best))
+          return;  // of two equally good steps, the first one stays
         best = counts;
         step = offered;
       };
@@ -49,7 +50,7 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
   return counts;
 }
 
-/// One step per cell, four to a byte.
+/// One step for each cell, four in a byte.
 class StepTable {
  public:
   StepTable(size_t rows, size_t columns) : columns_(columns), packed_(rows * columns / 4 + 1) {}
@@ -102,12 +103,13 @@ std::u32string characters_of(Words words) {
   return all;
 }
 
-/// Levenshtein's distance. A column of the table of edits holds differences of neighbours, which
-/// are -1, 0 or 1: two bits each, of which 64 are computed at once.
+/// Returns Levenshtein's distance. A column of the table of edits holds differences of neighbours,
+/// which are -1, 0 or 1. They take two bits each, and 64 of them are computed at once.
 int64_t distance(std::u32string_view pattern, std::u32string_view text) {
   if (pattern.empty()) return static_cast<int64_t>(text.size());
   const size_t blocks = (pattern.size() + 63) / 64;
-  std::unordered_map<char32_t, std::vector<uint64_t>> places;  // bit i: the pattern has it at i
+  // bit i: the pattern has the character at i
+  std::unordered_map<char32_t, std::vector<uint64_t>> places;
   for (size_t i = 0; i < pattern.size(); ++i) {
     auto& bits = places[pattern[i]];
     bits.resize(blocks);

@@ -79,8 +79,8 @@ enum class Kind { zero, ones, tens, multiplier, sign, currency, percent, special
 
 struct NumberWord {
   Kind kind;
-  Text digits;    // of its value; of a multiplier its zeros
-  Text appended;  // "th" of "fourth", "s" of "fours"; the sign of a sign or a currency
+  Text digits;    // digits of its value; for a multiplier, its zeros
+  Text appended;  // "th" in "fourth", "s" in "fours"; the sign, for a sign or a currency
 };
 
 using Vocabulary = std::unordered_map<Text, NumberWord>;
@@ -157,7 +157,7 @@ bool can_follow_point(const NumberWord* word) {
   return is_plain(word, Kind::zero) || is_plain(word, Kind::ones) || is_plain(word, Kind::tens);
 }
 
-/// "12" or "12.5", in the digits of any script.
+/// Returns whether it is like "12" or "12.5", in the digits of any script.
 bool is_numeral(View word) {
   const size_t dot = std::min(word.find(U'.'), word.size());
   const auto all_digits = [](View part) {
@@ -167,7 +167,7 @@ bool is_numeral(View word) {
          (dot == word.size() || all_digits(word.substr(dot + 1)));
 }
 
-/// Reads words from left to right and gathers them into one number, which is written as soon as a
+/// Reads words from left to right and collects them into one number. Writes the number as soon as a
 /// word does not continue it.
 class NumberReader {
  public:
@@ -290,13 +290,13 @@ class NumberReader {
     is_text_ = is_text;
   }
 
-  /// The digits behind those that are there; a whole number 0 is not there.
+  /// Appends digits to those that are there. A whole number 0 counts as no digits.
   void append(View digits) {
     const bool keep = value_ && (is_text_ || *value_ != U"0");
     set((keep ? *value_ : Text()) + Text(digits), true);
   }
 
-  /// "twenty" and "five" are 25, "twenty five" and "six" 256.
+  /// Adds or appends: "twenty" and "five" are 25, and "twenty five" and "six" are 256.
   void add_or_append(const Text& digits, size_t zeros_needed) {
     if (ends_in_zeros(*value_, zeros_needed))
       set(sum(*value_, digits), false);
@@ -304,7 +304,7 @@ class NumberReader {
       set(*value_ + digits, true);
   }
 
-  /// The number ends with what is appended to it; with nothing, it goes on.
+  /// Ends the number with `appended`. If that is empty, the number continues.
   void end(const Text& appended) {
     if (appended.empty()) return;
     *value_ += appended;
@@ -331,8 +331,8 @@ class NumberReader {
   size_t at_ = 0;
   Text out_;
   Text prefix_;                // sign or currency of the word that is written next
-  std::optional<Text> value_;  // digits gathered so far
-  bool is_text_ = false;       // whether they are digits in a row, not a number to reckon with
+  std::optional<Text> value_;  // digits so far
+  bool is_text_ = false;       // the digits are a sequence, not a number for arithmetic
 };
 
 /// Joins the words with a space between them, numbers among them as digits. So "one oh one" becomes
@@ -357,7 +357,7 @@ size_t skip_space(View text, size_t at) {
   return at;
 }
 
-/// The end of "and a half" as whole words at `at`; npos where it does not stand.
+/// Returns the end of "and a half" as whole words at `at`; npos if it is not there.
 size_t end_of_and_a_half(View text, size_t at) {
   if (!is_word_boundary(text, at) || !text.substr(at).starts_with(U"and")) return View::npos;
   const size_t a = skip_space(text, at + 3);
@@ -393,7 +393,7 @@ Text write_halves(View text) {
   return out;
 }
 
-/// Where one of the endings of numbers stands at `at` as the rest of a word, its length.
+/// Returns the length of an ending of numbers that is the rest of a word at `at`.
 size_t number_ending(View text, size_t at) {
   for (const View ending : {U"st", U"nd", U"rd", U"th", U"s"}) {
     if (text.substr(at).starts_with(ending) && is_word_boundary(text, at + ending.size()))
@@ -421,7 +421,7 @@ Text separate_letters(View text) {
   return out;
 }
 
-/// How many digits 0-9 stand at `at`, `most` at most.
+/// Returns how many digits 0-9 there are at `at`, up to `most`.
 size_t ascii_digits(View text, size_t at, size_t most) {
   size_t count = 0;
   while (count < most && at + count < text.size() && is_ascii_digit(text[at + count])) ++count;
@@ -430,7 +430,7 @@ size_t ascii_digits(View text, size_t at, size_t most) {
 
 bool is_large_currency(char32_t c) { return c == U'€' || c == U'£' || c == U'$'; }
 
-/// The one or two digits at `at` that end a word; empty where there are none.
+/// Returns the one or two digits at `at` that end a word; empty if there are none.
 View cents_at(View text, size_t at) {
   const size_t count = at < text.size() ? ascii_digits(text, at, 2) : 0;
   return count > 0 && is_word_boundary(text, at + count) ? text.substr(at, count) : View();
