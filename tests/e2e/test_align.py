@@ -8,7 +8,7 @@ import subprocess
 import wave
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT
+from conftest import AUDIO, MODELS, ROOT, unpack_checkpoint
 
 TEXTS = {line["audio_filepath"][:-5]: line["text"]
          for line in map(json.loads, (AUDIO / "manifest.jsonl").read_text().splitlines())}  # fmt: skip
@@ -115,8 +115,7 @@ def without_ctc_head(path, folder):
 
     import torch
 
-    with tarfile.open(path) as archive:
-        archive.extractall(folder / "model", filter="data")
+    unpack_checkpoint(path, folder / "model")
     weights = folder / "model/model_weights.ckpt"
     tensors = torch.load(weights, weights_only=True)
     torch.save({name: value for name, value in tensors.items() if not name.startswith("ctc_decoder")}, weights)

@@ -1,10 +1,9 @@
 """Languages of a prompt-conditioned model: on the command line, in manifests, in configurations and of streams."""
 
 import json
-import tarfile
 
 import pytest
-from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
+from conftest import AUDIO, ROOT, runs_of, small_config, strict_records, unpack_checkpoint
 
 CHECKPOINTS = ROOT / "tests/data/checkpoints"
 MODEL = CHECKPOINTS / "tiny_prompt.nemo"
@@ -92,8 +91,7 @@ def test_an_unknown_language_of_a_manifest_costs_no_other_file(transcribe, manif
 
 def test_a_missing_language_costs_no_other_file(transcribe, manifest, tmp_path):
     """A model without `auto` needs a language for each utterance."""
-    with tarfile.open(MODEL) as archive:
-        archive.extractall(tmp_path / "model", filter="data")
+    unpack_checkpoint(MODEL, tmp_path / "model")
     settings = tmp_path / "model/model_config.yaml"
     settings.write_text(settings.read_text().replace("    auto: 3\n", ""))
     result = transcribe("--batch-size", 2, manifest({"lang": "de-DE"}, {}), model=tmp_path / "model")

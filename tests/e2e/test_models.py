@@ -5,11 +5,10 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import time
 
 import pytest
-from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
+from conftest import AUDIO, ROOT, runs_of, small_config, strict_records, unpack_checkpoint
 
 CHECKPOINTS = ROOT / "tests/data/checkpoints"
 
@@ -157,8 +156,7 @@ def test_a_graph_for_a_downloaded_model(rtfx, tmp_path):
 
 def test_streams_by_a_context_that_can_keep_caches(rtfx, tmp_path):
     """The default context of this model sees all frames to the left, and cannot."""
-    with tarfile.open(CHECKPOINTS / "tiny_streaming.nemo") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_checkpoint(CHECKPOINTS / "tiny_streaming.nemo", tmp_path)
     settings = tmp_path / "model_config.yaml"
     settings.write_text(settings.read_text().replace("- - 8\n", "- - -1\n", 1))
     late = "since the model cannot keep caches: its attention sees all frames to the left"
