@@ -27,25 +27,26 @@ constexpr int kFirstDriver = 12040;
 
 using Workspaces = at::cuda::WorkspaceMapWithMutex;
 
-/// cuBLAS's work memory for each of its handles and streams, of both its libraries.
+/// Returns the workspaces of cuBLAS and of cuBLASLt, each with one entry per handle and stream.
 std::array<Workspaces*, 2> cublas_workspaces() {
   return {&at::cuda::cublas_handle_stream_to_workspace(),
           &at::cuda::cublaslt_handle_stream_to_workspace()};
 }
 
-/// Memory that LibTorch allocates for this thread until close(), on any stream of its device, comes
-/// from a pool of its own, or of `shared`.
+/// While the pool is open, memory that LibTorch allocates for this thread, on any stream of the
+/// device, comes from it. It is a pool of its own, or the pool of `shared`.
 class PrivatePool {
  public:
   explicit PrivatePool(const PrivatePool* shared) : device_(c10::cuda::current_device()) {
     static unsigned long long last = 0;
-    // Apart from the ids that LibTorch's own graphs count up.
+    // These ids start above 2^32, so that they differ from those that LibTorch's own graphs count
+    // up.
     id_ = shared != nullptr ? shared->id_ : MempoolId_t{0, ++last + (1ull << 32)};
     for (Workspaces* workspaces : cublas_workspaces()) {
       const std::shared_lock lock(workspaces->mutex);
       for (const auto& [of, memory] : workspaces->map) before_.insert(memory.get());
     }
-    // The allocator asks on the thread that allocates: others go on with their own memory.
+    // The allocator calls this on the allocating thread, so other threads keep their own memory.
     c10::cuda::CUDACachingAllocator::beginAllocateToPool(
         device_, id_, [recording = std::this_thread::get_id()](cudaStream_t) {
           return std::this_thread::get_id() == recording;
@@ -54,9 +55,10 @@ class PrivatePool {
   void close() {
     if (!open_) return;
     open_ = false;
-    // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
-    // given back when the graph goes. While the graph lives, that memory stays in its pool. What
-    // was there before is left alone: graphs that others recorded (NeMo's) go on using it.
+    // cuBLAS keeps a workspace for each stream. One from this pool would keep the pool from being
+    // released with the graph, so it is removed from cuBLAS's map. While the graph lives, the
+    // memory stays in the pool. Workspaces that existed before are kept, because graphs that others
+    // recorded (NeMo's) still use them.
     for (Workspaces* workspaces : cublas_workspaces()) {
       const std::unique_lock lock(workspaces->mutex);
       std::erase_if(workspaces->map,
@@ -74,13 +76,13 @@ class PrivatePool {
  private:
   c10::DeviceIndex device_;
   MempoolId_t id_;
-  std::set<const void*> before_;  // cuBLAS's work memory when the pool was opened
+  std::set<const void*> before_;  // cuBLAS's workspaces when the pool was opened
   bool open_ = true;
 };
 
-/// One recording at a time: nobody may wait for the device while another thread records.
+/// Allows one recording at a time, because no thread may wait for the device while another records.
 std::mutex recording;
-int recording_priority = 0;  // of its streams, which recorded kernels keep
+int recording_priority = 0;  // of the recording's streams; recorded kernels keep it
 
 /// Ends a capture that an exception left open, so that the stream stays usable.
 class Capture {
@@ -96,7 +98,7 @@ class Capture {
     cudaGraph_t graph = nullptr;
     if (!open_) return;
     cudaStreamEndCapture(stream_, &graph);
-    cudaGetLastError();  // the exception under way says more
+    cudaGetLastError();  // clears the error: the present exception says more
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -109,7 +111,7 @@ class Capture {
 }  // namespace
 
 struct Graph::Executable {
-  c10::cuda::CUDAStream stream;  // recorded on it: LibTorch reuses memory on one stream only
+  c10::cuda::CUDAStream stream;  // of the recording; LibTorch reuses memory on one stream only
   PrivatePool pool;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;

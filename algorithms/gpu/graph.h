@@ -12,7 +12,7 @@
 //   graph.launch(stream);
 //
 // Recorded work must not wait for the device, allocate with cudaMalloc, or use another stream than
-// recorder.stream(), which is LibTorch's current stream while recording: its operators can be
+// recorder.stream(). That is LibTorch's current stream while recording, so its operators can be
 // recorded too. Memory that they allocate meanwhile belongs to the graph.
 #pragma once
 
@@ -27,19 +27,20 @@ namespace rtfx {
 
 class GraphRecorder {
  public:
-  /// Where work is being recorded: another stream inside a node's body.
+  /// Returns the stream on which work is recorded. Inside the body of a node it is another stream.
   cudaStream_t stream() const;
 
-  /// The node that was recorded last, in the graph or in the body of the node under way.
+  /// Returns the node that was recorded last in the graph, or in the body that is being recorded.
+  /// Returns null before the first node.
   cudaGraphNode_t last_node() const;
 
-  /// A condition, false when the graph starts. Kernels set it with cudaGraphSetConditional. It must
-  /// get a node, or the graph cannot be instantiated.
+  /// Creates a condition that is false when the graph starts. Kernels set it with
+  /// cudaGraphSetConditional. It must get a node, or the graph cannot be instantiated.
   cudaGraphConditionalHandle condition();
 
-  /// `body` again and again while the condition holds; it is looked at before each round.
+  /// Records `body` as a loop. The graph tests the condition before each iteration.
   void while_node(cudaGraphConditionalHandle condition, const std::function<void()>& body);
-  /// `body` once if the condition holds.
+  /// Records `body` as a branch, which runs once if the condition holds.
   void if_node(cudaGraphConditionalHandle condition, const std::function<void()>& body);
 
  private:
@@ -49,24 +50,25 @@ class GraphRecorder {
   cudaGraph_t root_ = nullptr;
 };
 
-/// An instantiated graph. Movable; the memory that its recorded operators use lives as long as it.
+/// An instantiated graph. Copies of this object share it. The memory that its recorded operators
+/// use lives as long as the graph.
 class Graph {
  public:
   Graph() = default;
 
-  /// Runs `work` once, recording what it enqueues. Throws std::runtime_error with the call that
-  /// failed; waits for the device, and must not run inside a timed pass.
+  /// Runs `work` once and records the work that it enqueues. Waits for the device, so it must not
+  /// run inside a timed pass. Throws std::runtime_error that names the failed call.
   ///
-  /// A graph may share the memory of an earlier one, `shared`, for everything that no tensor holds
-  /// when recording ends: then only one of them may run at a time.
+  /// A graph may share the memory of an earlier one, `shared`, except memory that a tensor still
+  /// holds when recording ends. Only one of the two may run at a time then.
   static Graph record(const std::function<void(GraphRecorder&)>& work,
                       const Graph* shared = nullptr);
 
   /// Enqueues one run. Does not wait.
   void launch(cudaStream_t stream) const;
 
-  /// Gives a recorded kernel other arguments, for launches to come. arguments: as for
-  /// cudaLaunchKernel; they are copied.
+  /// Replaces the arguments of a recorded kernel in later launches. `arguments` has the form that
+  /// cudaLaunchKernel takes, and is copied.
   void set_arguments(cudaGraphNode_t kernel, void** arguments) const;
 
   explicit operator bool() const { return executable_ != nullptr; }
@@ -76,16 +78,18 @@ class Graph {
   std::shared_ptr<const Executable> executable_;
 };
 
-/// Calls `work`, which records, and calls it again if there was too little memory, after LibTorch's
-/// allocator has given back what it keeps for later: during a recording it cannot. `work` must be
-/// able to start over. Waits for the device. Throws what the second call throws.
+/// Calls `work`, which records a graph. If memory runs out, it releases the memory that LibTorch's
+/// allocator caches, and calls `work` once more. The allocator cannot release it during a
+/// recording. `work` must be able to start over. Waits for the device. Throws what the second call
+/// throws.
 void retry_out_of_memory(const std::function<void()>& work);
 
-/// Set by a profiler: executable graphs are never destroyed then. CUPTI (13.0) gives kernels in the
-/// bodies of conditional nodes the names of those of an earlier graph that was.
+/// A profiler sets this, and executable graphs are never destroyed then. After one was destroyed,
+/// CUPTI 13.0 gives kernels in the bodies of conditional nodes the names of kernels of that earlier
+/// graph.
 extern bool keep_executable_graphs;
 
-/// Why this machine cannot run conditional nodes; empty when it can.
+/// Returns why this machine cannot run conditional nodes, or an empty string if it can.
 std::string conditional_nodes_missing();
 
 }  // namespace rtfx

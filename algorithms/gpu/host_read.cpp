@@ -53,7 +53,7 @@ namespace {
 thread_local int allowed_depth = 0;
 thread_local std::map<std::string, int> violations;
 
-/// Operators that hand device data, or a shape that depends on it, to the host.
+/// Returns the operators that give device data, or a shape that depends on it, to the host.
 const std::set<std::string_view>& reading_operators() {
   static const std::set<std::string_view> names = {
       "aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
@@ -61,7 +61,8 @@ const std::set<std::string_view>& reading_operators() {
   return names;
 }
 
-/// A blocking copy to the host: aten::copy_(self, src, non_blocking) with self on the CPU.
+/// Returns whether `fn` copies from a device to the host, blocking or not. That is
+/// aten::copy_(self, src, non_blocking) with self on the CPU and src elsewhere.
 bool copies_to_host(const at::RecordFunction& fn) {
   if (std::string_view(fn.name()) != "aten::copy_") return false;
   const auto inputs = fn.inputs();
@@ -69,7 +70,7 @@ bool copies_to_host(const at::RecordFunction& fn) {
   return inputs[0].toTensor().is_cpu() && !inputs[1].toTensor().is_cpu();
 }
 
-// An exception would be swallowed by the caller, so the names are collected.
+// Collects the names of operators, because the caller would swallow an exception.
 std::unique_ptr<at::ObserverContext> note_violation(const at::RecordFunction& fn) {
   if (allowed_depth == 0 && (reading_operators().contains(fn.name()) || copies_to_host(fn))) {
     ++violations[fn.name()];

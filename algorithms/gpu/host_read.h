@@ -1,5 +1,4 @@
-// Reads of device memory by the host, which are counted, and the debug mode that finds those that
-// are not.
+// Counted reads of device memory by the host, and a debug mode that finds uncounted ones.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +12,22 @@ struct CUDAEvent;
 
 namespace rtfx {
 
-// Deliberate waits of the host for the device: the only way a decoder may look at device data.
+// A decoder may read device data only through HostReads. So each wait for the device is deliberate
+// and counted.
 
 /// Reads device data back and counts the reads. Every call copies once and waits for the current
-/// stream, but for wait(). In sync-debug mode (below) this is the one place where reading is
-/// allowed.
+/// stream, except wait(), which copies nothing. In sync-debug mode (below), each call allows its
+/// own wait.
 class HostReads {
  public:
-  /// True if any element of `flags` (bool) is set.
+  /// Returns whether any element of `flags` (bool) is set.
   bool any(const at::Tensor& flags);
-  /// The one element of `value` (int64).
+  /// Returns the single element of `value` (int64).
   int64_t integer(const at::Tensor& value);
-  /// A copy of `values` on the host.
+  /// Returns a copy of `values` on the host, or `values` itself if it is there already.
   at::Tensor values(const at::Tensor& values);
 
-  /// All of `from` into `to`, a tensor of the same shape and type on the host.
+  /// Copies `from` to `to`, a tensor of the same shape and dtype on the host.
   void copy(const at::Tensor& from, const at::Tensor& to);
 
   /// Waits for the work that was enqueued before the event, not for the whole stream.
@@ -42,13 +42,13 @@ class HostReads {
 
 // Finds waits of the host for the device that a decoder did not declare.
 
-/// Runs `work` and throws UserError naming the operators, if any of them read device data on the
-/// host (a scalar read, a data-dependent shape, a blocking copy) outside of AllowSync. Works on the
-/// CPU too, where the same operators are watched although nothing waits. On a GPU, LibTorch's own
-/// synchronisation check is set to "error" as well.
+/// Runs `work`, and throws UserError if an operator read device data on the host outside of
+/// AllowSync. The error names such operators: scalar reads, data-dependent shapes, and copies to
+/// the host. On a CPU the same operators are watched, although nothing waits. On a GPU, LibTorch's
+/// own synchronisation check is set to "error" as well. Its error names no operator.
 void forbid_undeclared_syncs(const std::function<void()>& work);
 
-/// While one exists on this thread, waiting is allowed. Nests.
+/// Allows waiting on this thread while it exists. Objects may be nested.
 class AllowSync {
  public:
   AllowSync();

@@ -20,10 +20,11 @@ namespace rtfx {
 
 namespace {
 
-/// Recordings are for multiples of so many encoder frames: batches of similar length share one.
+/// Recordings have a multiple of this number of encoder frames, so that batches of similar length
+/// share one.
 constexpr int64_t kEncoderFrameStep = 64;
 
-/// Loops as while nodes of the graph that is being recorded.
+/// Records loops as while nodes of one graph.
 class GraphLoops : public Loops {
  public:
   explicit GraphLoops(GraphRecorder& recorder) : recorder_(recorder) {}
@@ -52,10 +53,10 @@ class GraphLoops : public Loops {
 
 /// A part of a search that the host replays: a segment, or a loop over such parts.
 struct Step {
-  RangeName name{};         // of a segment
-  Graph graph;              // of it; empty for a loop,
-  at::Tensor flags;         // which goes on as long as any of these is set,
-  std::vector<Step> steps;  // over these
+  RangeName name{};         // name of the segment
+  Graph graph;              // the recorded segment; empty for a loop
+  at::Tensor flags;         // a loop goes on while any of these is set
+  std::vector<Step> steps;  // body of the loop
 };
 
 /// Records each segment as a graph of its own.
@@ -81,7 +82,7 @@ class ReplayLoops : public Loops {
   std::vector<Step>* steps_;
 };
 
-/// `segments`: how many have been launched.
+/// Launches the steps in order. `segments` counts the launched segments, to number their ranges.
 void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t stream,
             int64_t& segments) {
   for (const Step& step : steps) {
@@ -111,8 +112,8 @@ std::string LoopForm::available(const std::string& loop, at::Device device,
 }
 
 struct RecordedSearch::Recording {
-  EncodedBatch input;  // at a fixed address, which the graphs read
-  Hypotheses result;   // at a fixed address, too, which they write
+  EncodedBatch input;  // the graphs read it at a fixed address
+  Hypotheses result;   // the graphs write it at a fixed address
   Graph graph;
   std::vector<Step> steps;
 };
@@ -128,14 +129,14 @@ void RecordedSearch::prepare(const Limits& limits, const at::Tensor& like) {
 
 void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like) {
   const AllowSync allow;
-  stale_ = true;  // should this fail, the search may have moved what the old recording reads
+  stale_ = true;  // if this fails, memory that the old recording reads may have moved
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
   frames = round_up(frames, kEncoderFrameStep);
   r.input.frames = at::zeros({rows, frames, like.size(-1)}, like.options());
   r.input.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
   {
-    // Once for real, so that libraries make what they make at the first call.
+    // Searches once without recording, so that libraries can do the setup of their first call.
     HostReads reads;
     HostLoops loops(reads);
     search_({r.input.frames, r.input.lengths.add(1), {}}, loops);
@@ -167,9 +168,9 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
            batch.frames);
   }
   Recording& r = *recording_;
-  // The frames are projected elsewhere and copied. Projecting them into the graph's input would
-  // need a product of its size, which is larger than most batches. The copy costs one read and one
-  // write.
+  // The frames were projected to another tensor, and are copied here. To project them directly into
+  // the graph's input, a matrix product of its size would be needed, which is larger than most
+  // batches. The copy costs one read and one write of the frames.
   r.input.frames.narrow(0, 0, rows).narrow(1, 0, frames).copy_(batch.frames);
   r.input.lengths.zero_();
   r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);

@@ -1,12 +1,13 @@
-// The loops of a search, apart from who drives them: the host, the host with recorded graphs, or a
-// CUDA graph with while nodes. A decoder is written once, as segments of tensor work and loops over
-// them:
+// The loops of a search, independent of what drives them: the host, the host with recorded graphs,
+// or a CUDA graph with while nodes. A decoder is written once, as segments of tensor work and loops
+// over them:
 //
 //   loops.segment(RangeName::decode_init, [&] { first(); });
 //   loops.while_any(active, [&] { loops.segment(RangeName::decode_step, [&] { step(); }); });
 //
-// All tensor work belongs in a segment. Segments change tensors in place: for a graph they run only
-// once, to be recorded, and a loop's flags are read again and again at the same address.
+// All tensor work belongs in a segment. Segments must change tensors in place. If a graph drives
+// the loops, a segment runs only once, to be recorded. The flags of a loop are read again and again
+// at the same address.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,15 +26,15 @@ namespace rtfx {
 class Loops {
  public:
   virtual ~Loops() = default;
-  /// Tensor work without a loop in it: what the host launches as one graph when graphs are
-  /// replayed. A profiler sees it as a range `name`.
+  /// Runs or records `work`, which is tensor work without a loop. With "replay" the host launches
+  /// it as one graph. A profiler shows it as a range `name`.
   virtual void segment(RangeName name, const std::function<void()>& work) = 0;
-  /// `body` as long as any of `flags` (bool, at least one element) is set; tested before each
-  /// round.
+  /// Repeats `body` while any of `flags` (bool, at least one element) is set. The flags are tested
+  /// before each iteration.
   virtual void while_any(const at::Tensor& flags, const std::function<void()>& body) = 0;
 };
 
-/// The host runs everything and reads the flags back: one host read per test.
+/// Lets the host run everything. Each test of the flags is one host read.
 class HostLoops : public Loops {
  public:
   explicit HostLoops(HostReads& reads) : reads_(reads) {}
@@ -50,42 +51,43 @@ class HostLoops : public Loops {
   int64_t segments_ = 0;
 };
 
-/// How loops are driven: "host", "replay" (the host, with each segment as a
-/// recorded graph), "graph" (the GPU: one graph with while nodes).
+/// The form in which loops are driven. With "host" the host launches each operator. With "replay"
+/// the host launches each segment as a recorded graph. With "graph" the GPU runs one graph with
+/// while nodes.
 struct LoopForm {
-  /// Throws UserError when `loop` needs a GPU and `device` is none. Where the driver is too old
-  /// for conditional nodes, says so on standard error and returns "host".
+  /// Returns the form that is used for `loop`. If the driver is too old for conditional nodes, it
+  /// says so on standard error and returns "host". Throws UserError if `loop` needs a GPU and
+  /// `device` is none. `decoder` is the name in messages.
   static std::string available(const std::string& loop, at::Device device,
                                const std::string& decoder);
 };
 
-// A search that is recorded for one size of batch.
-
-/// A recording is for some number of rows and of frames, and runs all batches that are not larger:
-/// the rows that a batch lacks have length 0 in it. A larger batch has the search recorded again,
-/// for the most rows and the most frames seen so far.
+/// A search that is recorded for a number of rows and a number of frames. The recording runs all
+/// batches that are not larger, and the rows that a batch lacks have length 0 in it. For a larger
+/// batch the search is recorded again, for the most rows and the most frames seen so far.
 class RecordedSearch {
  public:
-  /// A search over `batch` through `loops`. batch.frames are [B, T', X], as the search reads them.
-  /// batch.lengths_host is empty here: a recording serves batches of any lengths.
+  /// Searches `batch` through `loops`. batch.frames are [B, T', X], as the search reads them.
+  /// batch.lengths_host is empty here, because a recording serves batches of any lengths.
   using Search = std::function<Hypotheses(const EncodedBatch& batch, Loops& loops)>;
 
   RecordedSearch(std::string loop, Search search);
   ~RecordedSearch();
 
-  /// Records for batches up to `limits`. `like`: any tensor of the frames' dtype, device and width
-  /// X.
+  /// Records for batches up to `limits`, or records nothing if a limit is 0 (unknown). `like` is
+  /// any tensor of the frames' dtype, device and width X.
   void prepare(const Limits& limits, const at::Tensor& like);
 
-  /// The result is the caller's. Waits for the device only for "replay", once per test of a loop,
-  /// and where it has to record anew.
+  /// Searches a batch, and records first if no recording fits. The caller may keep the result,
+  /// which later calls do not change. With "replay", it waits for the device once per test of a
+  /// loop. It also waits while it records.
   Hypotheses run(const EncodedBatch& batch, HostReads& reads);
 
-  /// Tells that memory which the search reads beside its batch has moved: the next run() records
-  /// again.
+  /// Makes the next run() record again. This is needed if memory that the search reads, other than
+  /// its batch, has moved.
   void record_anew() { stale_ = true; }
 
-  /// Times that something was recorded since reset_captures().
+  /// Returns the number of recordings since reset_captures().
   int64_t captures() const { return captures_; }
   void reset_captures() { captures_ = 0; }
 
@@ -106,14 +108,13 @@ class RecordedSearch {
 //   project  computes, before the search, all that needs no search: the encoder's part of the joint
 //            network for all frames of a batch, or the logits of a CTC head
 //   search   decodes the projected frames, and is written against Loops
-//   (algorithms/gpu/loop_driver.h)
 //
 // BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the
 // driver.
 
 class LoopDriver {
  public:
-  /// frames [B, T', D] of the encoder -> [B, T', X], what the search reads of them.
+  /// Maps encoder frames [B, T', D] to the tensor [B, T', X] that the search reads.
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
   /// The function type of RecordedSearch. While the host drives the loops, batch.lengths_host holds
   /// the lengths.
@@ -129,27 +130,28 @@ class LoopDriver {
                       const at::Tensor& like, Project project, Search search);
 
   /// Projects the frames (range "decode.project" of a profile) and searches them ("decode.loop").
-  /// Waits for the device once per test of a loop; not at all with "loop": "graph".
+  /// Waits for the device once per test of a loop. With "loop": "graph" it does not wait, except to
+  /// record the search for a larger batch.
   Hypotheses decode(const EncodedBatch& batch);
 
   /// Decodes each utterance as a batch of its own.
   Hypotheses decode_one_by_one(const EncodedBatch& batch);
 
-  /// Tells that memory which the search reads beside its batch has moved. If the search is
-  /// recorded, the next decode() records it again.
+  /// Makes the next decode() record the search again, if it is recorded. This is needed if memory
+  /// that the search reads, other than its batch, has moved.
   void record_anew() {
     if (recorded_) recorded_->record_anew();
   }
 
-  /// The result of Decoder::counters(): the waits of the last decode(), and `counts`, which the
-  /// search counted on the host. A recorded search runs no host code, so it has no such counts, but
-  /// the number of recordings that the last decode() made.
+  /// Returns the result of Decoder::counters(): the waits of the last decode(), and `counts`, which
+  /// the search counted on the host. A recorded search runs no host code, so `counts` are left out.
+  /// In their place is the number of recordings that the last decode() made.
   Counters counters(Counters counts) const;
 
-  /// Returns what prepare() was given.
+  /// Returns the projection that prepare() was given.
   const Project& project() const { return project_; }
 
-  /// Counts the waits of a search that waits for the device outside the tests of its loops.
+  /// Returns the reader for searches that wait for the device outside the tests of their loops.
   HostReads& reads() { return reads_; }
 
  private:

@@ -14,11 +14,11 @@ template <int kNumber, int kThreads>
 struct NamedBarrier {
   static_assert(kNumber >= 0 && kNumber < 16 && kThreads % kWarpSize == 0);
 
-  /// Waits for the others. What they wrote before is visible after.
+  /// Waits for the other threads. Their earlier writes are visible afterwards.
   __device__ static void sync() {
     asm volatile("bar.sync %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
   }
-  /// Lets others go on that wait in sync(), and waits for none.
+  /// Arrives for the threads that wait in sync(), and does not wait itself.
   __device__ static void arrive() {
     asm volatile("bar.arrive %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
   }

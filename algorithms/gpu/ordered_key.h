@@ -1,7 +1,7 @@
-// Floats become unsigned integers of the same order, so that integer instructions (maximum over a
-// warp, atomic minimum) compare them. Keys hold such a number above an index, so that among equal
-// values the index decides. top_k (algorithms/shared/beams/host_beam.h) has the rule of max_key in
-// tensor operators.
+// Converts floats to unsigned integers of the same order, so that integer instructions (maximum
+// over a warp, atomic minimum) can compare them. A key holds such an integer in its upper half and
+// an index in its lower half. So the index decides among equal values. top_k
+// (algorithms/shared/beams/host_beam.h) follows the rule of max_key with tensor operators.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@ namespace rtfx {
 
 namespace ordered_key {
 inline constexpr uint32_t kSign = 0x80000000u;
-inline constexpr uint32_t kNan = 0x7fc00000u;  // a positive one: above infinity
+inline constexpr uint32_t kNan = 0x7fc00000u;  // a positive NaN, above infinity
 }  // namespace ordered_key
 
-/// Ordered as the values are, -0 below 0. A NaN lies beyond the infinity of its sign.
+/// Returns an integer with the order of the values, where -0 is below 0. A NaN lies beyond the
+/// infinity of its sign.
 RTFX_DEVICE inline uint32_t ordered_bits(float value) {
   uint32_t bits = 0;
   memcpy(&bits, &value, sizeof(bits));
   return (bits & ordered_key::kSign) != 0 ? ~bits : bits | ordered_key::kSign;
 }
 
-/// The value of ordered_bits() or rank_of().
+/// Returns the value from which ordered_bits() or rank_of() made `ordered`.
 RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
   const uint32_t bits =
       (ordered & ordered_key::kSign) != 0 ? ordered & ~ordered_key::kSign : ~ordered;
@@ -32,8 +33,8 @@ RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
   return value;
 }
 
-/// A key for a search for the greatest value. -0 equals 0. Every NaN is the greatest value, which
-/// LibTorch's max does too, so that it reaches the scores. Never 0 or ~0.
+/// Returns an integer for the search of the greatest value. -0 equals 0. Every NaN is the greatest
+/// value, as in LibTorch's max, so that it reaches the scores. The result is never 0 or ~0.
 RTFX_DEVICE inline uint32_t rank_of(float value) {
   value += 0.0f;  // -0 becomes 0
   uint32_t bits = ordered_key::kNan;
@@ -41,8 +42,8 @@ RTFX_DEVICE inline uint32_t rank_of(float value) {
   return (bits & ordered_key::kSign) != 0 ? ~bits : bits | ordered_key::kSign;
 }
 
-/// The greater value has the greater key; among equal values the lower index has. No key is 0 or
-/// ~0.
+/// A key of a value and an index. A greater value has a greater key. Among equal values, a lower
+/// index has a greater key. No key is 0 or ~0.
 using MaxKey = unsigned long long;
 
 RTFX_DEVICE inline MaxKey max_key_of_rank(uint32_t rank, int32_t index) {

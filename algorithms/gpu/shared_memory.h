@@ -10,24 +10,26 @@ namespace rtfx {
 
 /// Bytes that a block may have on a device, the __shared__ variables of its kernel included.
 struct SharedMemory {
-  int64_t by_default;  // any kernel
-  int64_t on_request;  // a kernel with cudaFuncAttributeMaxDynamicSharedMemorySize
+  int64_t by_default;  // for any kernel
+  int64_t on_request;  // for a kernel with cudaFuncAttributeMaxDynamicSharedMemorySize
 };
 
-/// The shared memory of the current device. Throws std::runtime_error without a device.
+/// Returns the shared memory of the current device. Throws std::runtime_error without a device.
 SharedMemory shared_memory();
 
-/// Bytes of the kernel's __shared__ variables.
+/// Returns the number of bytes of the kernel's __shared__ variables.
 int64_t own_shared_bytes(const void* kernel);
 
-/// Bytes that a launch of the kernel may ask for beside them.
+/// Returns the largest number of bytes that a launch of the kernel may request beyond its
+/// __shared__ variables.
 int64_t most_launch_bytes(const void* kernel);
 
-/// Lets launches of the kernel ask for that many.
+/// Allows launches of the kernel to request `bytes` bytes beyond its __shared__ variables.
 void allow_launch_bytes(const void* kernel, int64_t bytes);
 
-/// Throws UserError where `needed` bytes are more than `available`. `what` needs them, "a beam of
-/// 9" say; `remedy` tells the user how to need less.
+/// Throws UserError if `needed` bytes are more than `available`. `where` is the place in the
+/// message. `what` names what needs the memory, such as "a beam of 9". `remedy` tells the user how
+/// to need less.
 void require_shared_memory(std::string_view where, std::string_view what, int64_t needed,
                            int64_t available, std::string_view remedy);
 

@@ -1,6 +1,6 @@
 // Work of a block of threads is written once and run in three ways. The threads of a GPU's block
 // run it (cuda_block.cuh), or one thread of the CPU (SerialBlock), or in tests several threads of
-// the CPU. No LibTorch here: kernels include it.
+// the CPU. Kernels include this file, so it includes no LibTorch header.
 #pragma once
 
 #include <concepts>
@@ -44,7 +44,7 @@ concept ReducingBlock = ThreadBlock<B> && requires(B& block, int32_t value, int3
   { block.exclusive_sum(value, total) } -> std::same_as<int32_t>;
 };
 
-/// Loads *p, which no thread writes while the kernel runs: so a GPU may load it before earlier
+/// Loads *p, which no thread writes while the kernel runs. So a GPU may load it before earlier
 /// stores are done.
 template <class T>
 RTFX_DEVICE T load_constant(const T* p) {

@@ -60,7 +60,8 @@ const Register<Aes> registered{
 /// The search over one utterance.
 class Aes::Search {
  public:
-  /// encoded [T, H], projected. lm: on the CPU, or null. All must outlive this.
+  /// `encoded` [T, H] holds projected frames. `lm` is on the CPU, or null. All arguments must
+  /// outlive this object.
   Search(const Options& options, const Transducer& transducer, const NgramLm* lm,
          const at::Tensor& encoded, HostReads& host);
 
@@ -157,7 +158,8 @@ std::vector<Hypothesis> Aes::Search::run() {
   return rank(beam, lattice_.tree(), options_.score_norm, options_.nbest);
 }
 
-/// Adds to the longest texts first, so that a prefix passes on the score that it had before.
+/// Adds the probabilities of prefixes, to the longest texts first. So a prefix passes on the score
+/// that it had before.
 void Aes::Search::prefix_search(HostBeam& here, int64_t time) {
   if (tdt_ && zero_duration_ < 0) return;  // no token stays at its frame
   const PredictionTree& tree = lattice_.tree();
@@ -270,7 +272,7 @@ double Aes::Search::lm_score(Text text) {
   if (lm_ == nullptr) return 0;
   if (const auto known = lm_steps_.find(text); known != lm_steps_.end()) return known->second.score;
   const PredictionTree& tree = lattice_.tree();
-  lm_score(tree.parent(text));  // its state
+  lm_score(tree.parent(text));  // makes sure that the parent's state is known
   const int32_t state = lm_steps_.at(tree.parent(text)).state;
   const NgramLm::Step step = lm_->lookup(at::full({1}, state, at::kInt),
                                          at::full({1, 1}, tree.last_token(text), at::kLong));

@@ -40,14 +40,14 @@ namespace rtfx {
 struct AesOptions {
   int64_t beam_size = 4;
   int64_t num_steps = 2;         // tokens per frame
-  int64_t prefix_alpha = 1;      // tokens that prefix search adds
+  int64_t prefix_alpha = 1;      // most tokens that prefix search adds to a text
   int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
-  double expansion_gamma = 2.3;  // natural logarithm
+  double expansion_gamma = 2.3;  // largest distance to the best label, in ln p
   bool score_norm = true;        // rank by score / (tokens + 1)
   int64_t nbest = 1;
   std::optional<MbrOptions> mbr;
   double temperature = 1;    // logits are divided by it
-  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  double blank_penalty = 0;  // subtracted from blank's logit, see blank_penalty.h
   std::optional<LmOptions> lm;
 
   static const OptionTable<AesOptions>& table();

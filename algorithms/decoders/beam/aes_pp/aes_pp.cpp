@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-/// Returns -inf as a [] float32 tensor for where().
+/// Returns -inf for where(), as a [] tensor of the dtype and device of `like`.
 at::Tensor nothing(const at::Tensor& like) { return at::full({}, kLogZero, like.options()); }
 
 }  // namespace
@@ -77,13 +77,13 @@ class AesPp::Search {
   const Options& options_;
   const Transducer& transducer_;
   const bool tdt_, early_;
-  int64_t zero_ = -1, shortest_ = -1;  // TDT: indices of duration 0 and of the smallest one above
+  int64_t zero_ = -1, shortest_ = -1;  // TDT: indices of duration 0 and of the smallest above 0
 
   TransducerBeams beams_;
   at::Tensor frame_;  // [1] int64, t
   at::Tensor step_;   // [1] int64, number of expansions at this frame so far
   at::Tensor open_;   // [B, K] bool: hypotheses at frame t without a blank
-  LogProbs next_;     // probabilities of what may follow each hypothesis at frame t
+  LogProbs next_;     // log-probabilities of labels after each hypothesis at frame t
   at::Tensor fused_;  // [B, K, V+1], next_.labels with the language model
 };
 
@@ -205,7 +205,7 @@ AesPp::Search::Search(const Options& options, const Transducer& transducer, cons
   expanding = at::zeros_like(open_);
 }
 
-/// Fills next_ and fused_: one joint call for all hypotheses at the frame.
+/// Fills next_ and fused_ by one joint call for all hypotheses at the frame.
 void AesPp::Search::evaluate_joint() {
   const LogProbs next =
       beams_.log_probs(frame_.expand_as(beams_.hypotheses.time), options_.temperature);

@@ -43,7 +43,7 @@ namespace rtfx {
 struct AesPpOptions : TransducerBeamOptions {
   int64_t num_steps = 2;         // tokens per frame
   int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
-  double expansion_gamma = 2.3;  // natural logarithm
+  double expansion_gamma = 2.3;  // distance to the best label, in ln p
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. In RNN-T,
   /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not in
   /// its parent's slot. So some hypotheses go on without a blank. With early pruning and

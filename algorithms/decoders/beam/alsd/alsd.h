@@ -38,7 +38,7 @@ struct AlsdOptions {
   int64_t nbest = 1;
   std::optional<MbrOptions> mbr;
   double temperature = 1;    // logits are divided by it
-  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  double blank_penalty = 0;  // subtracted from blank's logit, see blank_penalty.h
 
   static const OptionTable<AlsdOptions>& table();
 };

@@ -61,7 +61,7 @@ struct AlsdPp::State {
 
   TransducerBeams beams;
   int64_t window;
-  at::Tensor origin;  // [B, 1] int64: frame 0 of this piece in its window
+  at::Tensor origin;  // [B, 1] int64: position of this piece's frame 0 in its window
   at::Tensor active;  // [B, K] bool: the slot holds a hypothesis with a frame left
   bool more = false;  // more frames follow: an utterance waits if a hypothesis needs one of them
 
@@ -90,8 +90,9 @@ struct AlsdPp::State {
     transfer(origin);
   }
 
-  /// Merges equal texts. While an utterance waits, nobody knows whether two of its hypotheses have
-  /// finished. So it is merged when it goes on, and all equal texts are merged at once.
+  /// Merges equal texts at equal frames. With `finished`, finished texts at different frames count
+  /// as at equal ones. An utterance that waits for the next piece is not merged then, because it is
+  /// not known yet which of its hypotheses have finished. It is merged when it goes on.
   void merge(bool finished) {
     BeamHypotheses& h = beams.hypotheses;
     if (!finished) {
@@ -218,7 +219,8 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
   if (options_.count_collisions) compared_ = state->beams.hypotheses.texts;
-  // The lattice of windows has durations. Those of its blanks are frames, and no model chose them.
+  // With windows, the lattice has durations. They count the frames of blanks, and no model
+  // predicted them, so they are removed.
   if (options_.window > 1) {
     result.durations.reset();
     result.nbest.durations.reset();
@@ -258,7 +260,8 @@ void AlsdPp::step(State& state) const {
   if (options_.window == 1) {
     h.append(best.parents, best.labels, best.scores, best.durations);
   } else {
-    // Two labels of the lattice: a blank that moves to the label's frame, and a token or none.
+    // A step appends two labels to the lattice: a blank that moves to the label's frame, and a
+    // token or none.
     const at::Tensor none = at::full_like(best.labels, -1);
     const at::Tensor blanks = at::where(best.labels < 0, 0, best.durations);
     h.append(best.parents, at::where(blanks > 0, h.blank, none), best.scores, blanks);
@@ -300,9 +303,9 @@ Expansions AlsdPp::expand_frame(const State& state) const {
   return {labels, scores, {}, durations};
 }
 
-/// Returns the candidates of each hypothesis, [B, K, K]: tokens at any frame of its window, or
-/// blank for blanks up to the end of the window. The durations count the blanks, those before a
-/// token too.
+/// Returns the candidates of each hypothesis, [B, K, K]: tokens at any frame of its window, or one
+/// blank that stands for blanks up to the end of the window. The durations count the blanks,
+/// including those before a token.
 Expansions AlsdPp::expand_window(const State& state) const {
   const TransducerBeams& beams = state.beams;
   const BeamHypotheses& h = beams.hypotheses;
@@ -313,7 +316,8 @@ Expansions AlsdPp::expand_window(const State& state) const {
   const at::Tensor full = (h.run >= options_.max_symbols).unsqueeze(2).logical_and(position == 0);
   const at::Tensor no_token = (frames >= end).logical_or(full), no_blank = frames + 1 != end;
 
-  // Adds the blanks before each frame of the window, and leaves out labels that are no candidates.
+  // Adds the scores of the blanks before each frame of the window, and masks labels that are no
+  // candidates.
   const auto along_window = [&](const at::Tensor& by_frame) {  // [B, K, W, V+1] -> [B, K, W (V+1)]
     const at::Tensor blanks = by_frame.select(3, h.blank).narrow(2, 0, window - 1).cumsum(2);
     const at::Tensor sums = by_frame + at::constant_pad_nd(blanks, {1, 0}).unsqueeze(3);

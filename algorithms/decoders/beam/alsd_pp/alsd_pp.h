@@ -51,11 +51,11 @@ namespace rtfx {
 
 struct AlsdPpOptions : TransducerBeamOptions {
   int64_t max_symbols = 10;  // tokens per frame
-  int64_t window = 1;        // frames per hypothesis and joint call; more than 1: RNN-T alone
-  /// "flat": each step copies all texts. This is what the tree is compared with.
+  int64_t window = 1;        // frames per hypothesis and joint call; above 1 for RNN-T only
+  /// "tree", or "flat" for comparison, where each step copies all texts.
   std::string storage = "tree";
-  std::string merge_by = "hash";  // "tokens": flat texts are compared token by token
-  bool count_collisions = false;  // of hashes, by flat texts
+  std::string merge_by = "hash";  // or "tokens": flat texts are compared token by token
+  bool count_collisions = false;  // of hashes, found with flat texts
   bool merge_finished = false;    // TDT: equal texts that end at different frames become one too
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
   /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
@@ -83,8 +83,8 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
   Counters counts() const override;
   void reset_counts() override;
   Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
-  /// A row goes on until a hypothesis needs a frame that is yet to come. The frames that other
-  /// hypotheses have not passed come again.
+  /// Searches a row until one of its hypotheses needs a frame of the next piece. Frames that other
+  /// hypotheses have not passed yet are given once more with that piece.
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
                                      HostReads& reads) override;
   State start(const EncodedBatch& batch, const BeamLm& lm) const;
@@ -99,7 +99,7 @@ class AlsdPp : public BeamSearch<AlsdPpOptions> {
   std::optional<Transducer> transducer_;
   std::optional<FusedModel> fused_;
   int64_t steps_ = 0, joint_rows_ = 0;
-  std::optional<FlatTexts> compared_;  // of the last batch, with "count_collisions"
+  std::optional<FlatTexts> compared_;  // texts of the last batch, with "count_collisions"
 };
 
 }  // namespace rtfx

@@ -21,7 +21,8 @@
 namespace rtfx {
 namespace {
 
-/// CTC does not rescore blank, and all labels are candidates.
+/// Returns the options of a beam search without those of blank scoring and pruning. CTC does not
+/// rescore blank, and all labels are candidates.
 const OptionTable<LmOptions>& ctc_lm_options() {
   static const OptionTable<LmOptions> table = [] {
     OptionTable<LmOptions> all = beam_lm_options();
@@ -186,7 +187,7 @@ at::Tensor CtcBeam::candidates(const State& state) const {
     bonus = bonus.defined() ? bonus + biasing : biasing;
   }
   bonus = bonus.view({h.batch, h.beam, -1});
-  bonus = bonus.masked_fill(h.last_label.unsqueeze(2) == tokens, 0);  // no new tokens
+  bonus = bonus.masked_fill(h.last_label.unsqueeze(2) == tokens, 0);  // repeated labels
   return all + at::constant_pad_nd(bonus, {0, 1});
 }
 

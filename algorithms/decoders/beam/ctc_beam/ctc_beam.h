@@ -29,8 +29,8 @@ namespace rtfx {
 
 struct CtcBeamOptions {
   int64_t beam_size = 4;
-  double beam_threshold = 20;  // natural logarithm
-  std::string merge = "sum";   // or "max"
+  double beam_threshold = 20;  // distance to the best score, natural logarithm
+  std::string merge = "sum";   // or "max", see step 3
   double temperature = 1;      // logits are divided by it
   bool score_norm = false;     // rank by score / (tokens + 1)
   int64_t nbest = 1;
@@ -38,7 +38,7 @@ struct CtcBeamOptions {
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"

@@ -68,14 +68,14 @@ struct FrameLooping::Rows {
         time(at::zeros_like(lengths)) {}
 
   at::Tensor encoded, lengths;
-  PredictionState state;  // before `last` is consumed
+  PredictionState state;  // state before `last` is consumed
   at::Tensor last;        // [B] last token, blank at the start
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
-  at::Tensor time;                                   // [B] the next frame, of loop_skipping()
-  std::optional<RowsOnHost> on_host;                 // with "host_reads": "rows", in place of those
-  int64_t frame = 0;                                 // of all rows, of loop_rnnt()
-  std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
+  at::Tensor time;                                   // [B] next frame, for loop_skipping()
+  std::optional<RowsOnHost> on_host;                 // replaces `hypotheses` in the form "rows"
+  int64_t frame = 0;                                 // frame of all rows, for loop_rnnt()
+  std::optional<Transducer::Prediction> prediction;  // for `last` and `state`; reset by a token
 
   void transfer(StateTransfer transfer) {
     fusion.transfer(transfer, lengths);
@@ -233,11 +233,11 @@ void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
   }
 }
 
-/// Runs the loops without a counter on the host. A round of the inner loop applies the decision of
-/// the evaluation before it, so after max_symbols tokens there is one more evaluation that is not
-/// used.
+/// Runs the loops without a counter on the host. An iteration of the inner loop applies the
+/// decision of the previous evaluation. So after max_symbols tokens there is one more evaluation,
+/// which is not used.
 void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
-  at::Tensor frame, left, active, spent, encoded;  // [B], but for encoded [B, X]
+  at::Tensor frame, left, active, spent, encoded;  // [B], encoded [B, X]
   Decision decision;
   PredictionState after;  // the state once the decision's token is consumed
   const auto evaluate_joint = [&] {
@@ -304,7 +304,7 @@ void FrameLooping::loop_skipping(Rows& rows, Loops& loops) {
     const at::Tensor stuck = decision.durations == 0;
     at::Tensor forced = spent.logical_and(stuck);
     if (options_.compatibility == "nemo" && transducer_->is_tdt()) {
-      // A blank that predicts 0 has its one frame already, under either rule.
+      // A blank of predicted duration 0 has moved one frame already, under either rule.
       const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
       forced = spent.logical_and(stepped.logical_not());
     }

@@ -3,10 +3,10 @@
 //   for each frame t:  repeat  k = argmax joint(E_t, predictor(y));  emit k unless blank
 //                      until k is blank or max_symbols tokens were emitted at t
 //
-// RNN-T, batched: Algorithm 1 of "Speed of Light Exact Greedy Decoding" (Galvez et al. 2024),
-// Algorithm 2 of "Label-Looping" (Bataev et al. 2024): all rows share t. TDT (Xu et al. 2023): the
-// predicted duration replaces the step to t + 1, so every row has a frame of its own. Multi-blank
-// RNN-T (Xu et al., arXiv 2211.03541): so does the duration of a big blank.
+// Batched RNN-T follows Algorithm 1 of "Speed of Light Exact Greedy Decoding" (Galvez et al. 2024)
+// and Algorithm 2 of "Label-Looping" (Bataev et al. 2024): all rows share t. In TDT (Xu et al.
+// 2023), the predicted duration replaces the step to t + 1, so every row has a frame of its own. In
+// multi-blank RNN-T (Xu et al., arXiv 2211.03541), so does the duration of a big blank.
 #pragma once
 
 #include <memory>
@@ -31,13 +31,13 @@ struct FrameLoopingOptions {
   /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
   /// whenever max_symbols is reached, also after a duration above 0.
   std::string compatibility = "none";
-  std::string host_reads = "flag";       // "rows": the published baseline's, see below
-  bool count_rows = false;               // counts what was needed, see NeededRows
+  std::string host_reads = "flag";       // or "rows", as in the published baseline: see below
+  bool count_rows = false;               // count the rows that were needed, see NeededRows
   std::string loop = "host";             // "host", "replay", "graph": see LoopForm
   std::optional<LmOptions> lm;           // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
 
   static const OptionTable<FrameLoopingOptions>& table();
@@ -48,10 +48,11 @@ struct FrameLoopingOptions {
 /// token. With "loop": "graph" decode() does not wait, and counts nothing.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host. decode() then also waits once for each
-/// row and evaluation, to learn whether the row emits. RNN-T, and others with "cache_predictor",
-/// do so only where any row emits. It waits twice for each token, for the token and its score. TDT
-/// takes four waits for each token, with frame and duration. Multi-blank RNN-T takes three, with
-/// the frame. This is the cost of NeMo's loop over rows in Python, which both papers compare with.
+/// row and evaluation, to learn whether the row emits. RNN-T does so only if any row emits, and so
+/// do the others with "cache_predictor". It waits twice for each token, for the token and its
+/// score. TDT waits four times, also for frame and duration. Multi-blank RNN-T waits three times,
+/// also for the frame. This is the cost of NeMo's loop over rows in Python, which both papers
+/// compare with.
 ///
 /// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
 /// emits at t).
@@ -73,9 +74,10 @@ class FrameLooping : public GreedySearch<FrameLoopingOptions> {
   Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override;
   void loop_rnnt(Rows& rows, int64_t longest);
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
-  /// TDT and multi-blank RNN-T: every row has a frame of its own.
+  /// Searches TDT and multi-blank RNN-T, where every row has a frame of its own.
   void loop_skipping(Rows& rows, Loops& loops);
-  /// One joint call for all rows, of which the search needs those of the mask `needed`.
+  /// Makes one joint call for all rows. `needed` [B] bool marks the rows whose decision the search
+  /// uses.
   Decision evaluate(Rows& rows, const at::Tensor& encoded_rows, const at::Tensor& needed);
   void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
 

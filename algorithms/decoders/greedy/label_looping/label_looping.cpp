@@ -16,7 +16,7 @@ namespace {
 
 /// LabelLooping::search() with a window of 1 as a TorchScript program. `weights` holds w_ih, w_hh,
 /// b_ih, b_hh of each LSTM layer. `head` holds weight and bias of the joint's prediction projection
-/// and of its output. 6 is LibTorch's number for float32.
+/// and of its output. 6 and 4 are LibTorch's numbers for float32 and int64.
 const char* const kProgram = R"JIT(
 def predict(labels, h: List[Tensor], c: List[Tensor], embedding, weights: List[Tensor],
             head: List[Tensor]) -> Tuple[Tensor, List[Tensor], List[Tensor]]:
@@ -227,7 +227,7 @@ struct LabelLooping::Rows {
     transfer(StateTransfer::load(state));
     at::lt_out(active, time, lengths);
   }
-  /// Times of the next piece.
+  /// Saves the state, whose times count from the start of the next piece.
   void save(RowState& state) {
     time.sub_(lengths);
     hypotheses.shift(lengths);
@@ -236,8 +236,9 @@ struct LabelLooping::Rows {
   }
 };
 
-/// The next label of each row that was active, blank where it has none. RNN-T tokens do not move in
-/// time and have no durations: their frame is the row's time, and the last two stay undefined.
+/// The next label of each row that was active, or blank if it has none. `durations` and `frames`
+/// stay undefined except for TDT. Other tokens have no duration and do not move in time, so their
+/// frame is the row's time.
 struct LabelLooping::Found {
   at::Tensor searching;  // [B] bool, rows without a label so far
   at::Tensor labels, scores, durations, frames;
@@ -323,8 +324,8 @@ Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
 }
 
 Hypotheses LabelLooping::search_rows(const EncodedBatch& batch, Loops& loops, RowState* piece) {
-  // The paper starts with room proportional to the audio and doubles. In a recorded search nothing
-  // can grow.
+  // In the paper, the room for tokens is proportional to the audio at first, and doubles when it is
+  // full. In a recorded search it cannot grow, so there is room for the longest result.
   const int64_t frames = batch.frames.size(1);
   const bool grows = options_.loop == "host" || piece != nullptr;
   const int64_t capacity = grows ? frames : frames * options_.max_symbols;
@@ -371,8 +372,9 @@ void LabelLooping::step(Rows& rows, const Found& next) {
   at::lt_out(rows.active, rows.time, rows.lengths);
 }
 
-/// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few. The
-/// first call of an outer iteration makes the tensors of `found`, the others change them in place.
+/// Makes one joint call. On a GPU this loop takes as long as the host's launches, so there are few
+/// of them. The first call of an outer iteration creates the tensors of `found`, and the other
+/// calls change them in place.
 void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
   if (first) found = {rows.active, {}, {}, {}, {}};
   if (options_.count_rows) needed_.joint(found.searching);
@@ -429,7 +431,7 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
                           per_frame(rows.fusion.bonus()), per_frame(rows.fusion.forbidden()));
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
-  at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank
+  at::Tensor position;  // [B] column of the decision; a jump may lead beyond the window
   if (transducer_->skips_frames()) {
     // Blanks jump: follow the chain of durations over the evaluated columns.
     position = at::zeros_like(rows.time);
@@ -447,7 +449,8 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   }
   const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
   const auto pick = [&](const at::Tensor& values) { return values.gather(1, column).squeeze(1); };
-  // Past the window (a jump) or past the utterance there was nothing to decide: blank, no step.
+  // A row that jumped beyond the window, or whose utterance has ended, has no decision. It gets a
+  // blank of duration 0.
   const at::Tensor undecided = (position >= window).logical_or(pick(inside).logical_not());
   skipped = position;
   return {pick(all.labels).masked_fill(undecided, transducer_->blank()),

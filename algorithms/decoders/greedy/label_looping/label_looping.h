@@ -31,10 +31,9 @@ struct CompilationUnit;
 
 namespace rtfx {
 
-// Label-looping as a TorchScript program: LibTorch's interpreter drives its loops and fuses the
-// element-wise operations between matrix products, where it has a fuser for the device. The arm
-// "+ TorchScript" of table 5 of the paper (Bataev et al., SLT 2024).
-
+/// Label-looping as a TorchScript program. LibTorch's interpreter drives its loops. It also fuses
+/// the element-wise operations between matrix products, if it has a fuser for the device. This is
+/// the form "+ TorchScript" in table 5 of the paper (Bataev et al., SLT 2024).
 class LabelLoopingScript {
  public:
   /// Compiles the program. Throws UserError for a prediction network that is no LSTM, and for a
@@ -46,9 +45,9 @@ class LabelLoopingScript {
     Hypotheses hypotheses;
     int64_t outer = 0, inner = 0;  // rounds of the loops
   };
-  /// batch.frames: [B, T', H], projected. Waits for the device once per test of a loop, as the
-  /// loops of the host do. LibTorch's executor watches the first calls for each kind of input and
-  /// compiles after them, so that warm-up rounds are needed.
+  /// Searches a batch whose frames [B, T', H] are projected. Waits for the device once per test of
+  /// a loop, as the host does with "loop": "host". LibTorch's executor observes the first calls for
+  /// each kind of input and compiles after them, so warm-up rounds are needed.
   Result run(const EncodedBatch& batch) const;
 
  private:
@@ -65,21 +64,22 @@ struct LabelLoopingOptions {
   bool project_prediction_once = true;  // joint.pred once per predictor step
   int64_t max_symbols = 10;             // tokens per frame
   std::string score_kind = "logit";
-  bool count_rows = false;      // counts what was needed, see NeededRows
+  bool count_rows = false;      // count the rows that were needed, see NeededRows
   std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": TorchScript
   std::optional<LmOptions> lm;  // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
 
   static const OptionTable<LabelLoopingOptions>& table();
 };
 
-/// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads; not
-/// at all with "loop": "graph" (then there are no counts of iterations either).
-/// outer_iters: labels of the longest row, plus one unless its last frame ended by max_symbols (or,
-/// for TDT, by a jump). Joint calls = outer + inner iterations; predictor calls = outer + 1.
+/// Waits for the device once per test of a loop, which makes 1 + 2 * outer_iters + inner_iters host
+/// reads. With "loop": "graph" it does not wait, and does not count iterations either. outer_iters
+/// is the largest number of labels of any row, plus one. The extra iteration is missing if
+/// max_symbols (or, for TDT, a jump) ended that row. There are outer_iters + inner_iters joint
+/// calls and outer_iters + 1 predictor calls.
 class LabelLooping : public GreedySearch<LabelLoopingOptions> {
  public:
   using GreedySearch::GreedySearch;
@@ -98,7 +98,7 @@ class LabelLooping : public GreedySearch<LabelLoopingOptions> {
   Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override {
     return search_rows(batch, loops, &state);
   }
-  /// Unless `piece` is null, goes on from that state and replaces it.
+  /// Searches a batch. Unless `piece` is null, it goes on from that state and replaces it.
   Hypotheses search_rows(const EncodedBatch& batch, Loops& loops, RowState* piece);
   Hypotheses run_script(const EncodedBatch& batch);
   void evaluate_joint(Rows& rows, Found& found, bool first);

@@ -1,9 +1,9 @@
-// TDT frame-looping with the smallest predicted duration of the batch: NOT exact.
+// TDT frame-looping with the smallest predicted duration of the batch. It is NOT exact.
 //
-// The batched TDT baseline of the literature (Bataev et al. 2024, Table 2): all rows share the
-// frame t and skip min over rows of the predicted duration. A row that wanted a longer jump decodes
-// the frames in between again, so results depend on the batch mates; equal to exact search at
-// batch 1.
+// This is the batched TDT baseline of the literature (Bataev et al. 2024, Table 2). All rows share
+// the frame t, and all skip the smallest of the durations that the rows predict. A row with a
+// longer duration decodes the frames in between again, so results depend on the other rows of the
+// batch. At batch size 1 they equal those of exact search.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@ namespace rtfx {
 struct TdtMinDurationOptions {
   int64_t max_symbols = 10;
   std::string score_kind = "logit";
-  std::string host_reads = "flag";  // "rows": the published baseline's, see below
-  double blank_penalty = 0;         // of the logits, see blank_penalty.h
+  std::string host_reads = "flag";  // or "rows", as in the published baseline
+  double blank_penalty = 0;         // subtracted from blank's logit, see blank_penalty.h
 
   static const OptionTable<TdtMinDurationOptions>& table();
 };
 
-/// Waits for the device once per evaluation, for the shared duration. Where that is 0, it waits
-/// once more, to learn whether any row goes on.
+/// Waits for the device once per evaluation, for the shared duration. If that is 0, it waits once
+/// more, to learn whether any row goes on.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host, as in frame_looping. decode() then also
 /// waits once for each row and evaluation, and three times for each token, its duration and its
