@@ -1,5 +1,5 @@
-// Returns nothing, and so measures the cost of the harness. It is the smallest decoder, to start a
-// new one from.
+// This decoder does no search, so its measured time is that of the harness. It is the smallest
+// decoder, and a template for new ones.
 #include "algorithms/decoder.h"
 
 namespace rtfx {

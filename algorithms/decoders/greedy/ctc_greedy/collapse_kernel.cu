@@ -23,7 +23,8 @@ struct LaneBest {
   float sum;      // of exp(z - value), or 0 while the value is -inf
 };
 
-/// Adds the labels of begin .. begin + kStride - 1. kWhole: the frame has all of them.
+/// Adds this lane's labels among begin .. begin + kStride - 1 to `best`. With kWhole, the frame has
+/// all of these labels.
 template <bool kWhole, class T>
 __device__ void add_labels(const T* logits, const bool* forbidden, int32_t labels, int32_t begin,
                            int32_t lane, LaneBest& best) {
@@ -58,7 +59,7 @@ __device__ void add_labels(const T* logits, const bool* forbidden, int32_t label
   }
 }
 
-/// The best label of a frame, returned to all lanes of a warp.
+/// Returns the best label of a frame to all lanes of a warp.
 template <class T>
 __device__ BestLabel best_label(const T* logits, const bool* forbidden, int32_t labels,
                                 int32_t lane) {
@@ -75,8 +76,9 @@ __device__ BestLabel best_label(const T* logits, const bool* forbidden, int32_t 
   return {greatest == greatest ? index_of(key) : ~index_of(key), logprob};
 }
 
-/// Whether this is the last of `blocks` blocks that call it with the same counter, which then is 0
-/// again. The last one may read what the others wrote before, with __ldcg().
+/// Returns whether this block is the last of `blocks` blocks that call it with the same counter.
+/// The counter is 0 again after the last call. The last block may read what the others wrote
+/// before, with __ldcg().
 __device__ bool is_last_block(unsigned int* counter, unsigned int blocks) {
   __shared__ bool last;
   __syncthreads();
@@ -94,7 +96,7 @@ __device__ BestLabel load_best(const BestLabel* best) {
   return {bits.x, __int_as_float(bits.y)};
 }
 
-/// Writes the result of a row with this many frames, whose best labels are known. All threads of a
+/// Writes the result of a row of `length` frames, whose best labels are known. All threads of a
 /// block call it.
 __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) {
   CudaBlock<kThreads> block;
@@ -110,9 +112,9 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
     return c.last_label != nullptr ? static_cast<int32_t>(c.last_label[row]) : blank;
   };
 
-  int64_t sum = 0;             // over the frames of this thread
-  bool has_nan = false;        // One of these frames has a NaN.
-  bool lacks_logprob = false;  // One of these frames has no log-probability.
+  int64_t sum = 0;             // log-probability of this thread's frames
+  bool has_nan = false;        // one of these frames has a NaN
+  bool lacks_logprob = false;  // one of these frames has no log-probability
   int32_t found = 0;           // tokens before these frames
   for (int32_t begin = 0; begin < length; begin += kThreads * kFramesOfThread) {
     const int32_t first = begin + block.thread() * kFramesOfThread;
@@ -159,8 +161,8 @@ __device__ void collapse_row(const CtcCollapse& c, int64_t row, int32_t length) 
   c.scores[row] = has_score ? static_cast<float>(static_cast<double>(sum) / kLogprobUnits) : NAN;
 }
 
-/// Each row has `parts` blocks, one for kFramesOfBlock of its frames. Those behind the row's end do
-/// nothing, but a row without frames keeps its first block, which writes the result.
+/// Each row has `parts` blocks, one for every kFramesOfBlock frames. Blocks behind the row's end do
+/// nothing. In a row without frames, the first block still writes the result.
 template <class T>
 __global__ void __launch_bounds__(kThreads) collapse_kernel(CtcCollapse c, int32_t parts) {
   await_previous();

@@ -29,19 +29,20 @@ struct CtcCollapse {
   Precision precision;
   int64_t row_stride, frame_stride;  // of the logits, in elements
   const int64_t* lengths;            // [B] frames of each row; no more than T are read
-  const bool* forbidden;             // [B, V] tokens that a row must not have; null: none
+  const bool* forbidden;             // [B, V] marks tokens that a row must not have, or null
   int64_t batch, frames, labels;     // B, T, V + 1
 
   // Working memory.
   BestLabel* best;         // [B, T]
   unsigned int* finished;  // [B] blocks of each row that are done: 0 before and after a launch
 
-  // Streams: what rows carry from piece to piece, read and written. Null: whole utterances.
+  // The state of streams between their pieces, which the kernel reads and writes. The pointers are
+  // null for whole utterances.
   int64_t* last_label;  // [B] label of the frame before the first one
   int64_t* logprobs;    // [B] sum of the log-probabilities, in units of 1 / kLogprobUnits
 
-  // The result, see Hypotheses. The score of a whole utterance is NaN where a log-probability is,
-  // and the row is marked; streams leave such frames out.
+  // The result, see Hypotheses. If a log-probability of a whole utterance is NaN, its score is NaN
+  // and `nan` marks the row. The scores of streams leave out such frames.
   int32_t* lengths_found;   // [B]
   int32_t *tokens, *times;  // [B, T]
   float* scores;            // [B]
@@ -51,7 +52,7 @@ struct CtcCollapse {
 /// Log-probabilities are added in units of 2^-32.
 inline constexpr double kLogprobUnits = 4294967296;
 
-/// Enqueues the kernel and does not wait. Throws std::runtime_error where the launch fails.
+/// Enqueues the kernel and does not wait. Throws std::runtime_error if the launch fails.
 void launch_ctc_collapse(const CtcCollapse& collapse, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -15,7 +15,7 @@
 namespace rtfx {
 namespace {
 
-/// One label for each frame, by LibTorch's operators.
+/// One label for each frame, found with LibTorch's operators.
 struct Path {
   at::Tensor labels;    // [B, T'] int64
   at::Tensor logprobs;  // [B, T'] of score_dtype()
@@ -55,7 +55,7 @@ struct Path {
   }
 
  private:
-  /// `before`: [B, 1], labels before the first frame.
+  /// `before` [B, 1] holds the labels before the first frame.
   Hypotheses collapse(const at::Tensor& lengths, int64_t blank, const at::Tensor& before) const {
     const int64_t frames = labels.size(1);
     const at::Tensor index = at::arange(frames, lengths.options()).unsqueeze(0);
@@ -80,7 +80,7 @@ struct Path {
   }
 };
 
-/// logits [B, T', V+1] without the tokens that rows must not have.
+/// Returns logits [B, T', V+1] in which the forbidden tokens of a row are -infinity.
 at::Tensor with_allowed(const at::Tensor& logits, const at::Tensor& forbidden) {
   if (!forbidden.defined()) return logits;
   at::Tensor allowed = logits.clone();
@@ -131,7 +131,7 @@ struct CtcGreedy::Rows {
 
   int64_t blank() const { return logits.size(2) - 1; }
 
-  /// Chooses the label of the next frame of all rows. What is behind a row's end does not matter.
+  /// Chooses the label of the next frame of all rows. Labels behind a row's end do not matter.
   void step() {
     const auto at_frame = [&](const at::Tensor& t) { return t.index_select(1, frame).squeeze(1); };
     const at::Tensor label = at_frame(path.labels);
@@ -155,7 +155,7 @@ struct CtcGreedy::Rows {
 
   at::Tensor logits;                // [B, T', V+1]
   at::Tensor normalizer;            // [B, T']
-  Path path;                        // chosen up to `frame`, the acoustic model's best from there on
+  Path path;                        // labels chosen before `frame`, the model's best from it on
   at::Tensor frame, longest, left;  // [1]
   at::Tensor previous;              // [B] label of the frame before
   at::Tensor within;                // [B] bool: rows that have the frame; undefined: all

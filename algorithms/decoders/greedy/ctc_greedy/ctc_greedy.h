@@ -20,22 +20,23 @@ namespace rtfx {
 struct CtcGreedyOptions {
   std::string loop = "host";             // "host", "replay", "graph": see LoopForm
   std::optional<LmOptions> lm;           // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
 
   static const OptionTable<CtcGreedyOptions>& table();
 };
 
-/// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
-/// label's log-probability, the language model's part included. Ties go to the lowest token id.
-/// Never waits for the device, except with "loop": "replay", once per frame. With a language model,
-/// or phrases of any row, each frame takes some tensor operations. Without them, a batch takes the
-/// head's product and, on a GPU, one kernel (DeviceCollapse); on a CPU, some tensor operations. A
-/// recorded search goes frame by frame from the first batch with phrases on.
+/// The frame of a token is the first of its run. The score is the sum of the label's
+/// log-probability over all frames, blanks included, with the language model's part. Ties go to the
+/// lowest token id. The decoder never waits for the device, except once per frame with "loop":
+/// "replay". With a language model, or phrases of any row, each frame takes some tensor operations.
+/// Without them, a batch takes the product of the head. After it comes one kernel on a GPU
+/// (DeviceCollapse), or some tensor operations on a CPU. A recorded search goes frame by frame from
+/// the first batch with phrases on.
 ///
-/// On a GPU, the kernel makes the score of each row without phrases, if there is no language model.
-/// So phrases of other rows change none of its bits.
+/// On a GPU and without a language model, the kernel computes the score of each row without
+/// phrases. So phrases of other rows change no bit of it.
 class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
  public:
   using GreedySearch::GreedySearch;
@@ -43,8 +44,8 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
   Description describe() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
 
-  /// The best label of each frame, collapsed by LibTorch's operators. logits [B, T', V+1] (blank
-  /// last), lengths [B] int64.
+  /// Returns the best label of each frame, collapsed with LibTorch's operators. `logits` is [B, T',
+  /// V+1] with blank last, and `lengths` is [B] int64.
   static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
 
  private:
@@ -56,7 +57,8 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
 
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
-  // A recorded search keeps the address of the counters, which streams of more rows would move.
+  // Streams have an object of their own: with more rows they would move the counters, whose address
+  // a recorded search keeps.
   DeviceCollapse collapse_batch_, collapse_piece_;
 };
 

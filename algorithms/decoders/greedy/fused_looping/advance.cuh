@@ -7,7 +7,7 @@
 
 namespace rtfx::fused {
 
-/// A token of row b at `frame`.
+/// Adds a token to row b at `frame`. With `writes`, it also stores the token in the result.
 __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey token, int frame,
                             int duration, bool writes) {
   rows[b].before = rows[b].label;
@@ -26,7 +26,7 @@ __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey tok
 }
 
 /// Follows the decisions of one row over the frames of its window, to its next token or past them.
-/// tokens, durations: the row's best of each frame.
+/// `tokens` and `durations` hold the row's best keys of each frame.
 __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
                                    const MaxKey* tokens, const MaxKey* durations, bool writes) {
   const int b = rows[slot].active, window = rows.counts[kWindow];
@@ -53,7 +53,7 @@ __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
   rows[b].time = time;
 }
 
-/// Makes the lists of rows for the next phases from the rows in `active`.
+/// Makes the lists of rows for the next phases, from the first `candidates` entries of `active`.
 __device__ inline void list_rows(const Search& s, const Rows& rows, int candidates) {
   if (threadIdx.x < kWarpSize) {
     int active = 0, found = 0;
@@ -61,7 +61,7 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
       const int slot = base + threadIdx.x;
       const int b = slot < candidates ? rows[slot].active : 0;
       const bool stays = slot < candidates && rows[b].time < rows[b].length;
-      // A token that ends a piece is what the next piece goes on from.
+      // A token that ends a piece still updates the state, from which the next piece goes on.
       const bool goes_on = stays || (s.carried_rows != nullptr && slot < candidates);
       const bool has_token = goes_on && rows[b].emitted;
       const unsigned stay_mask = __ballot_sync(0xffffffffu, stays);
@@ -83,7 +83,7 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
   SearchBarrier::sync();
 }
 
-/// The states and the first keys. The next phase must wait for all blocks.
+/// Initialises the states and the first keys. The next phase must wait for all blocks.
 __device__ inline void start_states(const Search& s) {
   const int first = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
   const int vectors = s.state_bytes / static_cast<int>(sizeof(uint4));
@@ -101,7 +101,8 @@ __device__ inline void start_states(const Search& s) {
   for (int i = first; i < s.key_kinds * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
 }
 
-/// The start: every row that has frames "found" the start symbol, unless its state is known.
+/// Initialises the rows. Every row that has frames counts as one that found the start symbol,
+/// unless the state after it is known.
 __device__ inline void start_rows(const Search& s, const Rows& rows) {
 #pragma unroll 1
   for (int b = threadIdx.x; b < s.batch; b += kThreads) {
@@ -129,12 +130,12 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
   list_rows(s, rows, s.batch);
 }
 
-/// `writes`: this block stores the tokens.
+/// Applies the best tokens of a step to the rows. With `writes`, this block stores the tokens.
 __device__ inline void advance(const Search& s, const Rows& rows, bool writes, Scratch& scratch) {
   const int candidates = rows.counts[kActive], window = rows.counts[kWindow];
   const MaxKey* keys = keys_of(s, rows.counts[kSteps]);
   // Which key of a row is needed next depends on the last one, and each read goes past the L1
-  // cache: all are staged in shared memory first.
+  // cache. So all keys are copied to shared memory first.
   constexpr int kStaged = sizeof(Partials) / 2 / sizeof(MaxKey);  // frames
   auto* tokens = reinterpret_cast<MaxKey*>(&scratch.partials);
   auto* durations = tokens + kStaged;
@@ -164,7 +165,7 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
   list_rows(s, rows, candidates);
 }
 
-/// The states for the next piece. All blocks' last predictions must be visible.
+/// Saves the states for the next piece. The last predictions of all blocks must be visible.
 __device__ inline void save_states(const Search& s) {
   if (s.carried_state == nullptr) return;
   const int first = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
@@ -175,7 +176,7 @@ __device__ inline void save_states(const Search& s) {
         __ldcg(reinterpret_cast<const uint4*>(s.state) + i);
 }
 
-/// One block calls this.
+/// Writes the results of all rows. One block calls this.
 __device__ inline void finish(const Search& s, const Rows& rows) {
 #pragma unroll 1
   for (int b = threadIdx.x; b < s.batch; b += kThreads) {

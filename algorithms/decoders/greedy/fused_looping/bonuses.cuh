@@ -1,8 +1,8 @@
-// bonuses: what contextual biasing and a language model add to each token of a row
-// (row_bias_view.h, row_lm_view.h), brought up to date for the rows that found a token. The joint
-// phase is the next to read it. In the persistent kernel, two more warps of each block do this
-// while the other warps compute the prediction network: it depends on the tokens alone. In the
-// kernels of a graph, blocks without other work do it.
+// Updates the bonuses that contextual biasing and a language model add to each token
+// (row_bias_view.h, row_lm_view.h), for the rows that found a token. The joint phase is the next to
+// read them. In the persistent kernel, two more warps of each block do this while the other warps
+// compute the prediction network. This is possible because the bonuses depend on the tokens alone.
+// In the kernels of a graph, blocks without other work do it.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
@@ -13,7 +13,7 @@ namespace rtfx::fused {
 constexpr int32_t kStartOfSentence = 1;  // NgramLm::initial_states()
 
 /// Further threads of a block of the persistent kernel. A multiprocessor gives registers to four
-/// warps at a time, so that these two take none from the kWarps others.
+/// warps at a time, so that these two warps take none from the kWarps others.
 constexpr int kBonusThreads = 2 * kWarpSize;
 static_assert((kThreads + kBonusThreads) % (4 * kWarpSize) == 0);
 
@@ -30,8 +30,8 @@ struct BonusBlock {
 };
 static_assert(ThreadBlock<BonusBlock>);
 
-/// Arcs or tokens of a thread that are loaded before the first is stored: so many that few rounds
-/// go over the vocabulary.
+/// The number of arcs or tokens that a thread loads before it stores the first. It is large enough
+/// for few rounds over the vocabulary.
 template <class Block>
 constexpr int kAtOnce = 4;
 template <>
@@ -49,8 +49,8 @@ __device__ __noinline__ void follow_in_lm(const Search& s, int b, int32_t state)
   if (s.lm.carried != nullptr && block.thread() == 0) s.lm.carried[b] = state;
 }
 
-/// Row b has found `token`: the bonus of biasing. Not inlined, as it would take registers from the
-/// search.
+/// Updates the bonuses of contextual biasing of row b, which has found `token`. Not inlined, as it
+/// would take registers from the search.
 template <class Block>
 __device__ __noinline__ void follow_in_trees(const BiasView& bias, int vocabulary, int b,
                                              int token) {
@@ -63,8 +63,9 @@ __device__ __noinline__ void follow_in_trees(const BiasView& bias, int vocabular
   if (bias.carried != nullptr && block.thread() == 0) bias.carried[b] = state - root;
 }
 
-/// The bonuses at the start of utterances or pieces, by the last blocks first: those have the least
-/// to do for the frames. Not inlined, as it would take registers from the search.
+/// Writes the bonuses at the start of utterances or pieces. The first rows go to the last blocks,
+/// which have the least to do for the frames. Not inlined, as it would take registers from the
+/// search.
 template <class Block>
 __device__ __noinline__ void start_bonuses(const Search& s) {
   const BiasView& bias = s.bias;
@@ -88,17 +89,18 @@ __device__ __noinline__ void start_bonuses(const Search& s) {
   }
 }
 
-/// Which of the rows that found a token a block follows: each `step`-th one from `first` on.
+/// The share of a block in the rows that found a token: every `step`-th row from `first` on.
 struct BonusShare {
   int first, step;
 
-  /// All blocks share them, the last one first: that has the least to do for the layers.
+  /// Divides the rows among all blocks. The first row goes to the last block, which has the least
+  /// to do for the LSTM layers.
   __device__ static BonusShare of_all() {
     const int blocks = static_cast<int>(gridDim.x);
     return {blocks - 1 - static_cast<int>(blockIdx.x), blocks};
   }
-  /// The blocks from `busy` on share them, which have nothing else to do, unless there are too few
-  /// of them for a row each. Then all blocks share them.
+  /// Divides the rows among the blocks from `busy` on, which have nothing else to do. If they are
+  /// too few for a row each, all blocks share the rows.
   __device__ static BonusShare of_free(const Rows& rows, int busy) {
     const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
     const int found = rows.counts[kFound], free = blocks - busy;
@@ -107,9 +109,9 @@ struct BonusShare {
   }
 };
 
-/// Brings the rows of a share up to date. Not inlined, as it would take registers from the search.
-/// `rows` is a copy: a reference would hide from the compiler that the rows of the persistent
-/// kernel are in shared memory, in all phases of the search.
+/// Updates the bonuses of the rows of a share. Not inlined, as it would take registers from the
+/// search. `rows` is a copy: a reference would hide from the compiler that the rows of the
+/// persistent kernel are in shared memory, in all phases of the search.
 template <class Block>
 __device__ __noinline__ void advance_bonuses(const Search& s, Rows rows, BonusShare share) {
   if (s.bias.roots == nullptr && !s.lm.any()) return;
@@ -124,23 +126,24 @@ __device__ __noinline__ void advance_bonuses(const Search& s, Rows rows, BonusSh
 // The persistent kernel. A grid barrier lies between the joint phase's reads of a row's bonuses and
 // the next writes, and another between these and the next reads.
 
-/// All that the bonus threads do in a search. They and the searching threads meet at BonusesWritten
-/// for the start, and for each hand_over_rows() at RowsListed and then at BonusesWritten. `rows` is
-/// a copy, as above.
+/// Does all work of the bonus threads in a search. They meet the searching threads at
+/// BonusesWritten after the start. For each hand_over_rows() they meet them at RowsListed and then
+/// at BonusesWritten. `rows` is a copy for the reason given at advance_bonuses().
 __device__ __noinline__ inline void follow_bonuses(const Search& s, Rows rows) {
   start_bonuses<BonusBlock>(s);
   BonusesWritten::arrive();
   for (bool more = true; more;) {
     RowsListed::sync();
     if (rows.counts[kFound] == 0) return;
-    more = rows.counts[kActive] > 0;  // now: once BonusesWritten is complete, the search changes it
+    more = rows.counts[kActive] > 0;  // read now: the search changes it after BonusesWritten
     advance_bonuses<BonusBlock>(s, rows, BonusShare::of_all());
     BonusesWritten::arrive();
   }
 }
 
-/// The searching threads, behind a list of rows: lets the bonus threads follow the rows that found
-/// a token, or return where none has and none is left.
+/// The searching threads call this after they have listed the rows. It lets the bonus threads
+/// update the rows that found a token. If no row found one and no row is active, it lets them
+/// return.
 __device__ inline void hand_over_rows(const Rows& rows) {
   if (rows.counts[kFound] > 0 || rows.counts[kActive] == 0) RowsListed::arrive();
 }

@@ -29,7 +29,8 @@ int64_t chunk_elements(const at::Tensor& t) {
   return kChunkBytes / static_cast<int64_t>(t.element_size());
 }
 
-/// [4P, X] or [4P] with gates one after the other -> tiles that hold all gates of four units.
+/// Reorders [4P, X] or [4P], where the gates come one after the other, into tiles that hold all
+/// gates of four units.
 at::Tensor interleave_gates(const at::Tensor& t) {
   std::vector<int64_t> sizes = {4, t.size(0) / 16, 4};
   for (int64_t d = 1; d < t.dim(); ++d) sizes.push_back(t.size(d));
@@ -49,7 +50,7 @@ Weights::Weights(const AcousticModel& model) {
   view_.blank = static_cast<int>(model.prediction->blank());
   view_.labels = static_cast<int>(model.config.labels());
   view_.durations = static_cast<int>(model.config.durations.size());
-  std::vector<int64_t> durations = {1};  // of RNN-T's blank
+  std::vector<int64_t> durations = {1};  // frames of RNN-T's blank
   if (model.config.is_tdt()) durations = model.config.durations;
   if (model.config.is_multiblank()) durations = model.config.blank_durations;
   if (durations.size() > kMaxDurations)
@@ -82,7 +83,7 @@ const float* Weights::keep_floats(const at::Tensor& vector, int64_t at_least) {
 }
 
 Matrix Weights::pack(at::Tensor weight, int64_t together) {
-  const int64_t elements = chunk_elements(weight), word = elements / 16;  // of 4 bytes
+  const int64_t elements = chunk_elements(weight), word = elements / 16;  // elements in 4 bytes
   const int64_t rows = round_up<int64_t>(weight.size(0), together * kTileRows),
                 columns = round_up(weight.size(1), elements);
   weight = at::constant_pad_nd(weight, {0, columns - weight.size(1), 0, rows - weight.size(0)});
@@ -125,7 +126,7 @@ void Weights::add_stateless(const PredictionNetwork& network, const Joint::Linea
   if (config.context_size > kMaxContext)
     unsupported(fmt::format("a prediction network over {} labels, at most {} are possible",
                             config.context_size, kMaxContext));
-  // The norm of one label's embedding depends on that label alone: the table holds its result.
+  // The norm of one label's embedding depends on that label alone, so the table holds the result.
   const bool norm_of_several = config.layer_norm && config.context_size > 1;
   view_.norm_width = norm_of_several ? static_cast<int>(config.width) : 0;
   const at::Tensor weight = projection.weight.to(at::kFloat);
@@ -167,8 +168,8 @@ namespace {
 /// unrolled per iteration. A step after the end of the search changes nothing.
 constexpr int kStepsPerIteration = 2;
 
-/// Every row has at least this window (frames per step), even where all rows together are then over
-/// the budget: each step has a fixed cost. Of 1, 2 and 3, 3 was the fastest at batch 128.
+/// Every row has at least this window (frames per step), even if all rows together are then over
+/// the budget, because each step has a fixed cost. Of 1, 2 and 3, 3 was the fastest at batch 128.
 constexpr int kLeastWindow = 3;
 
 /// Offsets of arrays that lie one after the other in one allocation, each aligned to 256 bytes.
@@ -288,19 +289,19 @@ struct FusedLooping::Prepared {
 
   Options options;
   at::Device device;
-  at::Tensor frame;  // [1, 1, D], zeros
+  at::Tensor frame;  // [1, 1, encoder width], zeros
   fused::Weights weights;
   fused::PersistentKernel persistent;
   fused::StepKernels kernels;
   at::Tensor search;  // fused::Search in device memory, which the step kernels read
   at::Tensor totals;  // counters of the last search, on the device
-  at::Tensor memory;  // of the largest search so far
+  at::Tensor memory;  // working memory of the largest search so far
   at::Tensor flags;   // two barriers, saw_nan; zeros between searches
   int barrier = 0;    // which of the two the next persistent kernel uses
   at::Tensor state_after_start;
   at::Tensor lm_contexts;  // NgramLm::shorter_contexts()
   Graph graph;
-  cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
+  cudaGraphNode_t set = nullptr;  // the node of StepKernels::set() in `graph`
 
   fused::Search* search_pointer() const {
     return static_cast<fused::Search*>(search.mutable_data_ptr());
@@ -308,14 +309,15 @@ struct FusedLooping::Prepared {
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); }
   /// Throws UserError for a batch that is too large for the form.
   void require_rows(int64_t rows) const;
-  /// A search with its working memory, without its output. frames: of Weights::frames_in().
+  /// Returns a search with its working memory, but without its output. `frames` come from
+  /// Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths,
                            const DeviceBias& bias, const GreedyLm& lm);
   void lay_out(fused::Search& search, bool biased);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
   void predict_start();
-  /// The state of rows at the start of their utterances.
+  /// Returns the state of rows at the start of their utterances.
   RowState start_state(int64_t rows, const GreedyLm& lm) const;
   void record();
 };
@@ -384,7 +386,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s, bool biased) {
   const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
   const size_t lm_bonus = layout.add<float>(lm_tokens), lm_next = layout.add<int32_t>(lm_tokens);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
-    memory.reset();  // first the old one back
+    memory.reset();  // the old memory is released first
     memory = bytes_on(device, layout.bytes());
   }
   auto* base = static_cast<char*>(memory.mutable_data_ptr());
@@ -447,7 +449,7 @@ void FusedLooping::Prepared::record() {
       for (int step = 1; step <= kStepsPerIteration; ++step) {
         kernels.evaluate_joint(s, recorder.stream());
         kernels.advance(s, step == kStepsPerIteration ? any_active : 0, recorder.stream());
-        kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
+        kernels.predict(s, recorder.stream());  // does nothing if no row found a token
       }
     });
     kernels.finish(s, recorder.stream());
@@ -484,7 +486,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
   prepared_ = std::make_unique<Prepared>(*model, options_, lm_);
-  prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
+  prepared_->require_rows(limits.max_batch);  // 0 if unknown: decode() checks again
 }
 
 Hypotheses FusedLooping::decode(const EncodedBatch& batch) { return search(batch, nullptr); }
@@ -522,7 +524,7 @@ Hypotheses FusedLooping::search(const EncodedBatch& batch, RowState* piece) {
 
   if (options_.loop == "persistent") {
     p.persistent.launch(s, stream);
-    p.barrier = 1 - p.barrier;  // not before: what was thrown until now has used no barrier
+    p.barrier = 1 - p.barrier;  // after the launch: a call that threw has used no barrier
     return output.hypotheses();
   }
   if (options_.loop == "graph") {

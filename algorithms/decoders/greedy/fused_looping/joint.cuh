@@ -1,5 +1,5 @@
-// evaluate_joint: the joint network on up to `window` frames of each active row; the best token and
-// duration.
+// evaluate_joint() applies the joint network to up to `window` frames of each active row, and finds
+// the best token and duration of each frame.
 #pragma once
 
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace rtfx::fused {
 
-/// tanh or sigmoid of 16 bytes of values. Not inlined: a good part of the kernel was this, few
-/// joint networks have them, and a larger kernel is slower in all its phases.
+/// Returns tanh or sigmoid of 16 bytes of values. It is not inlined. Few joint networks use it,
+/// inlined it was a large part of the kernel, and a larger kernel is slower in all its phases.
 template <class T>
 __device__ __noinline__ uint4 squashed(bool is_tanh, uint4 values) {
   T* const x = reinterpret_cast<T*>(&values);
@@ -19,8 +19,9 @@ __device__ __noinline__ uint4 squashed(bool is_tanh, uint4 values) {
   return values;
 }
 
-/// e + g of 16 bytes of values, or kRelu: relu(e + g). A sum of two 16-bit values that is rounded
-/// once equals one in float32 that is then rounded, since float32 has more than twice the digits.
+/// Returns e + g of 16 bytes of values, or relu(e + g) with kRelu. A sum of two 16-bit values is
+/// computed in their type and rounded once. It equals a float32 sum that is rounded afterwards,
+/// because float32 has more than twice the digits.
 template <class T, bool kRelu>
 __device__ inline uint4 sum_of(uint4 e, uint4 g) {
   uint4 result;
@@ -47,14 +48,14 @@ __device__ inline uint4 sum_of(uint4 e, uint4 g) {
   return result;
 }
 
-/// act(e + g) of 16 bytes of values.
+/// Returns act(e + g) of 16 bytes of values.
 template <class T>
 __device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
   if (activation == Activation::relu) return sum_of<T, true>(e, g);
   return squashed<T>(activation == Activation::tanh, sum_of<T, false>(e, g));
 }
 
-/// Best of 16 outputs per column, over the lanes that share it.
+/// Returns the best key of the 16 outputs of a column, over the lanes that share the column.
 __device__ inline MaxKey best_of_column(MaxKey key) {
 #pragma unroll
   for (int distance = 4; distance < kWarpSize; distance *= 2) {
@@ -64,13 +65,13 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
-/// A lane's frame in each of two tiles of frames: that of column lane / 4, or the step's last one
-/// where the tile has fewer.
+/// A lane's frame in each of two tiles of frames. It is the frame of column lane / 4, or the step's
+/// last frame if the tile has fewer columns.
 struct LaneFrames {
   const uint4 *encoded[2], *prediction[2];  // this lane's 16 bytes of the first chunk
-  int owner[2];                             // row
+  int owner[2];                             // row of the frame
 
-  /// The tiles are `distance` apart.
+  /// Returns the frames for two tiles that are `distance` apart.
   template <class T>
   __device__ static LaneFrames of(const Search& s, const Rows& rows, int column_tile,
                                   int distance) {
@@ -114,7 +115,7 @@ __device__ inline void load_bias(const Search& s, int tile, float (&bias)[2]) {
   bias[1] = __ldg(at + 8);
 }
 
-/// The greater, or NaN where one is.
+/// Returns the greater value, or NaN if one of them is NaN.
 __device__ inline float greater(float a, float b) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -126,7 +127,7 @@ struct Logits {
   int output[2];       // by half
   float values[2][2];  // [column][half]
 
-  /// sums: as total() returns them.
+  /// `sums` are as total() returns them.
   template <class T>
   __device__ static Logits of(int tile, float4 sums, const float (&bias)[2]) {
     const int output = tile * kTileRows + threadIdx.x % kWarpSize / 4;
@@ -136,13 +137,13 @@ struct Logits {
   }
 };
 
-/// The best tokens of a lane's two columns. kBiased: `bonus` counts; which token the model alone
-/// likes best does not matter then, only whether blank is better, and blank goes by itself (see
-/// best_others).
+/// The best tokens of a lane's two columns. With kBiased, the bonus counts. The best token of the
+/// model alone does not matter then, only whether blank is better than it. best_others() handles
+/// blank.
 template <bool kBiased>
 struct BestTokens {
-  MaxKey token[2] = {0, 0};           // kBiased: with what is added; 0: none
-  float plain[2] = {kNever, kNever};  // kBiased: the best logit alone
+  MaxKey token[2] = {0, 0};           // kBiased: with its bonus; 0: no token
+  float plain[2] = {kNever, kNever};  // kBiased: best logit without bonus
 
   __device__ void add(const Model& model, const Logits& logits, const float (&bonus)[2][2]) {
 #pragma unroll
@@ -160,8 +161,8 @@ struct BestTokens {
     }
   }
 
-  /// Over the lanes of each column. Branches for each column would keep them from being reduced
-  /// side by side.
+  /// Reduces the keys over the lanes of each column. With branches for each column, the two columns
+  /// could not be reduced side by side.
   __device__ void reduce() {
 #pragma unroll
     for (int distance = 4; distance < kWarpSize; distance *= 2) {
@@ -174,24 +175,25 @@ struct BestTokens {
     }
   }
 
-  /// The key that a token competes with blank by.
+  /// Returns the key by which the best token competes with blank.
   __device__ MaxKey key(int odd) const { return kBiased ? max_key(plain[odd], 0) : token[odd]; }
 };
 
-/// Puts the best outputs of a frame among the keys of the step.
+/// Adds the best outputs of a frame to the keys of the step, by atomic maxima.
 template <bool kBiased>
 __device__ inline void add_best(const Search& s, MaxKey* keys, int frame, MaxKey best, MaxKey sum) {
-  if (kBiased && sum == 0) return;  // no token that may be
+  if (kBiased && sum == 0) return;  // no token is allowed
   atomicMax(keys + frame, best);
   if constexpr (kBiased) atomicMax(keys + 2 * s.key_rows + frame, sum);
 }
 
-/// Whether a tile has other outputs than tokens.
+/// Returns whether a tile has other outputs than tokens.
 __device__ inline bool has_others(const Model& model, int tile) {
   return tile * kTileRows + kTileRows - 1 >= model.blank;
 }
 
-/// One warp: puts the best duration of a tile's outputs among the keys, and kBiased: the blanks.
+/// Adds the best duration of a tile's outputs to the keys, and with kBiased also the blanks. One
+/// warp calls this.
 template <bool kBiased>
 __device__ inline void best_others(const Search& s, const Logits& logits, int column_tile,
                                    int frames, MaxKey* keys) {
@@ -215,13 +217,14 @@ __device__ inline void best_others(const Search& s, const Logits& logits, int co
   }
 }
 
-/// The best tokens with what is added to them: where the sums of a tile pair were, which only its
-/// own warp has read.
+/// Returns the memory of the best tokens with their bonuses. It was the memory of the sums of a
+/// tile pair, which only the pair's own warp has read.
 __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
   return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
 }
 
-/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
+/// Finds the best token and duration among the 16 outputs of a tile, for each of 8 frames. Each
+/// warp calls this for its own tile.
 template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
                                     const float (&bonus)[2][2], int column_tile, int frames,
@@ -244,8 +247,9 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
   if (has_others(s.model, tile)) best_others<kBiased>(s, logits, column_tile, frames, keys);
 }
 
-/// One block: kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance`
-/// apart, reduced to the best token and duration of each frame. The warps share the inputs.
+/// Computes kCount tiles of logits from `first_tile` on, for two tiles of 8 frames that are
+/// `distance` apart. Reduces them to the best token and duration of each frame. All warps of a
+/// block call this and share the inputs.
 template <class T, int kCount, bool kBiased>
 __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
                                int first_tile, int column_tile, int distance, MaxKey* keys,
@@ -257,7 +261,7 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   const bool second = (column_tile + distance) * kTileColumns < frames;
   const int j = warp / kCount, own_tile = first_tile + warp % kCount;
   const bool finds = j == 0 || (j == 1 && second);
-  float bias[2] = {}, bonus[2][2] = {};  // on their way while the products are made
+  float bias[2] = {}, bonus[2][2] = {};  // loaded while the products are computed
   if (finds) {
     load_bias(s, own_tile, bias);
     if constexpr (kBiased) load_bonus(s, own_tile, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus);
@@ -324,9 +328,10 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   }
 }
 
-/// One warp: the logits of a group of tiles from `first_tile` on for two tiles of 8 frames,
-/// `distance` apart, reduced to the best token and duration of each frame. The activation is relu.
-/// The sums have the same order as in evaluate_tiles(), so the results are equal bit for bit.
+/// Computes the logits of a group of tiles from `first_tile` on, for two tiles of 8 frames that are
+/// `distance` apart. Reduces them to the best token and duration of each frame. One warp calls
+/// this. The activation is relu. The sums have the same order as in evaluate_tiles(), so the
+/// results are equal bit for bit.
 template <class T, bool kBiased>
 __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const Tiles& tiles,
                                        int first_tile, int column_tile, int distance, MaxKey* keys,
@@ -361,7 +366,8 @@ __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const 
       if (part < all_parts && next_chunk < chunks) load(i, next_chunk);
       if (chunk >= chunks) continue;
       const uint4* weights = first_weights + chunk * kGroup * kChunkVectors;
-      // Each product waits for the one before it on the same sums: the others lie between them.
+      // Each product waits for the one before it on the same sums, so products on other sums lie
+      // between them.
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         uint4 w[kGroup];
@@ -442,7 +448,7 @@ struct JointShare {
   __device__ int row_block() const { return blockIdx.x / group_blocks; }
 };
 
-/// Tiles of 8 frames that a step looks at.
+/// Returns the number of tiles of 8 frames that a step evaluates.
 __device__ inline int frame_tiles(const Rows& rows) {
   return ceil_div(rows.counts[kActive] * rows.counts[kWindow], kTileColumns);
 }
@@ -456,7 +462,7 @@ __device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Ti
                                                   Scratch& scratch) {
   const JointShare share(s.model.output);
   MaxKey* keys = keys_of(s, rows.counts[kSteps]);
-  __builtin_assume(__isGlobal(keys));  // or each atomic operation would begin with that question
+  __builtin_assume(__isGlobal(keys));  // otherwise each atomic operation would test this
   const int column_tiles = frame_tiles(rows), distance = kWarps * share.row_blocks;
   const int first = share.row_block() + threadIdx.x / kWarpSize * share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
@@ -465,10 +471,10 @@ __device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Ti
   }
 }
 
-/// With up to so many tiles of frames, a block is done sooner when its warps share the inputs.
+/// Up to this number of tiles of frames, a block is faster if its warps share the inputs.
 constexpr int kFewFrameTiles = 4;
 
-/// kBiased: Search::bonus counts.
+/// Evaluates the joint network for one step. With kBiased, Search::bonus counts.
 template <class T, bool kBiased>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {

@@ -17,14 +17,14 @@ namespace rtfx::fused {
 // -------------------------------------------------------------------------------------------------
 // one persistent kernel
 
-/// The weight tiles that a block uses in every step: copies in its shared memory, as far as there
-/// is room.
+/// The weight tiles that a block uses in every step. They are copies in its shared memory, as far
+/// as there is room.
 struct Resident {
   Tiles output, recurrent[kMaxLayers], input[kMaxLayers], projection;
 };
 
-/// Copies tiles first..first + count - 1 to `free`, which moves behind them; nothing if they do not
-/// fit.
+/// Copies tiles first..first + count - 1 to `free`, and moves `free` behind them. Copies nothing if
+/// they do not fit.
 __device__ inline Tiles keep(const Matrix& matrix, int first, int count, uint4*& free,
                              const uint4* end) {
   count = min(count, matrix.tiles - first);
@@ -57,11 +57,12 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
-/// Threads of a block of the persistent kernel. biased: with Search::bonus.
+/// Returns the number of threads of a block of the persistent kernel. `biased` means with
+/// Search::bonus.
 constexpr int search_threads(bool biased) { return kThreads + (biased ? kBonusThreads : 0); }
 
-/// kBiased: with Search::bonus. A kernel of its own, so that searches without have all
-/// registers.
+/// Runs the whole search. kBiased means with Search::bonus, which has a kernel of its own. So
+/// searches without a bonus have all registers.
 template <class T, bool kBiased>
 __global__ void __launch_bounds__(search_threads(kBiased), 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
       return;
     }
   }
-  // Behind this barrier, all blocks see what the bonus threads have written.
+  // Arrives at a grid barrier, after which all blocks see what the bonus threads have written.
   const auto arrive_with_bonuses = [&] {
     if constexpr (kBiased) {
       BonusesWritten::sync();
@@ -88,8 +89,8 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
   };
   start_states(s);
   project_frames<T>(s);
-  // Before the barrier: where no row has a frame to look at, the first block overwrites
-  // `carried_rows` right behind it.
+  // This must come before the barrier. If no row has a frame left, the first block overwrites
+  // `carried_rows` right after the barrier.
   start_rows(s, rows);
   if constexpr (kBiased) hand_over_rows(rows);
   arrive_with_bonuses();
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search)
   await_previous();
   extern __shared__ uint4 memory[];
   const Rows& rows = search->rows;
-  // With bonuses, as few blocks as possible project, so that others are free to follow them.
+  // With bonuses, as few blocks as possible project, so that others are free to update the bonuses.
   const ProjectShare share(search->model.projection, search->bonus != nullptr ? kOwnColumns : 1);
   advance_bonuses<CudaBlock<kThreads>>(*search, rows,
                                        BonusShare::of_free(rows, share.busy(found_columns(rows))));
@@ -218,7 +219,7 @@ __global__ void finish_kernel(const Search* search) {
   finish(*search, search->rows);
 }
 
-// ---------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 int multiprocessors() {
   int device = 0, count = 0;
@@ -252,7 +253,7 @@ int64_t PersistentKernel::max_rows() const {
 }
 
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
-  // Cooperative: the barriers need all blocks at once.
+  // The launch is cooperative, because the barriers need all blocks to run at once.
   const void* arguments[] = {&search, &shared_bytes_};
   const bool biased = search.bonus != nullptr;
   RTFX_CUDA(cudaLaunchCooperativeKernel(kernels_[biased ? 1 : 0], blocks_, search_threads(biased),

@@ -10,38 +10,39 @@ namespace rtfx::fused {
 
 /// The kernels for one element type of weights and states.
 struct ElementKernels {
-  /// The whole search; bytes of a block's shared memory. [1]: with Search::bonus.
+  /// Runs the whole search, given the bytes of a block's shared memory. [1] is the kernel for
+  /// searches with Search::bonus.
   void (*search[2])(Search, int);
-  // The phases of a step, and what comes before the first.
+  // The start of a search, and the phases of a step.
   void (*start)(const Search*);
   void (*joint)(const Search*);
-  void (*lstm)(const Search*, int);  // of a layer
+  void (*lstm)(const Search*, int);  // the number of the layer
   void (*project)(const Search*);
   void (*look_up)(const Search*);
 };
 
-/// The whole search as one kernel: a thread block per multiprocessor, weights in shared memory as
-/// far as they fit, grid barriers between the phases.
+/// The whole search as one kernel, with a thread block per multiprocessor. Weights are in shared
+/// memory as far as they fit, and grid barriers lie between the phases.
 class PersistentKernel {
  public:
   explicit PersistentKernel(Precision precision);
-  /// Rows of a batch that the shared memory of a block has room for.
+  /// Returns the largest number of rows for which the shared memory of a block has room.
   int64_t max_rows() const;
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
-  const void* kernels_[2];  // [1]: with Search::bonus
+  const void* kernels_[2];  // [1]: for searches with Search::bonus
   int blocks_;
-  int shared_bytes_;  // of a block, all that the GPU gives
+  int shared_bytes_;  // of a block, the most that the GPU allows
 };
 
 /// Each phase is a kernel of its own. `search` is in device memory, so that a captured graph serves
 /// batches of every shape.
 class StepKernels {
  public:
-  /// layers: of the LSTM, 0 for a stateless prediction network.
+  /// `layers` is the number of LSTM layers, 0 for a stateless prediction network.
   StepKernels(Precision precision, int layers);
-  /// Copies `value` to `search` and starts its working memory.
+  /// Copies `value` to `search` and initialises its working memory.
   void set(Search* search, const Search& value, cudaStream_t stream) const;
   /// Projects the encoder's frames and sets every row to its start.
   void start(const Search* search, cudaStream_t stream) const;

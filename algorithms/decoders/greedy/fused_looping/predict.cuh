@@ -1,4 +1,5 @@
-// predict: the prediction network and its projection, for the rows that found a token.
+// The phase `predict` computes the prediction network and its projection, for the rows that found a
+// token.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
@@ -6,9 +7,9 @@
 
 namespace rtfx::fused {
 
-/// The work of a block in one pass: some batch tiles of its own tile of outputs, and one batch tile
-/// of a tile beyond the number of blocks. (An LSTM of 640 units has 160 tiles, and an H200 has 132
-/// multiprocessors.)
+/// The work of a block in one pass. It consists of some batch tiles of the block's own tile of
+/// outputs, and of one batch tile of a further tile. The further tiles are those that have no block
+/// of their own. (An LSTM of 640 units has 160 tiles, and an H200 has 132 multiprocessors.)
 struct Pass {
   int tile, first_column, columns;  // own: columns 0..kOwnColumns
   int other_tile, other_column;     // other_tile -1: none
@@ -42,12 +43,12 @@ struct Passes {
   }
 };
 
-/// Batch tiles of the rows that found a token.
+/// Returns the number of batch tiles of the rows that found a token.
 __device__ inline int found_columns(const Rows& rows) {
   return ceil_div(rows.counts[kFound], kTileColumns);
 }
 
-/// Adds weights x inputs for the pairs of a pass. inputs[p]: this lane's row for pair p, or
+/// Adds weights x inputs for the pairs of a pass. inputs[p] is this lane's row for pair p, or
 /// nullptr.
 template <class T>
 __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, const Pass& pass,
@@ -56,7 +57,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
   const uint4* own = pass.columns > 0 ? tiles.at(matrix, pass.tile) : nullptr;
   const uint4* other = pass.other_tile >= 0 ? tiles.at(matrix, pass.other_tile) : nullptr;
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
-    uint4 x[2][kPass] = {}, weights[2][2] = {};  // weights: of the other tile
+    uint4 x[2][kPass] = {}, weights[2][2] = {};  // `weights` belong to the other tile
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
@@ -86,13 +87,14 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
   }
 }
 
-/// State of row b: h of `layer`, after its last token (`fresh`) or before it.
+/// Returns the state h of `layer` for row b, after its last token with `fresh`, or before it.
 template <class T>
 __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
   return hidden_row<T>(s, layer, rows[b].state_buffer ^ (fresh ? 0 : 1), b);
 }
 
-/// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.
+/// Sets `inputs` to this lane's state rows for the pairs of a pass, among the first `limit` rows
+/// with a token.
 template <class T>
 __device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass& pass, int limit,
                                    int layer, bool fresh, const void* (&inputs)[kPass]) {
@@ -104,8 +106,8 @@ __device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass
   }
 }
 
-/// The inputs of a lane's LSTM cell beside the sums. Lane 4 r + q of a pair's warp has unit r % 4
-/// and column 2 q + r / 4.
+/// The inputs of a lane's LSTM cell, without the sums over W_hh. Lane 4 r + q of a pair's warp has
+/// unit r % 4 and column 2 q + r / 4.
 struct Cell {
   int b = -1;                              // row, -1: none
   float below[4], bias_ih[4], bias_hh[4];  // by gate
@@ -133,7 +135,8 @@ struct Cell {
     output = state_row<T>(s, rows, layer, b, true) + unit;
   }
 
-  /// own: sums of this lane over W_hh, rounded as LibTorch's cell does.
+  /// Computes the new cell and output. `own` holds this lane's sums over W_hh, rounded as in
+  /// LibTorch's cell. `old` is the old cell.
   template <class T>
   __device__ void update(const float (&own)[4], float old) {
     float gates[4];
@@ -145,13 +148,13 @@ struct Cell {
   }
 };
 
-/// The four gates of this lane's cell out of a pair's sums. Lanes of r < 4 hold the gates i and g
-/// of their unit for two columns, lanes of r >= 4 its f and o.
+/// Sets `gates` to the four gates of this lane's cell, from the sums of a pair. Lanes of r < 4 hold
+/// the gates i and g of their unit for two columns. Lanes of r >= 4 hold its gates f and o.
 template <class T>
 __device__ inline void gates_of_cell(const Partials& partials, int pair, float (&gates)[4]) {
   const float4 sums = total(partials, pair);
   const bool upper = threadIdx.x % kWarpSize < 16;
-  // Keep the even column and give the odd one away, or the other way round.
+  // A lane keeps the even column and gives the odd one to another lane, or the other way round.
   const float kept[2] = {upper ? sums.x : sums.y, upper ? sums.z : sums.w};
   const float given[2] = {upper ? sums.y : sums.x, upper ? sums.w : sums.z};
   const float taken[2] = {__shfl_xor_sync(0xffffffffu, given[0], 16),
@@ -162,7 +165,7 @@ __device__ inline void gates_of_cell(const Partials& partials, int pair, float (
   gates[3] = rounded<T>(upper ? taken[1] : kept[1]);
 }
 
-/// W_hh h for the pairs of a pass: does not depend on the layer below.
+/// Computes W_hh h for the pairs of a pass. This does not depend on the layer below.
 template <class T>
 __device__ inline void recur(const Search& s, const Rows& rows, int layer, const Tiles& tiles,
                              const Pass& pass, Accumulator (&sums)[kPass]) {
@@ -171,7 +174,7 @@ __device__ inline void recur(const Search& s, const Rows& rows, int layer, const
   accumulate<T>(s.model.recurrent[layer], tiles, pass, inputs, sums);
 }
 
-/// The rest of a pass.
+/// Does the rest of a pass: adds the input from the layer below, and updates the cells.
 template <class T>
 __device__ inline void complete(const Search& s, const Rows& rows, int layer, const Tiles& input,
                                 const Pass& pass, const Accumulator (&own)[kPass],
@@ -204,9 +207,9 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
   if (cell.b >= 0) cell.update<T>(sums, old);
 }
 
-/// One LSTM layer for the rows that found a token. below_ready(): returns when the layer below is
-/// there, of which the recurrent part needs nothing. That part is in one place: a larger kernel is
-/// slower in all its phases.
+/// Computes one LSTM layer for the rows that found a token. below_ready() returns when the layer
+/// below is complete, which the recurrent part does not need. The recurrent part is called in one
+/// place only, because a larger kernel is slower in all its phases.
 template <class T, class BelowReady>
 __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& recurrent,
                      const Tiles& input, Scratch& scratch, const BelowReady& below_ready) {
@@ -224,30 +227,30 @@ __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& 
 /// How the blocks share the projection: a block keeps to one tile of outputs.
 struct ProjectShare {
   int tile_blocks, row_blocks, least;
-  /// `least`: batch tiles that a block computes if there are that many, up to kOwnColumns. The more
-  /// there are, the more blocks are free.
+  /// A block computes at least `least` batch tiles, if there are that many; the upper limit is
+  /// kOwnColumns. The larger `least` is, the more blocks are free.
   __device__ explicit ProjectShare(const Matrix& projection, int least = 1)
       : tile_blocks(min(projection.tiles, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / tile_blocks),
         least(least) {}
   __device__ int tile() const { return blockIdx.x % tile_blocks; }
-  /// Batch tiles that a block computes, of `columns`.
+  /// Returns how many of `columns` batch tiles a block computes.
   __device__ int each(int columns) const {
     return max(ceil_div(columns, row_blocks), min(columns, least));
   }
-  /// The blocks from this one on have nothing to compute.
+  /// Returns the number of blocks that compute. The blocks from this number on have nothing to do.
   __device__ int busy(int columns) const {
     return columns == 0 ? 0 : tile_blocks * ceil_div(columns, each(columns));
   }
 };
 
-/// Values of g, padded.
+/// Returns the number of values of g with its padding.
 template <class T>
 __device__ inline int joint_width(const Search& s) {
   return s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
 }
 
-/// g of the rows that found a token.
+/// Computes g of the rows that found a token.
 template <class T>
 __device__ void project(const Search& s, const Rows& rows, const ProjectShare& share,
                         const Tiles& tiles, Scratch& scratch) {
@@ -291,7 +294,8 @@ __device__ void project(const Search& s, const Rows& rows, const ProjectShare& s
   }
 }
 
-/// (sum - mean W 1) / deviation over the embeddings of `labels`.
+/// Returns (sum - mean W 1) / deviation, with the mean and the deviation of the embeddings of
+/// `labels`.
 __device__ inline float normalised(const Model& model, const int* labels, float sum, float ones) {
   constexpr float kEpsilon = 1e-5f;  // LibTorch's default
   float total = 0, squares = 0;
@@ -304,13 +308,14 @@ __device__ inline float normalised(const Model& model, const int* labels, float 
   return (sum - mean * ones) / sqrtf(variance + kEpsilon);
 }
 
-/// The blocks from this one on have nothing to do in look_up().
+/// Returns the number of blocks that have work in look_up(). The blocks from this number on have
+/// none.
 template <class T>
 __device__ inline int look_up_busy(const Search& s, const Rows& rows) {
   return ceil_div(rows.counts[kFound] * joint_width<T>(s), kThreads);
 }
 
-/// g of the rows that found a token, for a stateless prediction network.
+/// Computes g of the rows that found a token, for a stateless prediction network.
 template <class T>
 __device__ void look_up(const Search& s, const Rows& rows) {
   const int width = joint_width<T>(s);
@@ -329,7 +334,7 @@ __device__ void look_up(const Search& s, const Rows& rows) {
 }
 
 // -------------------------------------------------------------------------------------------------
-// project_frames: joint.enc of every frame of the batch, before the search.
+// project_frames() applies joint.enc to every frame of the batch, before the search.
 
 /// A warp's share: some outputs of some frames of one row.
 struct FrameShare {
@@ -337,7 +342,7 @@ struct FrameShare {
   int tile, frame;  // the first of each
 };
 
-/// The product of one share, over all inputs.
+/// Computes the product of one share over all inputs.
 template <class T, int kOutputTiles, int kFrameTiles>
 __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
                                        Accumulator (&sums)[kOutputTiles][kFrameTiles]) {
@@ -371,7 +376,7 @@ __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
   }
 }
 
-/// Adds the bias, stores, and marks the row where there is a NaN.
+/// Adds the bias, stores the values, and marks the row if one of them is NaN.
 template <class T, int kOutputTiles, int kFrameTiles>
 __device__ inline void store_frames(const Search& s, const FrameShare& share,
                                     const Accumulator (&sums)[kOutputTiles][kFrameTiles]) {
@@ -402,8 +407,8 @@ __device__ inline void store_frames(const Search& s, const FrameShare& share,
   if (nan) s.saw_nan[share.b] = 1;
 }
 
-/// The shares of all frames, for kOutputTiles x 16 outputs and kFrameTiles x 8 frames each. Those
-/// of a block lie side by side.
+/// The shares of all frames. Each has kOutputTiles x 16 outputs and kFrameTiles x 8 frames. The
+/// shares of a block lie side by side.
 template <class T, int kOutputTiles, int kFrameTiles>
 struct FrameShares {
   const Search& s;
@@ -434,9 +439,10 @@ struct FrameShares {
   }
 };
 
-/// Large shares read less, small ones keep more warps busy. (float32 has no registers for the
-/// largest: its products are made of three.) Not inlined, as it would take registers from the
-/// phases of the search.
+/// Applies joint.enc to all frames. Large shares read less memory, and small ones keep more warps
+/// busy. (There are too few registers for the largest shares in float32, because each of its
+/// products is made of three.) Not inlined, as it would take registers from the phases of the
+/// search.
 template <class T>
 __device__ __noinline__ void project_frames(const Search& s) {
   const FrameShares<T, 4, sizeof(T) == 4 ? 2 : 4> large(s);

@@ -12,10 +12,10 @@
 
 namespace rtfx::fused {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();  // of a forbidden token
-constexpr int32_t kNotOwn = -1;                                    // RowBiasView::own_to
+constexpr float kNever = -std::numeric_limits<float>::infinity();  // bonus of a forbidden token
+constexpr int32_t kNotOwn = -1;                                    // see RowBiasView::own_to
 
-/// *p, which other blocks of this kernel may have written: past the L1 cache.
+/// Loads *p past the L1 cache, because other blocks of this kernel may have written it.
 template <class T>
 RTFX_DEVICE T load_written(const T* p) {
 #ifdef __CUDA_ARCH__
@@ -27,15 +27,15 @@ RTFX_DEVICE T load_written(const T* p) {
 
 /// The bias of one row.
 struct RowBiasView {
-  float* added;       // [V] what is added to a token now; kNever for a forbidden one
-  float* root_added;  // [V] the same in the root
+  float* added;       // [V] bonus of a token in the row's state; kNever if it is forbidden
+  float* root_added;  // [V] bonus of a token in the root; kNever if it is forbidden
   int32_t* to;        // [V] state after the token, from the root; 0: the root
   // Values of the row's state:
-  int32_t* own_to;    // [V] state after the token; kNotOwn for one that it treats as the root does
-  int32_t* own_arcs;  // [2] first and end of the arcs that own_to is of; -1 in the root
+  int32_t* own_to;    // [V] state after the token; kNotOwn if `to` has it
+  int32_t* own_arcs;  // [2] first and end of the arcs in own_to; -1 in the root
   bool masked;        // tokens may be forbidden
 
-  /// The state of the trees after `token`.
+  /// Returns the state after `token`. `root` is the root of the row's tree.
   RTFX_DEVICE int32_t state_after(int32_t token, int32_t root) const {
     const int32_t from_root = load_written(to + token), from_own = load_written(own_to + token);
     const int32_t state = from_own == kNotOwn ? from_root : from_own;
@@ -43,9 +43,9 @@ struct RowBiasView {
   }
 };
 
-/// Brings the row into the state find_state(), of the tree with this root, to which every state of
-/// a phrase tree backs off at once; returns it. kAtOnce: tokens of a thread that are loaded before
-/// the first is stored.
+/// Moves the row to the state that find_state() returns, and returns it too. `root` is the root of
+/// the row's tree, and every other state of a phrase tree backs off directly to its root. A thread
+/// loads kAtOnce tokens before it stores the first.
 template <int kAtOnce = 1, ThreadBlock Block, class FindState>
 RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int32_t root,
                                  int32_t vocabulary, const RowBiasView& row,
@@ -77,7 +77,7 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
   if (first < end) load_arc(first);
   const int32_t old_first = old_begin + block.thread();
   const int32_t old_token = old_first < old_end ? load_constant(trees.arc_label + old_first) : 0;
-  block.sync();  // all have read what is written now
+  block.sync();  // all threads have read what is overwritten now
   for (int32_t from = block.thread(); from < vocabulary; from += kAtOnce * block.threads()) {
     if (from != block.thread()) load_root_added(from);
     for (int i = 0; i < kAtOnce; ++i)
@@ -99,9 +99,10 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
   return state;
 }
 
-/// The row begins in `state` of the tree with this root; root 0: it has no tree. forbidden: [V] or
-/// nullptr. A root backs off to state 0, where every token has 0 and leads back (DeviceBias), so
-/// that the arcs of the root are all that is looked up. Ends with a barrier.
+/// Starts the row in `state` of the tree with this root. A root of 0 means that it has no tree.
+/// `forbidden` is [V] or nullptr. A root backs off to state 0, where every token has the bonus 0
+/// and leads back to state 0 (DeviceBias). So only the arcs of the root are looked up. Ends with a
+/// barrier.
 template <ThreadBlock Block>
 RTFX_DEVICE void start_row(const Block& block, const NgramView& trees, int32_t root, int32_t state,
                            const bool* forbidden, int32_t vocabulary, const RowBiasView& row) {

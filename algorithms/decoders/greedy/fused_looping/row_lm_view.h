@@ -2,8 +2,8 @@
 // bonuses are stored for the whole vocabulary, like those of contextual biasing (row_bias_view.h).
 // So the joint phase loads one number for each token. When a row has a new token, a block of
 // threads writes the scores of its new state. The shortest context has all tokens, and each longer
-// one overwrites those that it has. Beside the bonus stands the state after each token: finding the
-// new state takes one load instead of a search in the arcs, and its contexts two more
+// one overwrites those that it has. The state after each token is stored with the bonus. So the new
+// state takes one load instead of a search in the arcs, and its contexts take two more
 // (LmContextTable). No LibTorch header is included here.
 #pragma once
 
@@ -15,21 +15,22 @@
 
 namespace rtfx::fused {
 
-constexpr float kLeastBonus = std::numeric_limits<float>::lowest();  // of a language model
+/// The lower bound of a language model's bonus, so that it stays above kNever.
+constexpr float kLeastBonus = std::numeric_limits<float>::lowest();
 
 /// The language model of one row.
 struct RowLmView {
-  float* bonus;        // [V] alpha ln p(token | state), and what `added` has
+  float* bonus;        // [V] alpha ln p(token | state), plus `added` if there is one
   int32_t* next;       // [V] state after the token
   const float* added;  // [V] RowBiasView::added; nullptr: there is no biasing
   float alpha;
 
-  /// The state after `token`.
+  /// Returns the state after `token`.
   RTFX_DEVICE int32_t state_after(int32_t token) const { return load_written(next + token); }
 
-  /// Stores what belongs to a token with this ln p; more: what `added` has for it. The product is
-  /// rounded before the sum, as in GreedyFusion. It stays finite where p is 0, since kNever means
-  /// that a token is forbidden.
+  /// Stores the bonus and the next state of a token. `score` is its ln p, and `more` is its entry
+  /// in `added`. The product is rounded before the sum, as in GreedyFusion. It stays finite where p
+  /// is 0, since kNever means that a token is forbidden.
   RTFX_DEVICE void set(int32_t token, float score, float more, int32_t to) const {
 #ifdef __CUDA_ARCH__
     float sum = __fmul_rn(alpha, score);
@@ -43,14 +44,14 @@ struct RowLmView {
   }
 };
 
-/// The contexts of a state are its own tokens, those without the first, and so on. A table has
-/// those behind the first for each state. So two loads that follow each other find them, where a
-/// walk along the back-offs takes one load for each context.
+/// The contexts of a state are all its tokens, its tokens without the oldest one, and so on. For
+/// each state, a table holds the contexts after the first. So two loads, one after the other, find
+/// all contexts, where a walk along the back-offs takes one load for each.
 struct LmContextTable {
   const int32_t* shorter;  // [S][most - 1] states, the longest context first; 0: the empty one
-  int32_t most;            // contexts of a state that are not empty, at most: order - 1
+  int32_t most;            // largest number of non-empty contexts of a state, order - 1
 
-  /// Context i of a state.
+  /// Returns context i of a state, where the longest is context 0.
   RTFX_DEVICE int32_t context(int32_t state, int32_t i) const {
     if (i >= most) return 0;
     return i == 0 ? state
@@ -59,7 +60,8 @@ struct LmContextTable {
 };
 
 /// The arcs and weights of the contexts of a row's state, in memory that a block of threads shares:
-/// the longest context first, the empty one last. Those between that the state lacks have no arcs.
+/// the longest context first, the empty one last. Contexts in between that the state lacks have no
+/// arcs.
 struct LmContexts {
   static constexpr int32_t kEmpty = kMaxLmOrder - 1;
 
@@ -67,7 +69,7 @@ struct LmContexts {
   float backoff[kMaxLmOrder];                    // weight
 };
 
-/// Finds the contexts of a state, all at once. Ends without a barrier.
+/// Finds all contexts of a state in parallel. Ends without a barrier.
 template <ThreadBlock Block>
 RTFX_DEVICE void find_contexts(const Block& block, const NgramView& lm, const LmContextTable& table,
                                int32_t state, LmContexts& contexts) {
@@ -89,10 +91,10 @@ RTFX_DEVICE void find_contexts(const Block& block, const NgramView& lm, const Lm
   }
 }
 
-/// Writes the bonuses of a row whose state has these contexts, which threads of the block may have
-/// written without a barrier since, like what `added` has. kAtOnce: arcs of a thread that are
-/// loaded before the first is stored. Few instructions, since each is fetched once for a row. Ends
-/// with a barrier.
+/// Writes the bonuses of a row whose state has these contexts. It begins with a barrier, so threads
+/// of the block may have just written the contexts and what `added` has. A thread loads kAtOnce
+/// arcs before it stores the first. The code has few instructions, because each is fetched once for
+/// a row. Ends with a barrier.
 template <int kAtOnce = 1, ThreadBlock Block>
 RTFX_DEVICE void write_bonuses(const Block& block, const NgramView& lm, const LmContexts& contexts,
                                const RowLmView& row) {

@@ -51,7 +51,7 @@ struct Model {
   /// TDT: frames of each duration. Otherwise: frames that blank V + i skips.
   int duration_values[kMaxDurations];
 
-  Matrix encoder;             // joint.enc [H padded to chunks, D]
+  Matrix encoder;             // joint.enc [H padded to chunks, encoder width]
   const float* encoder_bias;  // [tiles * 16]
   Matrix output;              // joint_net [labels + D, H], in groups of kGroup tiles
   const float* output_bias;   // [tiles * 16]
@@ -68,9 +68,9 @@ struct Model {
   Matrix projection;        // joint.pred [H, P]
   const float* projection_bias;  // [at least tiles * 16 and H padded]
 
-  // Stateless: g = bias + sum over the context of a row per label.
-  int context;                           // labels looked at
-  const float* label_rows[kMaxContext];  // [V+1][H padded]: of the newest label, the one before
+  // Stateless network: g = bias + the sum of one row per label of the context.
+  int context;                           // number of labels
+  const float* label_rows[kMaxContext];  // [V+1][H padded]: newest label, the one before
   // With layer norm over several labels' embeddings x, joint.pred gives (W x - m W 1) / s + bias,
   // with the mean m and the deviation s of x. So sums and sums of squares are added up over the
   // context too.
@@ -93,13 +93,13 @@ struct Row {
   int state_buffer;  // which of the two h buffers holds the state after the last token
   int emitted;       // whether the last step gave a token
   float score;
-  int active;  // of the list of rows with frames left, in ascending order
-  int found;   // of the list of active rows that got a token in this step, in ascending order
+  int active;  // entry of the list of rows with frames left, in ascending order
+  int found;   // entry of the list of active rows that got a token in this step, ascending
 };
 
-/// All rows and what is counted over them. In the persistent kernel every thread block holds its
-/// own copy in shared memory and updates it alike; the kernels of a graph share one. One pointer: a
-/// kernel has none to spare for each field.
+/// All rows, and counts over them. In the persistent kernel every thread block holds its own copy
+/// in shared memory, and all blocks update their copies alike. The kernels of a graph share one.
+/// The struct is one pointer, because the kernel has no registers to spare for a pointer per field.
 struct Rows {
   int* counts;  // [kCounts], and behind them the rows
 
@@ -109,18 +109,18 @@ struct Rows {
   }
 };
 
-/// Rows of a batch take row_bytes(batch) of memory, a multiple of 16.
+/// Returns the bytes of memory that the rows of a batch take, a multiple of 16.
 RTFX_HOST_DEVICE constexpr int row_bytes(int batch) {
   return Rows::kCountInts * 4 + static_cast<int>(sizeof(Row)) * batch;
 }
 static_assert(sizeof(Row) % 16 == 0);
-/// The most rows that have room in `bytes` of memory.
+/// Returns the largest number of rows that fit into `bytes` bytes of memory.
 constexpr int64_t most_rows(int64_t bytes) {
   return (bytes - Rows::kCountInts * 4) / static_cast<int64_t>(sizeof(Row));
 }
 
-/// Values that a row keeps between two pieces of its utterance, beside its state (see Rows). Times
-/// count from the start of the next piece.
+/// Values of Row that are kept between two pieces of an utterance, in addition to
+/// Search::carried_state. Times count from the start of the next piece.
 struct CarriedRow {
   int time, label, before, last_frame, run, state_buffer;
   float score;
@@ -131,11 +131,11 @@ struct CarriedRow {
 /// alone has decided against blank, and forbidden tokens.
 struct BiasView {
   NgramView trees;
-  const int32_t* roots;   // [B] states of `trees`, 0 for a row without a tree; nullptr: no row has
+  const int32_t* roots;   // [B] states of `trees`, 0: the row has no tree; nullptr: no row has one
   const bool* forbidden;  // [B][V]; nullptr: every row may have all tokens
-  int32_t* carried;       // [B] state from the root on, from piece to piece; nullptr: no pieces
-  RowBiasView first;  // of row 0; those of the others follow. Null: no row has trees or forbidden
-                      // tokens
+  int32_t* carried;       // [B] state minus root, kept between pieces; nullptr: no pieces
+  RowBiasView first;  // arrays of row 0, before those of the other rows; null pointers if no row
+                      // has a tree or forbidden tokens
 
   RTFX_HOST_DEVICE bool any() const { return first.root_added != nullptr; }
   RTFX_HOST_DEVICE RowBiasView row(int b, int vocabulary) const {
@@ -152,47 +152,48 @@ struct LmView {
   float alpha;       // 0: there is none
   float* bonus;      // [B][V], see RowLmView
   int32_t* next;     // [B][V]
-  int32_t* carried;  // [B] states from piece to piece; nullptr: no pieces
+  int32_t* carried;  // [B] states, kept between pieces; nullptr: no pieces
 
   RTFX_HOST_DEVICE bool any() const { return alpha != 0; }
 };
 
-/// One batch.
+/// The search of one batch.
 struct Search {
   Model model;
   int batch, frames, max_symbols;
   int row_budget;              // frames that one step looks at, over all rows
   int min_window, max_window;  // per row
 
-  const void* frames_in;   // T [B][frames][D]: encoder frames
-  int frame_bytes;         // of one, a multiple of 16
+  const void* frames_in;   // T [B][frames][encoder width]: encoder frames
+  int frame_bytes;         // of one frame, a multiple of 16
   const int64_t* lengths;  // [B]
-  void* encoded;           // T [B][frames][H padded to chunks]: joint.enc of them
+  void* encoded;           // T [B][frames][H padded to chunks]: joint.enc of frames_in
 
-  // Each row has, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
-  // representable in T; g, T [H padded].
+  // The state of a row holds h, c and g, one after the other. h is T [layers][2][P padded]. c is
+  // float [layers][units], with values that T can represent. g is T [H padded].
   char* state;                          // [B][state_bytes]
   int state_bytes, c_offset, g_offset;  // multiples of 16
-  const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
-  // Pieces of utterances, or nullptr: read at the start and written at the end, laid out as
-  // `state`.
+  const uint4* state_after_start;       // of one row, after the start symbol; nullptr: not known
+  // State of streams, in the layout of `state`. It is read at the start and written at the end.
+  // nullptr for whole utterances.
   char* carried_state;       // [B][state_bytes]
   CarriedRow* carried_rows;  // [B]
 
   BiasView bias;
   LmView lm;
-  const float* bonus;  // [B][V] of both together, what tokens have beside their logits; nullptr:
-                       // neither takes part
+  const float* bonus;  // [B][V] number that `bias` and `lm` together add to the logit of a token;
+                       // nullptr: neither takes part
 
-  // [3][key_kinds][key_rows], of each frame of a step: the best of tokens and blank, the best
-  // duration, and with a bonus the best token with what is added to it.
+  // [3][key_kinds][key_rows], where three steps take turns. The kinds, for each frame of a step,
+  // are the best of tokens and blank, the best duration, and with a bonus the best token including
+  // its bonus.
   MaxKey* keys;
   int key_kinds, key_rows;
-  Rows rows;  // of the graph's kernels; the persistent kernel has its own
+  Rows rows;  // for the graph's kernels; the persistent kernel has its own
 
   // Zero before the search and after it.
   int* saw_nan;            // [B]
-  unsigned* barrier;       // this launch's grid barrier: blocks that have arrived
+  unsigned* barrier;       // GridBarrier::arrived of this launch
   unsigned* next_barrier;  // the next launch's, which this launch zeroes
 
   int capacity;          // tokens per row

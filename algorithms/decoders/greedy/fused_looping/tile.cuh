@@ -72,13 +72,14 @@ __device__ inline void multiply_chunk(Accumulator& d, uint4 first, uint4 second,
   multiply_half<T>(d, second, inputs.z, inputs.w);
 }
 
-/// Tiles of a matrix: some may have been copied to shared memory.
+/// The tiles of a matrix, some of which may have been copied to shared memory.
 struct Tiles {
   const uint4* resident = nullptr;  // tiles first..first + count - 1
   int first = 0, count = 0;
 
-  /// This lane's part of the tile, in groups of kTogether tiles. The tiles of a group follow each
-  /// other at a distance of kChunkVectors, the chunks of a tile at kTogether times that.
+  /// Returns this lane's part of the tile, in a matrix with groups of kTogether tiles. The tiles of
+  /// a group follow each other at a distance of kChunkVectors. The chunks of a tile follow each
+  /// other at kTogether times that distance.
   template <int kTogether = 1>
   __device__ const uint4* at(const Matrix& matrix, int tile) const {
     const bool here = resident != nullptr && tile >= first && tile < first + count;
@@ -101,7 +102,7 @@ __device__ inline void store(Partials& partials, int pair, const Accumulator& su
       make_float4(sums[0], sums[1], sums[2], sums[3]);
 }
 
-/// This lane's outputs of a pair, summed over the warps.
+/// Returns this lane's outputs of a pair, summed over the warps.
 __device__ inline float4 total(const Partials& partials, int pair) {
   float4 sum = partials.values[0][pair][threadIdx.x % kWarpSize];
 #pragma unroll
@@ -122,8 +123,8 @@ __device__ inline float4 total(const Partials& partials, int pair) {
 
 static_assert(2 * kGroup == kWarps && kWarps <= kPairs,
               "one warp finds the best outputs of a tile");
-constexpr int kOwnColumns = 4;  // batch tiles that predict takes together, of a block's own tile
-constexpr int kPass = kOwnColumns + 1;  // and one of another tile
+constexpr int kOwnColumns = 4;  // batch tiles of a block's own tile that predict takes together
+constexpr int kPass = kOwnColumns + 1;  // and one batch tile of another tile
 static_assert(2 * kPass <= kPairs);
 
 struct Scratch {
@@ -131,7 +132,7 @@ struct Scratch {
   MaxKey best[2 * kGroup][kTileColumns];
 };
 
-/// h of `layer` of row b, in one of the two buffers.
+/// Returns h of `layer` of row b, in one of the two buffers.
 template <class T>
 __device__ inline T* hidden_row(const Search& s, int layer, int buffer, int b) {
   const size_t bytes = static_cast<size_t>(s.model.projection.chunks) * kChunkBytes;
@@ -142,7 +143,7 @@ __device__ inline float* cell_row(const Search& s, int layer, int b) {
   return reinterpret_cast<float*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.c_offset) +
          static_cast<size_t>(layer) * s.model.units;
 }
-/// g of row b.
+/// Returns g of row b.
 template <class T>
 __device__ inline T* joint_row(const Search& s, int b) {
   return reinterpret_cast<T*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.g_offset);

@@ -12,15 +12,15 @@ namespace rtfx::fused {
 
 class Weights {
  public:
-  /// Copies and repacks; the model's own tensors are not kept. Throws UserError for a prediction
-  /// network that the kernels do not cover.
+  /// Copies and repacks the weights, and does not keep the model's own tensors. Throws UserError
+  /// for a dtype, a number of durations or a prediction network that the kernels do not cover.
   explicit Weights(const AcousticModel& model);
 
-  /// Pointers into this object's tensors.
+  /// Returns pointers into this object's tensors.
   const Model& view() const { return view_; }
 
-  /// Encoder frames [B, T', D] as the kernels want them, each of a multiple of 16 bytes: mostly as
-  /// they are.
+  /// Returns encoder frames [B, T', D] in the form that the kernels read: contiguous, with a
+  /// multiple of 16 bytes per frame. Most models have such frames already.
   at::Tensor frames_in(const at::Tensor& frames) const;
 
   int64_t hidden_width() const { return hidden_width_; }  // H padded
@@ -29,7 +29,7 @@ class Weights {
  private:
   const void* keep(at::Tensor tensor);
   const float* keep_floats(const at::Tensor& vector, int64_t at_least);
-  /// In groups of `together` tiles.
+  /// Packs a matrix in groups of `together` tiles.
   Matrix pack(at::Tensor weight, int64_t together = 1);
   void add_lstm(const PredictionNetwork& network, const Joint::Linear& projection);
   void add_stateless(const PredictionNetwork& network, const Joint::Linear& projection);

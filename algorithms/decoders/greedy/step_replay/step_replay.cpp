@@ -20,7 +20,7 @@
 namespace rtfx::step_replay {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // bytes: what an allocation of its own would have
+constexpr int64_t kAlignment = 256;  // bytes, as for separate allocations
 
 int64_t bytes_of(const Mirror::Shape& shape) {
   int64_t bytes = static_cast<int64_t>(c10::elementSize(shape.dtype));
@@ -28,13 +28,14 @@ int64_t bytes_of(const Mirror::Shape& shape) {
   return bytes;
 }
 
-/// A state's tensors with the row as their second dimension.
+/// Returns the tensors of a state, with the row as their second dimension.
 std::vector<at::Tensor> parts_of(const PredictionState& state) {
   if (state.h.defined()) return {state.h, state.c};
   return {state.context.unsqueeze(0)};
 }
 
-/// The state in tensors 1.. of a step of the predictor: parts_of() backwards.
+/// Returns the state that a predictor step holds in its tensors from index 1 on. It inverts
+/// parts_of().
 PredictionState state_in(const std::vector<at::Tensor>& tensors) {
   if (tensors.size() == 3) return {tensors[1], tensors[2], {}};
   return {{}, {}, tensors[1][0]};
@@ -128,7 +129,7 @@ Step::Step(Mirror inputs, Mirror outputs, std::function<void()> work)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)), work_(std::move(work)) {}
 
 void Step::record() {
-  work_();  // once for real, so that libraries make what they make at the first call
+  work_();  // once without recording, so that libraries can do their first setup
   retry_out_of_memory([this] { graph_ = Graph::record([this](GraphRecorder&) { work_(); }); });
 }
 
@@ -205,7 +206,7 @@ namespace {
 
 using step_replay::Steps;
 
-/// The host's copy of `encoded`; waits.
+/// Copies `encoded` to the host and waits.
 at::Tensor on_host(const at::Tensor& encoded, HostReads& reads) {
   const at::TensorOptions options = encoded.options().device(at::kCPU);
   const at::Tensor copy = at::empty(encoded.sizes(), options.pinned_memory(encoded.is_cuda()),
@@ -252,7 +253,8 @@ struct StepReplay::Row {
     hypothesis.durations.push_back(static_cast<int32_t>(token.duration));
     hypothesis.score += token.score;
   }
-  /// Only tokens have the duration 0, and max_symbols of them in a row are followed by a step.
+  /// Moves the row on by `duration` frames. Only tokens have the duration 0. After max_symbols of
+  /// them at a frame, the row moves on by one frame.
   void advance(int64_t duration, int64_t max_symbols) {
     spent = duration == 0 ? spent + 1 : 0;
     if (spent == max_symbols) {

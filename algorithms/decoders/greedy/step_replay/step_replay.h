@@ -1,24 +1,28 @@
 // Greedy search with its state on the host and two steps on the device, as in parakeet.cpp (pull
-// request 46, "replayable transducer CUDA graphs"). It is here to be compared with: where the state
-// stays on the device, as in the other decoders, there is nothing to transfer.
+// request 46, "replayable transducer CUDA graphs"). It serves for comparison: the other decoders
+// keep the state on the device, and have nothing to transfer.
 //
 //   predict   (g, s') = predictor(y, s)                for all rows of the batch
 //   decide    k, d    = argmax joint(E[b, t_b], g_b)   for all rows of the batch
 //
-// The host keeps E, g, s = (h, c) and each row's frame t_b. It decides. Where k is a token, the row
-// takes g and s' of the next prediction. Then t_b moves on by d (RNN-T: by 1 after a blank, by 0
-// after a token). Rows at their end are masked and stay in the batch, so its size N is constant.
+// The host keeps E, g, s = (h, c) and each row's frame t_b, and runs the search. If k is a token,
+// the row takes g and s' of the next prediction. Then t_b moves on by d (RNN-T: by 1 after a blank,
+// by 0 after a token). Rows at their end are masked and stay in the batch, so its size N is
+// constant.
 //
 // The forms differ in how a step gets to the GPU:
 //
-//   host        operator by operator; the inputs one by one, each waited for: y, and h and c of
-//               each layer (1 + 2 L transfers for L layers); E[b, t_b] and g (2)
-//   replay      the same transfers; the step is one graph, recorded once for each N
-//   coalesced   the same graph; its inputs in one transfer that is not waited for
+//   host        The host launches each operator. It transfers the inputs one by one, and waits for
+//               each. For L layers, predict has 1 + 2 L inputs: y, and h and c of each layer.
+//               decide has 2 inputs: E[b, t_b] and g.
+//   replay      The transfers are those of the form host. The step is one graph, which is recorded
+//               once for each N.
+//   coalesced   The graph is that of the form replay. Its inputs come in one transfer, and the host
+//               does not wait for it.
 //
-// A step's outputs come back in one transfer, which is waited for in every form. y is the id of the
-// label: the step itself looks its embedding up. All forms run the same operators and give the same
-// results. On a CPU there are no graphs, and the transfers are copies.
+// A step's outputs come back in one transfer, and in every form the host waits for it. y is the id
+// of the label, and the step itself looks up its embedding. All forms run the same operators and
+// give the same results. On a CPU there are no graphs, and the transfers are copies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,10 +46,10 @@
 // label, state and prediction.
 namespace rtfx::step_replay {
 
-/// Tensors that exist twice, on the host and on the device. Each side is one block of memory whose
-/// address stays: what a recorded graph needs on the device, and what makes one transfer of several
-/// tensors. The host's block is pinned where the device is a GPU. On a CPU there are two blocks as
-/// well, so that the same transfers take place.
+/// Tensors that exist twice, on the host and on the device. Each side is one block of memory at a
+/// fixed address. A recorded graph needs the fixed address on the device, and one block allows one
+/// transfer of several tensors. The host's block is pinned if the device is a GPU. On a CPU there
+/// are two blocks as well, so that the same transfers take place.
 class Mirror {
  public:
   /// A tensor of `sizes`. Its slices along the first dimension are the pieces of upload_pieces().
@@ -54,19 +58,20 @@ class Mirror {
     at::ScalarType dtype;
   };
 
-  /// Zeros on both sides.
+  /// Fills both sides with zeros.
   Mirror(const std::vector<Shape>& shapes, at::Device device);
 
-  /// One contiguous tensor per shape, in their order.
+  /// Returns one contiguous tensor per shape, in the order of the shapes.
   const std::vector<at::Tensor>& host() const { return host_; }
   const std::vector<at::Tensor>& device() const { return device_; }
 
-  /// Host to device, all at once. Does not wait: the host's side must not change before the current
-  /// stream was waited for. Returns the number of transfers: 1.
+  /// Copies host to device in one transfer. Does not wait, so the host's side must not change
+  /// before the current stream was waited for. Returns the number of transfers, 1.
   int64_t upload() const;
-  /// Host to device, part by part; waits for each. Returns the number of transfers.
+  /// Copies host to device piece by piece, and waits for each piece. Returns the number of
+  /// transfers.
   int64_t upload_pieces() const;
-  /// Device to host, all at once; waits.
+  /// Copies device to host in one transfer, and waits for it.
   void download(HostReads& reads) const;
 
  private:
@@ -78,8 +83,8 @@ class Mirror {
   std::vector<Part> parts_;
 };
 
-/// Row `row` of the second dimension, between two contiguous host tensors of the same shape and
-/// type.
+/// Copies row `row` of the second dimension between two contiguous host tensors of the same shape
+/// and dtype.
 void copy_row(const at::Tensor& from, const at::Tensor& to, int64_t row);
 
 /// Counts of the work that the host asked for.
@@ -94,14 +99,14 @@ class Step {
   /// `work` reads inputs.device() and writes outputs.device(), all in place.
   Step(Mirror inputs, Mirror outputs, std::function<void()> work);
 
-  /// From now on run() replays a graph of the work. Needs a GPU; waits for it.
+  /// Records the work as a graph, which run() replays afterwards. Needs a GPU and waits for it.
   void record();
 
-  /// Takes input() and fills output(). Waits once, at its end, and with `coalesced` false once more
-  /// for every part of the inputs.
+  /// Reads input() and fills output(). Waits once, at its end. If `coalesced` is false, it also
+  /// waits once for every piece of the inputs.
   void run(bool coalesced, HostReads& reads, Counts& counts) const;
 
-  /// The host's side. To be changed between two runs only.
+  /// Returns tensors of the host's side. They may be changed between two runs only.
   const at::Tensor& input(size_t i) const { return inputs_.host()[i]; }
   const at::Tensor& output(size_t i) const { return outputs_.host()[i]; }
 
@@ -114,13 +119,14 @@ class Step {
 /// Both steps for N rows.
 class Steps {
  public:
-  /// Makes the steps for `rows` rows. `transducer` must live as long, and projects everything once.
+  /// Makes the steps for `rows` rows. `transducer` must outlive this object, and project everything
+  /// once.
   Steps(const Transducer& transducer, int64_t rows);
 
-  /// Step::record() of both.
+  /// Records both steps, see Step::record().
   void record();
 
-  /// All rows before the start symbol.
+  /// Sets all rows to their state before the start symbol.
   void reset();
 
   /// Runs one step of the prediction network for all rows. accept() moves a row to its result.
@@ -129,7 +135,7 @@ class Steps {
 
   /// Sets frame t of `encoded` [N, T', H], on the host, as the one that the row decides on next.
   void set_frame(const at::Tensor& encoded, int64_t row, int64_t t);
-  /// One decision for all rows.
+  /// Makes one decision for all rows.
   void decide(bool coalesced, HostReads& reads, Counts& counts) const;
 
   struct Decided {
@@ -137,8 +143,9 @@ class Steps {
     float score;       // logit
     int64_t duration;  // frames to advance
   };
+  /// Returns the row's decision of the last decide().
   Decided decided(int64_t row) const;
-  /// The row's last label, for predict().
+  /// Sets the row's last label, which predict() reads.
   void set_label(int64_t row, int64_t label);
 
  private:
@@ -159,16 +166,16 @@ namespace rtfx {
 struct StepReplayOptions {
   std::string loop = "coalesced";  // "host" (launched anew), "replay", "coalesced"
   int64_t max_symbols = 10;        // tokens per frame
-  double blank_penalty = 0;        // of the logits, see blank_penalty.h
+  double blank_penalty = 0;        // subtracted from blank's logit, see blank_penalty.h
 
   static const OptionTable<StepReplayOptions>& table();
 };
 
 /// Waits for the device once per step, once before the search for E, and once after it for the
 /// results. Unless coalesced, it also waits for every upload. A batch of a new size also waits
-/// while its graphs are recorded. host_reads = 1 + joint_calls + pred_calls. joint_calls: the most
-/// decisions that a row needs. pred_calls: 1 for the start, and 1 for each round of decisions with
-/// a token in a row that goes on.
+/// while its graphs are recorded. host_reads = 1 + joint_calls + pred_calls. joint_calls is the
+/// largest number of decisions that a row needs. pred_calls is 1 for the start, plus 1 for each
+/// decision step in which a row finds a token and goes on.
 class StepReplay : public DecoderBase<StepReplayOptions> {
  public:
   using DecoderBase::DecoderBase;
@@ -177,16 +184,17 @@ class StepReplay : public DecoderBase<StepReplayOptions> {
   /// Makes the steps, and with them the graphs, for batches of limits.max_batch rows.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// "joint_us": time of the joint calls in microseconds, from their inputs to their decisions on
-  /// the host. "graph_captures": batch sizes for which the last decode() recorded its two graphs, 0
-  /// or 1.
+  /// "joint_us" is the time of the joint calls in microseconds, from their inputs to their
+  /// decisions on the host. "graph_captures" is the number of batch sizes for which the last
+  /// decode() recorded its two graphs, 0 or 1.
   Counters counters() const override;
 
  private:
   struct Row;
   step_replay::Steps& steps_for(int64_t rows);
   void search(const at::Tensor& encoded, step_replay::Steps& steps, std::vector<Row>& rows);
-  /// nan: [B] bool on the device, rows whose frames hold a NaN.
+  /// Returns the results on the device. `nan` [B] bool, on the device, marks rows whose frames hold
+  /// a NaN.
   Hypotheses on_device(const std::vector<Row>& rows, const at::Tensor& nan) const;
 
   std::optional<Transducer> transducer_;
