@@ -1,7 +1,7 @@
-"""The Python side of the decoder `python`: part of the program, which calls the functions at the end.
+"""The Python side of the decoder `python`. It is part of the program, which calls the functions at the end.
 
-It hands the model and batches to a decoder's class and makes tensors of what that returns.
-docs/own_decoder.md says what such a class looks like.
+It passes the model and the batches to a decoder's class, and makes tensors of the results.
+docs/own_decoder.md describes such a class.
 """
 
 import importlib
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-# Standard output is the program's.
+# Standard output belongs to the program, so Python prints to standard error.
 sys.stdout = sys.stderr
 sys.argv = [*getattr(sys, "argv", []), "rtfx"][:1]
 # A module's own copies of libraries (OpenFst, protobuf) come before those of the program.
@@ -28,10 +28,10 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 class Model:
     """The loaded model: its settings, its tokenizer, and the weights of its heads, which are the
-    program's own tensors. B rows; D width of encoder frames, P of the prediction network, H of the
-    joint network; V tokens.
+    program's own tensors. In shapes, B is the number of rows and V the number of tokens. D, P and H
+    are the widths of encoder frames, prediction network and joint network.
 
-Attributes:
+    Attributes:
 
       kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer
       vocabulary  V; tokens are below it
@@ -55,26 +55,26 @@ Attributes:
         return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
 
     def log_probs(self, frames):
-        """CTC: frames [B, T, D] -> log-probabilities [B, T, V + 1], float32; blank comes last."""
+        """Returns the CTC log-probabilities [B, T, V + 1], float32, of frames [B, T, D]. Blank comes last."""
         return self._linear("ctc", frames).float().log_softmax(-1)
 
     def project_encoder(self, frames):
-        """[..., D] -> [..., H]"""
+        """Projects encoder frames [..., D] for the joint network, to [..., H]."""
         return self._linear("joint.enc", frames)
 
     def project_prediction(self, output):
-        """[..., P] -> [..., H]"""
+        """Projects outputs of the prediction network [..., P] for the joint network, to [..., H]."""
         return self._linear("joint.pred", output)
 
     def joint(self, encoder, prediction):
-        """Logits [..., V + 1], TDT: [..., V + 1 + durations], of projected inputs, which are
-        broadcast against each other."""
+        """Returns the logits [..., V + 1] of projected inputs, which are broadcast against each other.
+        TDT has [..., V + 1 + durations]."""
         hidden = ACTIVATIONS[self.config["joint_activation"]](encoder + prediction)
         return self._linear("joint.joint_net", hidden)
 
     def initial_state(self, batch):
-        """The state of B rows before the start symbol (blank), as a tuple of tensors. Rows are in dimension 1
-        (LSTM: h, c [layers, B, P]) or 0 (stateless: labels [B, context - 1], newest first)."""
+        """Returns the state of B rows before the start symbol (blank), as a tuple of tensors. Rows are in
+        dimension 1 (LSTM: h, c [layers, B, P]) or 0 (stateless: labels [B, context - 1], newest first)."""
         prediction = self.config["prediction"]
         if prediction["kind"] == "stateless":
             shape = (batch, prediction["context_size"] - 1)
@@ -83,7 +83,7 @@ Attributes:
         return tuple(torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in range(2))
 
     def predict(self, labels, state):
-        """One step of the prediction network: labels [B] int64 -> (output [B, P], state)."""
+        """Does one step of the prediction network for labels [B] int64. Returns (output [B, P], next state)."""
         prediction, weights = self.config["prediction"], self.tensors
         if prediction["kind"] == "stateless":
             longer = torch.cat([labels.unsqueeze(1), state[0]], 1)
@@ -119,21 +119,21 @@ def are_integers(tensor):
 
 
 def int32_of(tensor):
-    """Returns the tensor as int32. Values beyond int32 become its ends, which no rule allows: to look for them here
-    would wait for the device."""
+    """Returns the tensor as int32. Values beyond int32 become its smallest or largest value, which the program
+    refuses. A check here would wait for the device."""
     if tensor.dtype == torch.int32:
         return tensor
     return tensor.to(torch.int64).clamp(INT32.min, INT32.max).to(torch.int32)
 
 
 def check_integers(name, row, values):
-    """Refuses values that int32 would change, in a row as a list or a tensor. Integers of other libraries will do.
-    `name`: tokens, frames or durations."""
+    """Raises WrongRow if int32 would change one of the values of a row, which are a list or a tensor. Integers of
+    other libraries are allowed. `name` is tokens, frames or durations."""
     if torch.is_tensor(values):
         if len(values) and not are_integers(values):
             raise WrongRow(row, f"`{name}` is a tensor of {values.dtype}, not of integers")
         if values.is_cuda or values.dtype == torch.int32:
-            return  # int32_of() and the program's checks
+            return  # int32_of() and the program check these
         values = values.reshape(-1).tolist()
     if set(map(type, values)) == {int} and INT32.min <= min(values) and max(values) <= INT32.max:
         return  # the usual case, in a fraction of the time
@@ -147,7 +147,7 @@ def check_integers(name, row, values):
 
 
 def padded(rows):
-    """Lists of integers, or 1-D tensors -> [rows, longest] int32."""
+    """Returns lists of integers, or 1-D tensors, as one tensor [rows, longest] int32, padded with 0."""
     if any(torch.is_tensor(row) for row in rows):
         rows = [int32_of(torch.as_tensor(row).reshape(-1)) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -157,15 +157,15 @@ def padded(rows):
 
 
 def is_list(score):
-    """Whether a row's score is a list of scores, for example an array. A number may be a tensor of one element or
-    without dimensions, which has a __len__, too."""
+    """Returns whether a row's score is a list of scores, for example an array. A tensor of one element and an array
+    without dimensions have a __len__ too, but count as numbers."""
     if torch.is_tensor(score) and score.numel() == 1:
         return False
     return hasattr(score, "__len__") and getattr(score, "ndim", 1) > 0
 
 
 def of_lists(result):
-    """{name: tensor} of a result in lists; of lists of lists where each row has several."""
+    """Returns {name: tensor} for a result in lists, or in lists of lists if rows have several hypotheses."""
     scores, tokens = result["scores"], result["tokens"]
     if torch.is_tensor(scores) and scores.dim() > 1:
         scores = scores.tolist()
@@ -205,7 +205,7 @@ def of_lists(result):
 
 
 def tensors_of(result, batch):
-    """(what it is, [tensor, ...]) of whatever a decoder returned for `batch` rows."""
+    """Returns (description, [tensor, ...]) for the result that a decoder returned for `batch` rows."""
     if isinstance(result, (tuple, list)):
         result = dict(zip(("tokens", "frames", "scores", "durations"), result))
     if not hasattr(result, "items"):
@@ -234,8 +234,8 @@ def tensors_of(result, batch):
 
 
 class Members:
-    """Reads the members of a decoder that it need not have. Raises a TypeError that names the member and the class
-    if the program could not keep what it finds."""
+    """Reads the optional members of a decoder. Raises a TypeError that names the member and the class if the
+    program could not store the value."""
 
     def __init__(self, decoder):
         self.decoder = decoder
@@ -283,7 +283,7 @@ class Members:
 
 
 class Arm:
-    """A decoder at work."""
+    """A decoder that the program has prepared."""
 
     def __init__(self, spec, tensors):
         if spec["path"]:
@@ -312,7 +312,7 @@ class Arm:
         self.batch = len(lengths)
         self.result = self.decoder.decode(frames, lengths)
         if hasattr(self.decoder, "objects") and frames.is_cuda:
-            torch.cuda.current_stream(frames.device).synchronize()  # what comes is of the objects
+            torch.cuda.current_stream(frames.device).synchronize()  # so that the time of objects() starts here
 
     def objects(self):
         self.result = self.decoder.objects(self.result)
@@ -326,7 +326,7 @@ class Arm:
 
 
 def load(spec):
-    """The module: by its name, or of a file, whose folder is then looked into for others."""
+    """Returns the module of a name or of a file. The folder of the file is searched for other modules."""
     if spec["module"]:
         return importlib.import_module(spec["module"])
     file = Path(spec["file"]).resolve()
@@ -340,32 +340,32 @@ def load(spec):
     try:
         found.loader.exec_module(module)
     except BaseException:
-        del sys.modules[file.stem]  # it is only half there
+        del sys.modules[file.stem]  # it is incomplete
         raise
     return module
 
 
 def described(error):
-    """One line: the exception and where it came from, innermost first."""
+    """Returns one line with the exception and the places where it came from, innermost first."""
     frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError):  # whose place is in its text
+    if isinstance(error, SyntaxError):  # its text names the place
         frames = []
     places = [f"{Path(f.filename).name}:{f.lineno} in {f.name}"
               for f in reversed(frames) if f.filename != "rtfx/host.py"]  # fmt: skip
     try:
         text = " ".join(str(error).split()) or "no message"
-    except Exception:  # of its own __str__()
+    except Exception:  # its own __str__() raised
         text = "no message"
     return f"{type(error).__name__}: {text}" + (f" ({' < '.join(places)})" if places else "")
 
 
 def to_json(about):
-    """JSON, in which a half of a surrogate pair, which is no character, becomes a question mark."""
+    """Returns JSON. Half of a surrogate pair is no character, so it becomes a question mark."""
     return json.dumps(about, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
 
 
 def failure(text, row=None):
-    # Halves of surrogate pairs come of bytes that are no text. They are spelled, such as \udc80.
+    # Bytes that are no text become halves of surrogate pairs. These are spelled out, such as \udc80.
     return (to_json({"error": text.encode("utf-8", "backslashreplace").decode(), "row": row}),)
 
 
@@ -384,7 +384,8 @@ class DefaultDevice:
 
 
 def answers(function):
-    """Calls a function with (text, capsules...) and returns (text, capsules...), or the error as text."""
+    """Returns a function that calls `function` and takes and returns (text, capsules...). It returns an error as
+    text."""
 
     def call(text, *capsules):
         try:

@@ -27,28 +27,29 @@
 
 namespace rtfx {
 
-// CPython in the program's own process, loaded when a decoder first asks for it: the program links
-// none. Only functions of Python's stable ABI are called, and they are found by name. So one build
-// serves every Python from 3.10 on whose torch is the LibTorch that the program runs with.
-
+/// CPython in the program's own process. The program does not link it, but loads it when a decoder
+/// first asks for it. Only functions of Python's stable ABI are called, and they are found by name.
+/// So one build serves every Python from 3.10 on whose torch is the LibTorch that the program runs
+/// with.
 class Interpreter {
  public:
   /// The answer of a function of host.py.
   struct Answer {
-    nlohmann::json about;             // null where it says nothing
+    nlohmann::json about;             // null if the function returns none
     std::vector<at::Tensor> tensors;  // share their memory with Python's
   };
 
-  /// Starts Python at the first call, for the life of the process, and imports torch. Which Python:
-  /// `executable`, else the environment variable RTFX_PYTHON, else that of the environment which
-  /// LibTorch lies in, else python3 of PATH. Throws UserError where there is no such program, it
-  /// has no shared library (RTFX_LIBPYTHON may name one), its torch is another than the program's,
-  /// or another one was started before.
+  /// Starts Python at the first call, for the life of the process, and imports torch. The Python
+  /// program is `executable`, else the environment variable RTFX_PYTHON, else that of LibTorch's
+  /// environment, else python3 of PATH. Throws UserError if there is no such program, or if it has
+  /// no shared library (RTFX_LIBPYTHON may name one). Also throws UserError if its torch is not
+  /// that of the program, or if another Python was started before.
   static const Interpreter& get(const std::string& executable);
 
-  /// Calls a function of host.py with what `about` says and with tensors, which it shares. From any
-  /// thread. Where it raises, throws WrongResult if that concerns a row of the batch, else
-  /// UserError with `where`, the exception and where it came from.
+  /// Calls a function of host.py with `about` as JSON and with tensors, whose memory it shares. Any
+  /// thread may call this. If the function raises for a row of the batch, throws WrongResult. If it
+  /// raises otherwise, throws UserError with `where`, the exception and the place where it was
+  /// raised.
   Answer call(const char* function, const nlohmann::json& about,
               const std::vector<at::Tensor>& tensors, const std::string& where) const;
 
@@ -66,7 +67,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWhere = "python";
 
-// The part of the stable ABI that is called. PyObject* is a pointer to who knows what.
+// The functions of the stable ABI that are called. PyObject is opaque here, so a pointer to it is
+// void*.
 using Object = void*;
 struct Api {
   int (*Py_IsInitialized)();
@@ -141,7 +143,7 @@ class Gil {
   int state_;
 };
 
-/// A reference that is given back; under the lock.
+/// A reference that the destructor gives back. The caller must hold the lock.
 class Owned {
  public:
   explicit Owned(Object object) : object_(object) {}
@@ -156,7 +158,8 @@ class Owned {
   Object object_;
 };
 
-/// host.py catches what decoders raise; what comes out of Python all the same is a defect of it.
+/// Returns `object`, and throws UserError if it is null. host.py catches all exceptions of
+/// decoders, so one that comes out of Python is a defect of host.py.
 Object well(Object object) {
   if (object == nullptr) {
     api.PyErr_Print();
@@ -185,7 +188,7 @@ json text_of(Object text) {
   return json::parse(begin, begin + size);
 }
 
-/// The folder that holds lib/libtorch_cpu.so of this process.
+/// Returns the folder that holds lib/libtorch_cpu.so of this process.
 fs::path loaded_torch() {
   Dl_info info{};
   RTFX_CHECK(dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) != 0, "no LibTorch");
@@ -240,7 +243,7 @@ void require_same_torch(const json& python) {
 }
 
 void* load_library(const json& python) {
-  // In a process that is Python's own, everything is there.
+  // A process that Python started has these functions already.
   if (dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) return dlopen(nullptr, RTLD_NOW);
   std::vector<std::string> names;
   if (const char* given = std::getenv("RTFX_LIBPYTHON")) {
@@ -248,7 +251,8 @@ void* load_library(const json& python) {
   } else {
     names = python["libraries"].get<std::vector<std::string>>();
   }
-  // Extension modules look for Python's functions among those of the whole process.
+  // RTLD_GLOBAL is needed because extension modules look for Python's functions among those of the
+  // whole process.
   for (const std::string& name : names) {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
   }
@@ -296,7 +300,8 @@ Interpreter::Answer Interpreter::call(const char* function, const json& about,
   const Gil gil;
   const Owned callable(well(api.PyObject_GetAttrString(host_, function)));
   const Owned arguments(well(api.PyTuple_New(static_cast<ssize_t>(1 + tensors.size()))));
-  // A piece of a vocabulary may be part of a character.
+  // to_text() writes valid UTF-8, although a piece of the vocabulary may be only a part of a
+  // character.
   const std::string text = to_text(about);
   api.PyTuple_SetItem(  // which takes the reference over
       arguments.get(), 0,
@@ -317,9 +322,9 @@ Interpreter::Answer Interpreter::call(const char* function, const json& about,
   return answer;
 }
 
-// A decoder written in Python, under the same driver as all others: a class of the user's module
-// gets the model, then batches, and returns tokens, frames and scores. docs/own_decoder.md says
-// how such a class looks, host.py calls it.
+// A decoder written in Python, which the same driver runs as all others. A class of the user's
+// module gets the model and then batches, and returns tokens, frames and scores. host.py calls this
+// class, and docs/own_decoder.md describes it.
 
 namespace {
 
@@ -339,7 +344,7 @@ OptionField<Options> file_option() {
   auto field =
       option("file", &Options::file,
              "Python file (.py) with the class of the decoder. Give either this or `module`.");
-  field.is_required = false;  // where `module` is given
+  field.is_required = false;  // `module` may be given in its place
   field.default_text = "none";
   return field;
 }
@@ -419,7 +424,8 @@ class PythonDecoder : public DecoderBase<Options> {
             options_.score_kind == "none" ? "" : options_.score_kind};
   }
 
-  /// With the versions of what it runs on, once these are known.
+  /// Returns the options. Once prepare() knows them, the versions of the Python environment are
+  /// added.
   json options() const override {
     json all = DecoderBase::options();
     if (!versions_.is_null()) all["versions"] = versions_;
@@ -474,7 +480,7 @@ class PythonDecoder : public DecoderBase<Options> {
   }
 
  private:
-  /// Adds microseconds.
+  /// Adds the microseconds of its lifetime to a sum.
   class Timer {
    public:
     explicit Timer(int64_t& sum) : sum_(sum), begin_(std::chrono::steady_clock::now()) {}
@@ -491,7 +497,7 @@ class PythonDecoder : public DecoderBase<Options> {
     std::chrono::steady_clock::time_point begin_;
   };
 
-  /// Members of host.py's Model.
+  /// Returns the members of the class Model of host.py.
   json settings(const Limits& limits) const {
     const ModelConfig& config = model_->config;
     json pieces = json::array();
@@ -534,7 +540,7 @@ class PythonDecoder : public DecoderBase<Options> {
   std::string where_;
   std::shared_ptr<const AcousticModel> model_;
   const Interpreter* python_ = nullptr;
-  uintptr_t arm_ = 0;  // by which host.py knows it
+  uintptr_t arm_ = 0;  // key of this decoder in host.py
   bool has_objects_ = false;
   std::vector<std::string> boosted_words_;
   json versions_;

@@ -176,7 +176,7 @@ void PrefixSearch::expand(const Hypothesis& h, const float* lp, int32_t blank) {
   }
 }
 
-/// Keeps the best one of equal hypotheses; among these, those within the beam, at most beam_size.
+/// Keeps the best of equal hypotheses. Of these it keeps those within the beam, at most beam_size.
 void PrefixSearch::prune() {
   const auto position = [](const Hypothesis& h) { return std::tie(h.history, h.node, h.last); };
   float best = kInfinity;

@@ -55,20 +55,20 @@ class WordLm {
   std::vector<float> final_cost_;
 };
 
-/// The spellings of all words as a tree of tokens. Node 0 is the root. The tree is immutable, so
-/// that any number of threads may read it.
+/// The spellings of all words as a tree of tokens. Node 0 is the root. Any number of threads may
+/// read the tree while no spelling is added.
 class LexiconTree {
  public:
   struct Node {
     std::vector<std::pair<int32_t, int32_t>> children;  // token and node, sorted by token
-    std::vector<std::pair<int32_t, float>> words;  // that end here: number in the lexicon from 1,
-                                                   // and cost of this spelling
+    std::vector<std::pair<int32_t, float>> words;  // words that end here: number in the lexicon
+                                                   // from 1, and cost of this spelling
     float look_ahead = 0;  // least cost of a word below, without history; 0 at the root
   };
 
   LexiconTree(const Lexicon& lexicon, const WordLm& lm);
-  /// Adds a spelling with its cost, -ln p(spelling | word), to a word that the language model may
-  /// have.
+  /// Adds a spelling of a word. `own` is its cost, -ln p(spelling | word). The word need not be in
+  /// the language model.
   void add(int32_t word, const std::vector<int32_t>& spelling, float own, const WordLm& lm);
   const Node& node(int32_t i) const { return nodes_[static_cast<size_t>(i)]; }
 
@@ -121,11 +121,11 @@ class PrefixSearch {
 
 struct CtcLexiconCpuOptions {
   std::filesystem::path lexicon, lm;
-  std::optional<AddedWordOptions> words;  // beside those of the lexicon
+  std::optional<AddedWordOptions> words;  // in addition to those of the lexicon
   double acoustic_scale = 1 / 0.55;
   double beam = 17;
   int64_t beam_size = 500, beam_tokens = 32;
-  double blank_penalty = 0;  // of the logits, see blank_penalty.h
+  double blank_penalty = 0;  // subtracted from blank's logit, see blank_penalty.h
   int64_t threads = 0;       // upper bound of the number of threads; 0: all threads of LibTorch
 
   static const OptionTable<CtcLexiconCpuOptions>& table();

@@ -117,7 +117,7 @@ void PhasedSearch::prepare() {
 }
 
 void PhasedSearch::record_frame() {
-  // A run without rows loads the kernels onto the device, which cannot be recorded.
+  // A run without rows loads the kernels onto the device. That cannot be done during a recording.
   upload({});
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(memory_.device().index());
   launch(PassingPhase::begin, 0, stream);
@@ -260,8 +260,8 @@ std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
       word_text(memory_->graph()), boosting_, std::move(lists));
 }
 
-/// Returns the numbers of a row with this bias, [W + 1] float32, undefined if no word is boosted.
-/// Does not wait.
+/// Returns the word costs of a row with this bias, [W + 1] float32. They are undefined if no word
+/// is boosted. Does not wait.
 at::Tensor CtcWfst::row_word_costs(const CompiledBias& bias) const {
   std::vector<int64_t> words;
   std::vector<float> costs;
@@ -333,7 +333,7 @@ PassingRun CtcWfst::run(const PassingBatch& batch, const std::vector<PassingRow>
 }
 
 /// Returns the path of each row. `order` has the numbers of the rows in the order of the search.
-/// `arcs`: see PassingBatch::path_arcs, for the rows in that order.
+/// `arcs` holds PassingBatch::path_arcs for the rows in that order.
 std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vector<size_t>& order,
                                           const at::Tensor& arcs) {
   const GraphView& graph = memory_->graph().view();
@@ -386,7 +386,8 @@ GpuStreams::GpuStreams(std::shared_ptr<PassingMemory> memory, float beam, int64_
   make_entries(kFirstEntries, std::min<int64_t>(kFirstTokens, memory_->graph().view().states));
 }
 
-/// Keeps the content of the present entries.
+/// Makes room for `entries` streams of up to `capacity` tokens each. Keeps the content of the
+/// present entries.
 void GpuStreams::make_entries(int64_t entries, int64_t capacity) {
   const int64_t before = store_state_.defined() ? store_state_.size(0) : 0;
   const auto grown = [&](const at::Tensor& old, at::ScalarType type) {
@@ -395,7 +396,7 @@ void GpuStreams::make_entries(int64_t entries, int64_t capacity) {
     if (before > 0) made.narrow(0, 0, before).narrow(1, 0, old.size(1)).copy_(old);
     return made;
   };
-  // Where there is no memory for the second one, both stay as they were.
+  // If there is no memory for the second tensor, both members stay as they were.
   at::Tensor states = grown(store_state_, at::kInt), costs = grown(store_cost_, at::kFloat);
   store_state_ = std::move(states);
   store_cost_ = std::move(costs);

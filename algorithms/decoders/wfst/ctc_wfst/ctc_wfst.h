@@ -88,13 +88,13 @@ class PhasedSearch {
   /// the next run.
   const PassingTrace* history() const;
 
-  /// Times that a frame was recorded since reset_captures().
+  /// Returns how many times a frame was recorded since reset_captures().
   int64_t captures() const { return captures_; }
   void reset_captures() { captures_ = 0; }
 
  private:
   void upload(const PassingBatch& batch);
-  void record_frame();  // as frame_
+  void record_frame();  // into frame_
   void launch(PassingPhase phase, int64_t first_row, cudaStream_t stream) const;
   void launch_frame(cudaStream_t stream) const;
   void search(const PassingBatch& batch, const std::vector<PassingRow>& rows, HostReads& reads);
@@ -108,7 +108,7 @@ class PhasedSearch {
   int64_t captures_ = 0;
   c10::cuda::CUDAStream copies_;
   std::array<c10::cuda::CUDAEvent, 2>
-      searched_;  // of the last two steps: what they used was counted
+      searched_;  // of the last two steps, after the copies of their counts
   c10::cuda::CUDAEvent copied_;
 };
 
@@ -168,12 +168,12 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
   using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  /// Copies the graph to the GPU. Throws UserError without a GPU, and where the graph and a search
-  /// do not fit into its memory, with the sizes.
+  /// Copies the graph to the GPU. Throws UserError without a GPU. Throws UserError with the sizes
+  /// if the graph and a search do not fit into the GPU's memory.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   /// kept_tokens is the sum over all frames, and workspaces is the number of utterances that were
-  /// searched at once. Others: host_reads; with "replay" graph_captures.
+  /// searched at once. The other counters are host_reads and, with "replay", graph_captures.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosting_.words(); }
   std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {

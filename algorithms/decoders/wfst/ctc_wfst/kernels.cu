@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-/// A block of a GPU's threads, as TokenPassing uses it.
+/// A block of GPU threads with the members that TokenPassing needs.
 template <int32_t kThreads>
 struct PassingBlock : CudaBlock<kThreads> {
   static constexpr int32_t kMostThreads = kThreads;
@@ -38,8 +38,8 @@ struct PassingBlock : CudaBlock<kThreads> {
   }
 };
 
-/// The bound of 64 registers a thread leaves a multiprocessor room for kThreadsPerProcessor
-/// threads.
+/// Runs the whole search. With at most 64 registers per thread, a multiprocessor has room for
+/// kThreadsPerProcessor threads.
 template <int32_t kThreads>
 __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
     token_passing_kernel(PassingGraph graph, PassingWorkspaces workspaces, PassingBatch batch,
@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
   RowPassing(block, graph, workspace, batch, shared, keeps_frames ? frames : nullptr).run();
 }
 
-/// One phase of the rows of all workspaces. The phase `begin` takes the rows from `first_row` on.
+/// Does one phase for the rows of all workspaces. The phase `begin` takes the rows from `first_row`
+/// on.
 template <PassingPhase kPhase, int32_t kThreads>
 __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
     token_passing_phase(PassingGraph graph, PassingWorkspaces workspaces, const PassingBatch* batch,
@@ -83,7 +84,7 @@ void launch(const PassingGraph& graph, const PassingWorkspaces& workspaces,
   RTFX_CUDA(cudaGetLastError());
 }
 
-/// Returns whether each of so many blocks has a multiprocessor of its own.
+/// Returns whether each of `blocks` blocks has a multiprocessor of its own.
 bool is_wide(int64_t blocks) {
   static const int processors = [] {
     int device = 0, count = 0;

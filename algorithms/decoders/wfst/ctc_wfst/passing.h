@@ -134,7 +134,7 @@ struct PassingRow {
   double offset = 0;    // offset of their costs
 };
 
-/// The tokens of streams between their pieces. [entries, capacity] each.
+/// The tokens of streams between their pieces. Each array is [entries, capacity].
 struct PassingStore {
   int64_t capacity = 0;
   int32_t* state = nullptr;
@@ -233,8 +233,8 @@ void launch_token_passing(const PassingGraph& graph, const PassingWorkspaces& wo
 
 /// Enqueues one phase with a block for each workspace. The phase `begin` starts the batch's rows
 /// from `first_row` on, and the other phases go on with these rows. `batch` and `progress`
-/// [workspaces] are device memory. A launch can be recorded into a graph and repeated, since of the
-/// host's values it uses only the arguments. Throws std::runtime_error if the launch fails.
+/// [workspaces] are device memory. A launch can be recorded into a graph and repeated, because it
+/// uses no value of the host except its arguments. Throws std::runtime_error if the launch fails.
 void launch_phase(PassingPhase phase, const PassingGraph& graph,
                   const PassingWorkspaces& workspaces, const PassingBatch* batch,
                   PassingProgress* progress, int64_t first_row, cudaStream_t stream);

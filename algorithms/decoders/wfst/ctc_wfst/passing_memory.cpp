@@ -83,8 +83,8 @@ void PassingMemory::make_workspaces(int64_t rows) {
   const auto workspaces =
       std::max<int64_t>({1, workspaces_.workspaces, std::min(wanted, possible)});
   if (workspaces == workspaces_.workspaces) return;
-  workspaces_ = {};  // also after an allocation below has failed
-  for (at::Tensor* t : {&best_, &state_, &cost_, &token_of_}) t->reset();  // before the new ones
+  workspaces_ = {};  // stays so if an allocation below fails
+  for (at::Tensor* t : {&best_, &state_, &cost_, &token_of_}) t->reset();  // frees the old memory
   const auto on_device = at::TensorOptions(device_);
   best_ = at::full({workspaces, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
   state_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
@@ -237,7 +237,7 @@ void PieceHistory::append(const PassingEnd& end, const PassingTrace* traces,
                           std::span<int32_t> positions) {
   std::vector<int32_t> token_traces(static_cast<size_t>(end.tokens));
   for (int32_t token = 0; token < end.tokens; ++token) {
-    // Go back to a trace that is here already, then add the chain from there.
+    // Go back to a trace that is stored already, then add the chain from there.
     chain_.clear();
     int32_t i = end.first_trace + token;
     while (i >= 0 && positions[static_cast<size_t>(i)] == kNoPosition) {

@@ -46,10 +46,12 @@ class PassingMemory {
   const PassingWorkspaces& passing_workspaces() const { return workspaces_; }
 
   const at::Tensor& traces() const { return traces_; }  // [capacity, 2] int32
-  /// Makes room for more traces than `used`. Throws UserError at the limit, 2^31 - 1.
+  /// Makes room for more traces than `used`. The old traces are lost. Throws UserError at the
+  /// limit, 2^31 - 1.
   void grow_traces(int64_t used);
 
   const at::Tensor& links() const { return links_; }  // [capacity, 4] int32
+  /// Makes room for more links than `used`. The old links are lost.
   void grow_links(int64_t used);
 
   /// Enqueues the search of a batch.
@@ -87,10 +89,12 @@ struct PassingLattice {
   WfstLattice lattice;
   std::vector<std::vector<WfstLattice::End>> ends;
 };
+/// Makes the lattices of a batch from its links on the host. `traces` is the number of all traces,
+/// and `beam` is the lattice beam.
 PassingLattice passing_lattice(std::span<const PassingLink> links, int64_t traces, int64_t rows,
                                float beam);
 
-/// Returns the upper bound of the arcs of a path of `frames` frames.
+/// Returns an upper bound of the number of arcs in a path of `frames` frames.
 int64_t longest_path(const GraphView& graph, int64_t frames);
 
 /// Returns the token at which the best path of a row ends. With `at_end`, the utterance ends here

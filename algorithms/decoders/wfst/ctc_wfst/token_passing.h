@@ -529,7 +529,7 @@ class TokenPassing {
   const PassingBatch& batch_;
   Shared& shared_;
   EmittingArcs<Block> arcs_;
-  const float* word_costs_ = nullptr;  // the row's
+  const float* word_costs_ = nullptr;  // word costs of the row
 };
 
 /// Token passing with all phases in one kernel: a block of threads searches rows one after the
@@ -575,7 +575,7 @@ class RowPassing {
       const float cut = passing_.expand(last, now, frame(row, t));
       room = passing_.finish_frame(last, now, cut);
     }
-    block_.copied();  // the copy of a frame that was not searched
+    block_.copied();  // waits for the copy of a frame that was not searched
     passing_.finish(n, row, now, room);
   }
 

@@ -423,7 +423,7 @@ CpuStreams::CpuStreams(WfstGraph graph, float beam, int64_t max_active,
 
 int64_t CpuStreams::open(std::optional<std::vector<float>> word_costs) {
   Stream stream{word_costs ? std::move(*word_costs) : word_costs_, {}};
-  // The numbers keep their addresses when the vector is moved.
+  // The word costs keep their addresses when the vector is moved.
   stream.state = searches_.front().start(stream.word_costs);
   return streams_.add(std::move(stream));
 }

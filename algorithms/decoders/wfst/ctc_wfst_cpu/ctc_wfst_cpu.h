@@ -23,8 +23,8 @@
 
 namespace rtfx {
 
-// The search of one utterance over a static graph (Mohri et al. 2008), written for readers. It is
-// the reference of the searches on a GPU.
+// The search of one utterance over a static graph (Mohri et al. 2008), written to be easy to read.
+// It is the reference of the searches on a GPU.
 
 /// Counts the work done so far.
 struct ViterbiCounts {
@@ -137,8 +137,8 @@ class ViterbiSearch {
 /// Streams that are searched by threads of the CPU. advance() searches a piece per thread.
 class CpuStreams : public StreamSearch {
  public:
-  /// `word_costs` are the default of streams that are opened without word costs. `threads`, at
-  /// least one, search.
+  /// `word_costs` are the default of streams that are opened without word costs. `threads` is the
+  /// number of threads that search, at least one.
   CpuStreams(WfstGraph graph, float beam, int64_t max_active, std::vector<float> word_costs,
              int64_t threads);
 
@@ -175,7 +175,8 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
   /// Maps the graph, and makes one search for each thread.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. Others: host_reads.
+  /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. The other counter is
+  /// host_reads.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosting_.words(); }
   std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
@@ -194,8 +195,8 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
                                                  const RowBiases& biases = {});
   std::vector<WordLattice> lattices(const EncodedBatch& batch) override;
   const WfstGraph& graph() const override { return *graph_; }
-  /// Returns the value of the option "threads", or the number of LibTorch's threads if that is
-  /// less.
+  /// Returns the number of threads that search: the option "threads", but at most the number of
+  /// LibTorch's threads. The value 0 of the option stands for all of them.
   int64_t threads() const;
 
  private:

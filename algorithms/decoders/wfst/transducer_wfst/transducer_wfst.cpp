@@ -55,8 +55,8 @@ const RegisterSkipping<TransducerWfst> registered{
     "Batched beam search of RNN-T and TDT over a decoding graph of a lexicon and a word language "
     "model"};
 
-/// Writes the words of a result unless it means nothing. Returns false if they end in no final
-/// state.
+/// Writes the words of a result, unless it is marked `nan`. Returns false if the words end in no
+/// final state.
 bool find_words(const TokenGraph& graph, const WordText& text, Hypothesis& h) {
   if (h.nan) return true;
   h.words.emplace();
@@ -102,7 +102,7 @@ class WordStreams : public Streams {
 
 }  // namespace
 
-/// Beams whose hypotheses have a set of graph states each.
+/// Beams in which each hypothesis has a set of graph states.
 class TransducerWfst::State : public MonotonicBeams {
  public:
   State(TransducerBeams start, const TransducerWfst& decoder)

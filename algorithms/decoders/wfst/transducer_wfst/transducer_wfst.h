@@ -9,7 +9,7 @@
 // Here p_b is the probability of blank at that place, and 1 - p_b is at least `blank_eps`. G(y) is
 // the cost of the cheapest path of the graph that reads y and ends in a final state
 // (token_graph.h). Alignments and steps are those of modified_beam_search (modified_beam_search.h),
-// TDT's jumps included. A frame adds these parts to its step 1:
+// TDT's jumps included. At each frame, these parts are added to step 1 of modified_beam_search:
 //
 //   - A hypothesis has, beside its state of the prediction network, a set of graph states. Blank
 //     keeps the set, and a token follows the graph's arcs.
@@ -45,12 +45,12 @@ namespace rtfx {
 struct TransducerWfstOptions {
   std::filesystem::path graph;  // a file of `rtfx graph build --topology tokens`
   double alpha = 0.2;           // weight of the graph's costs
-  double beta = 1;              // bonus of each token, or a larger alpha misses words
+  double beta = 1;              // bonus of each token; without it, a larger alpha misses words
   std::string blank_scoring = "lm_weighted_full";
   double blank_eps = kBlankEps;
   int64_t beam_size = 4;
   int64_t max_states = 16;  // graph states of a hypothesis
-  int64_t max_tokens = 32;  // that are looked up for a hypothesis at a frame; 0: all
+  int64_t max_tokens = 32;  // tokens that are looked up for a hypothesis at a frame; 0: all
   bool score_norm = true;
   int64_t nbest = 1;
   std::optional<MbrOptions> mbr;
@@ -64,10 +64,10 @@ struct TransducerWfstOptions {
   static const OptionTable<TransducerWfstOptions>& table();
 };
 
-/// Waits for the device once per step, as modified_beam_search does, and at the end for each tensor
-/// of the results, whose words the host finds. With "loop": "graph" only the latter. Results are on
-/// the host. The counter `not_final` is the number of rows whose words end in no final state. Ties
-/// are as in modified_beam_search.
+/// Waits for the device once per step, as modified_beam_search does. At the end it waits once for
+/// each tensor of the results, because the host finds their words. With "loop": "graph" it waits
+/// only at the end. Results are on the host. The counter `not_final` is the number of rows whose
+/// words end in no final state. Ties are as in modified_beam_search.
 class TransducerWfst : public BeamSearch<TransducerWfstOptions> {
  public:
   using BeamSearch::BeamSearch;
