@@ -9,7 +9,8 @@
 namespace rtfx {
 
 /// Barrier kNumber of a block, 0 to 15, completes when kThreads threads have called sync() or
-/// arrive(). Whole warps call them, together. __syncthreads() is number 0 with all threads.
+/// arrive(). All threads of a warp must call them together. __syncthreads() is number 0 with all
+/// threads.
 template <int kNumber, int kThreads>
 struct NamedBarrier {
   static_assert(kNumber >= 0 && kNumber < 16 && kThreads % kWarpSize == 0);

@@ -33,10 +33,10 @@ concept ThreadBlock = requires(const B& block) {
 };
 
 /// A block whose threads combine their values, too. Both members are barriers.
-///   all_reduce(value, op)         op over the values of all threads, returned to each of them; op
-///                                 is associative and commutative, a value has up to 8 bytes
-///   exclusive_sum(value, total)   the sum of the values of the threads before this one; `total`
-///                                 receives the sum of all
+///   all_reduce(value, op)         returns op over the values of all threads to each of them; op is
+///                                 associative and commutative, and a value has up to 8 bytes
+///   exclusive_sum(value, total)   returns the sum of the values of the threads before this one,
+///                                 and sets `total` to the sum of all
 template <class B>
 concept ReducingBlock = ThreadBlock<B> && requires(B& block, int32_t value, int32_t& total) {
   { block.all_reduce(value, Maximum{}) } -> std::same_as<int32_t>;

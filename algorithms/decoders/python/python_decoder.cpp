@@ -410,8 +410,8 @@ class PythonDecoder : public DecoderBase<Options> {
     try {
       python_->call("release", arm_, {}, where_);
     } catch (...) {
-      // A class may fail in its __del__(). The case has its results, and host.py has put back what
-      // the class changed.
+      // A class may fail in its __del__(). The results are complete by then, and host.py has put
+      // back what the class changed.
     }
   }
 

@@ -220,7 +220,8 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_trace_back, [&] {
     result = rows->path.collapse(lengths, rows->blank());
     if (lm_ || !DeviceCollapse::takes(batch.frames)) return;
-    // A row without phrases has the score, in every bit, that it has where no row has phrases.
+    // A row without phrases must have the score, in every bit, that it has in a batch without
+    // phrases.
     const at::Tensor scores = collapse_batch_(batch.frames, lengths, bias.forbidden).scores;
     result.scores.copy_(at::where(bias.roots == 0, scores, result.scores));
   });
@@ -253,7 +254,8 @@ Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& 
     for (int64_t t = 0; t < batch.longest(); ++t) rows->step_within(lengths);
     result = rows->path.collapse(lengths, blank, carried);
     if (has_kernel && !lm_) {
-      // A row without phrases has the score, in every bit, that it has where no row has phrases.
+      // A row without phrases must have the score, in every bit, that it has in a batch without
+      // phrases.
       const at::Tensor has_none = bias.roots == 0;
       const at::Tensor scores =
           collapse_piece_(batch.frames, lengths, bias.forbidden, &unbiased).scores;

@@ -1,4 +1,5 @@
-// Greedy CTC decoding (Graves et al. 2006): the best label of every frame, collapsed.
+// Greedy CTC decoding (Graves et al. 2006). It takes the best label of every frame, and leaves out
+// repetitions and blanks.
 //
 //   k_t = argmax_k p(k | t);  result = k_t where k_t != blank and (t = 0 or k_t != k_{t-1})
 //
@@ -51,8 +52,8 @@ class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
  private:
   struct Rows;  // the search state of a batch
   Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
-  /// Scores of streams are sums of log-probabilities that are rounded to 2^-32, so that the order
-  /// of the sum does not matter.
+  /// Searches one more piece of each row. Scores of streams are sums of log-probabilities that are
+  /// rounded to 2^-32, so that the order of the sum does not matter.
   Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override;
 
   std::shared_ptr<const AcousticModel> model_;

@@ -1,4 +1,5 @@
-// Greedy CTC search of a batch on a GPU: logits to results by the kernel of collapse_kernel.h.
+// Greedy CTC search of a batch on a GPU, from logits to results, with the kernel of
+// collapse_kernel.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +14,7 @@ struct CtcCarried {
   at::Tensor sum;    // [B] int64, sum of log-probabilities in units of 1 / kLogprobUnits
 };
 
-/// Batches share counters, so decode them on one stream.
+/// Runs the kernel. Batches share counters, so they must be decoded on one stream.
 class DeviceCollapse {
  public:
   /// Returns whether the kernel takes these logits. They must be on a GPU, of fp32, bf16 or fp16,

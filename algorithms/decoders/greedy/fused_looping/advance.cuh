@@ -1,6 +1,6 @@
-// advance() applies the best tokens to the rows: emissions, times, who is active, and who has found
-// a token. One block does it, or every block does it on its own copy of the rows. The start and the
-// end of a search are here too.
+// advance() applies the best tokens to the rows. It updates tokens, times, the list of active rows,
+// and the list of rows that found a token. One block does it, or every block does it on its own
+// copy of the rows. The start and the end of a search are here too.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
@@ -46,7 +46,7 @@ __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
     }
     emit(s, rows, b, token, time, duration, writes);
     time += duration;
-    // max_symbols tokens at one frame: the search must move on.
+    // After max_symbols tokens at one frame, the search must move on.
     if (duration == 0 && rows[b].run >= s.max_symbols) ++time;
     break;
   }
@@ -147,7 +147,7 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
       const MaxKey* key = keys + first * window + i;
       const MaxKey best = __ldcg(key),
                    sum = s.bonus != nullptr ? __ldcg(key + 2 * s.key_rows) : best;
-      // sum 0: no token is allowed.
+      // A sum of 0 means that no token is allowed.
       const bool blank = index_of(best) >= s.model.blank || sum == 0;
       tokens[i] = blank ? max_key_of_rank(best >> 32, max(index_of(best), s.model.blank)) : sum;
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);

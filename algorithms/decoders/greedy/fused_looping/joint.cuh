@@ -435,9 +435,9 @@ __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const 
   }
 }
 
-/// Says how the blocks share the joint's work. A block keeps to one group of tiles, so that their
-/// weights can stay in its shared memory. It takes every `row_blocks`-th tile of frames from
-/// `row_block` on.
+/// Divides the joint's work among the blocks. A block keeps to one group of tiles, unless there are
+/// more groups than blocks. So the weights of the group can stay in its shared memory. It takes
+/// every `row_blocks`-th tile of frames from `row_block` on.
 struct JointShare {
   int groups, group_blocks, row_blocks;
   __device__ explicit JointShare(const Matrix& output)

@@ -23,7 +23,7 @@ struct Pass {
   }
 };
 
-/// The passes of this block over `tiles` x `columns` (batch tiles).
+/// The passes of this block over `tiles` tiles of outputs x `columns` batch tiles.
 struct Passes {
   int tiles, columns;
 
@@ -224,7 +224,8 @@ __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& 
   }
 }
 
-/// How the blocks share the projection: a block keeps to one tile of outputs.
+/// Divides the projection among the blocks. A block keeps to one tile of outputs, unless there are
+/// more tiles than blocks.
 struct ProjectShare {
   int tile_blocks, row_blocks, least;
   /// A block computes at least `least` batch tiles, if there are that many; the upper limit is

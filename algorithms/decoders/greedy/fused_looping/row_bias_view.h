@@ -30,7 +30,7 @@ struct RowBiasView {
   float* added;       // [V] bonus of a token in the row's state; kNever if it is forbidden
   float* root_added;  // [V] bonus of a token in the root; kNever if it is forbidden
   int32_t* to;        // [V] state after the token, from the root; 0: the root
-  // Values of the row's state:
+  // own_to and own_arcs belong to the row's present state.
   int32_t* own_to;    // [V] state after the token; kNotOwn if `to` has it
   int32_t* own_arcs;  // [2] first and end of the arcs in own_to; -1 in the root
   bool masked;        // tokens may be forbidden

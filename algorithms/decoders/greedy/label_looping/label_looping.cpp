@@ -356,7 +356,7 @@ Hypotheses LabelLooping::search_rows(const EncodedBatch& batch, Loops& loops, Ro
 
 /// Appends the labels that were found and takes their rows' next prediction.
 void LabelLooping::step(Rows& rows, const Found& next) {
-  // Not rows.active: a TDT token's own duration may just have ended the utterance.
+  // This is not rows.active, because a TDT token's own duration may just have ended the utterance.
   const at::Tensor found = next.labels != transducer_->blank();
   rows.hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows.time,
                          next.durations, next.scores);
@@ -433,7 +433,7 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
   at::Tensor position;  // [B] column of the decision; a jump may lead beyond the window
   if (transducer_->skips_frames()) {
-    // Blanks jump: follow the chain of durations over the evaluated columns.
+    // Blanks jump, so this follows the chain of durations over the evaluated columns.
     position = at::zeros_like(rows.time);
     const at::Tensor step =
         at::where(all.is_blank.logical_and(inside), all.durations, at::zeros_like(all.durations));

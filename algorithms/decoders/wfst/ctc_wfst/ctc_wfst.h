@@ -161,8 +161,10 @@ class GpuStreams : public StreamSearch {
 /// Results and their marks are those of ctc_wfst_cpu, and do not depend on the batch or on the
 /// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
 /// of the paths, and for their arcs. It waits once more for n-best lists, and whenever memory must
-/// grow. If the host drives the loop, it does not wait for arcs, but twice for each frame of the
-/// longest row, or once with double buffers.
+/// grow. If the host drives the loop, it does not wait for arcs. It waits twice for the start and
+/// for each frame of the longest row. With double buffers, it waits once for each of these, and
+/// once at the end. Rows beyond the number of workspaces are searched afterwards, with waits of
+/// their own.
 class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
  public:
   using DecoderBase::DecoderBase;

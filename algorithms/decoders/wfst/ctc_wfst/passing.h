@@ -184,7 +184,7 @@ struct PassingFrame {
 /// to `keep`.
 enum class PassingPhase : int32_t {
   begin,    // makes the tokens before the first frame
-  choose,   // finds the cost above which tokens are not expanded
+  choose,   // finds the cost from which on tokens are not expanded
   bound,    // finds the least cost over all emitting arcs, and with it the limit of the beam
   expand,   // goes over these arcs again and keeps the paths within the beam
   follow,   // follows non-emitting arcs

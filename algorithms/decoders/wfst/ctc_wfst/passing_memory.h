@@ -136,7 +136,7 @@ class PieceHistory {
  private:
   void drop_unused_traces();
 
-  std::vector<PassingTrace> traces_;    // each has a higher index than the one before it
+  std::vector<PassingTrace> traces_;    // each has a higher index than its `previous`
   std::vector<int32_t> token_traces_;   // the trace of each token of the last frame
   std::vector<int32_t> chain_, moved_;  // scratch
   size_t kept_traces_ = 0;              // number of traces after some were dropped the last time

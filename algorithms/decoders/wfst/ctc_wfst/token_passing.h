@@ -539,7 +539,7 @@ class RowPassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;
 
-  /// `frames` has room for 2 * columns floats in memory that is faster than the rows', or is null.
+  /// `frames` has room for 2 * columns floats in faster memory than that of the rows, or is null.
   RTFX_DEVICE RowPassing(Block& block, const PassingGraph& graph, const PassingWorkspace& workspace,
                          const PassingBatch& batch, Shared& shared, float* frames)
       : block_(block),
