@@ -137,9 +137,9 @@ struct Logits {
   }
 };
 
-/// The best tokens of a lane's two columns. With kBiased, the bonus counts. The best token of the
-/// model alone does not matter then, only whether blank is better than it. best_others() handles
-/// blank.
+/// The best tokens of a lane's two columns. With kBiased, the bonus counts. Which token the model
+/// alone ranks first does not matter then. Only its logit is kept, to compare it with blank, which
+/// best_others() handles.
 template <bool kBiased>
 struct BestTokens {
   MaxKey token[2] = {0, 0};           // kBiased: with its bonus; 0: no token
