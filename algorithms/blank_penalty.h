@@ -11,9 +11,10 @@
 // frame still sum to 1: scores and confidences are those of the penalised distribution.
 //
 // A logit is W h + b, so the penalty is subtracted from b once, in a copy of the model's last layer
-// that the decoder is prepared with. A search therefore does not know about it: no form of it takes
-// longer, and all forms, pieces of streams too, agree as they do without a penalty. The sum b -
-// penalty is rounded to the model's dtype. Where a model has several blanks, each is penalised.
+// that the decoder is prepared with. Searches therefore do not know the penalty, and take no longer
+// with it. All forms of a search, streams included, agree with each other as they do without a
+// penalty. The sum b - penalty is rounded to the model's dtype. Where a model has several blanks,
+// each is penalised.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +29,8 @@
 
 namespace rtfx {
 
-/// The largest penalty. Far smaller ones already leave no blank, and fp16 holds it.
+/// The largest penalty. Far smaller penalties already suppress every blank, and fp16 can hold this
+/// one.
 inline constexpr double kMaxBlankPenalty = 1e4;
 
 /// The field "blank_penalty" of a decoder's options, 0 by default.
@@ -40,20 +42,21 @@ OptionField<Options> blank_penalty_option(double Options::*member) {
                 0, kMaxBlankPenalty);
 }
 
-/// Returns the penalty among the resolved options of a decoder of rtfx; 0 where it has none.
+/// Returns the penalty among the resolved options of a decoder of rtfx, or 0 if there is none.
 double blank_penalty_of(const nlohmann::json& options);
 
-/// Returns the decoder's penalty. An option of that name of a foreign decoder is another thing.
+/// Returns the decoder's penalty. It is 0 for a foreign decoder, whose option of that name may mean
+/// something else.
 double blank_penalty_of(const Decoder& decoder);
 
-/// Returns `bias` [N], of the last layer of a head, with the penalty subtracted from the outputs in
-/// [first_blank, blanks_end), in its dtype. It is `bias` itself if the penalty is 0.
+/// Returns the bias [N] of a head's last layer after the penalty was subtracted from its outputs in
+/// [first_blank, blanks_end). The dtype stays. Returns `bias` itself if the penalty is 0.
 at::Tensor with_blank_penalty(const at::Tensor& bias, int64_t first_blank, int64_t blanks_end,
                               double penalty);
 
-/// Returns a model whose heads give penalised logits, for decoders to prepare with. All weights but
-/// the biases of the last layers are shared. It has no encoder and no features. It is `model`
-/// itself if the penalty is 0.
+/// Returns a model whose heads give penalised logits, for decoders to prepare with. It shares all
+/// weights except the biases of the last layers, and has no encoder and no features. Returns
+/// `model` itself if the penalty is 0.
 std::shared_ptr<const AcousticModel> with_blank_penalty(std::shared_ptr<const AcousticModel> model,
                                                         double penalty);
 

@@ -1,4 +1,4 @@
-// A decoder that changes something about another one and leaves the rest to it.
+// The base class of decoders that change something about another decoder.
 #pragma once
 
 #include <memory>

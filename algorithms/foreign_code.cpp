@@ -29,7 +29,7 @@ namespace {
 
 at::Context& torch_settings() { return at::globalContext(); }
 
-/// A setting as a number. Without `set`, at::ThreadLocalState puts it back.
+/// A setting as a number. at::ThreadLocalState puts back the settings without `set`.
 struct Setting {
   const char* name;
   int64_t (*get)();
@@ -129,7 +129,7 @@ constexpr std::array kSettings = {
             [](int64_t value) { std::fesetround(static_cast<int>(value)); }, Setting::Kind::other},
 };
 
-/// Whether this thread takes denormal numbers for zero, as operands or as results.
+/// Returns whether this thread takes denormal numbers for zero, as operands or as results.
 bool flushes_denormals() {
   volatile float least = std::numeric_limits<float>::min();
   volatile float denormal = std::numeric_limits<float>::denorm_min();
@@ -141,7 +141,7 @@ int open_autocasts() {
   return at::autocast::decrement_nesting();
 }
 
-/// None where the GPU is not in use. To ask for its stream would begin to use it.
+/// Returns nullopt where the GPU is not in use, since asking for its stream would initialise it.
 std::optional<c10::Stream> current_stream() {
   if (!at::hasCUDA()) return std::nullopt;
   const c10::impl::VirtualGuardImpl gpu(at::kCUDA);
@@ -150,7 +150,7 @@ std::optional<c10::Stream> current_stream() {
   return gpu.getStream(device);
 }
 
-/// Empty where it has been removed.
+/// Returns an empty path where the directory has been removed.
 std::filesystem::path working_directory() {
   std::error_code failed;
   return std::filesystem::current_path(failed);
@@ -160,7 +160,7 @@ at::Tensor flat_bytes(const at::Tensor& tensor) {
   return tensor.contiguous().reshape(-1).view(at::kByte);
 }
 
-/// Bit for bit, since rows may hold NaN behind their lengths.
+/// Compares bit for bit, since rows may hold NaN behind their lengths.
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor left = flat_bytes(a), right = flat_bytes(b);
   if (!left.is_cpu()) return at::equal(left, right);

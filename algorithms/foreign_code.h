@@ -28,8 +28,8 @@ class SharedSettings {
  public:
   SharedSettings();
 
-  /// Puts back what has changed since. To be called on the same thread. Returns a phrase for each
-  /// change, for example "the number of threads (2 -> 1)".
+  /// Puts back the settings that have changed since. Must be called on the same thread. Returns a
+  /// phrase for each change, for example "the number of threads (2 -> 1)".
   std::vector<std::string> restore() const;
 
  private:
@@ -46,19 +46,19 @@ class SharedSettings {
 /// Tensors that several decoders read, and a copy of each.
 class SharedTensors {
  public:
-  /// Messages have the names of the map. Enqueues the copies.
+  /// Enqueues a copy of each tensor. The keys of the map are the names in messages.
   explicit SharedTensors(std::map<std::string, at::Tensor> tensors);
 
   /// Writes the copies back to tensors whose bytes differ, and returns their names. Waits for the
-  /// device, but not for what it writes.
+  /// device to compare the bytes, but not for the copies that it writes back.
   std::vector<std::string> restore() const;
 
  private:
   std::map<std::string, at::Tensor> tensors_, copies_;
 };
 
-/// Ends a process that is forked while it lives, at the end of its scope: the program goes on in
-/// the process that it began in, and nowhere else.
+/// Ends every process that is forked in the guard's scope, at the end of that scope. Only the
+/// original process goes on with the program.
 class ForkGuard {
  public:
   ForkGuard();
@@ -71,10 +71,9 @@ class ForkGuard {
 };
 
 /// Calls `work`, which runs code of `decoder`. For a decoder of rtfx it does nothing else. A
-/// foreign one must leave all settings and `shared` tensors as they are. What it changes is put
-/// back, also where it throws, and is then thrown as a UserError that names it. A process that
-/// `work` forks ends when `work` returns in it. Waits for the device where `shared` has tensors on
-/// it.
+/// foreign decoder must leave all settings and the `shared` tensors as they are. Changes are put
+/// back, also where `work` throws, and a UserError then names them. A process that `work` forks
+/// ends when `work` returns in it. Waits for the device where `shared` has tensors on it.
 void call_decoder(const Decoder& decoder, std::initializer_list<const SharedTensors*> shared,
                   const std::function<void()>& work);
 

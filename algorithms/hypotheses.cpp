@@ -35,7 +35,7 @@ Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
 Hypotheses Hypotheses::one_block(int64_t batch, int64_t entries, int64_t capacity,
                                  bool with_durations, at::Device device) {
   const int64_t rows = batch * entries, slots = rows * capacity;
-  const int64_t marks = (batch + 3) / 4;  // four of them in the place of an int32
+  const int64_t marks = (batch + 3) / 4;  // four marks take the place of one int32
   const int64_t columns = with_durations ? 3 : 2;
   const at::Tensor block =
       at::empty({2 * rows + marks + columns * slots}, at::TensorOptions(at::kInt).device(device));
@@ -120,11 +120,11 @@ namespace {
 
 constexpr auto kIntBytes = static_cast<int64_t>(sizeof(int32_t));
 
-/// Up to this size everything is copied, which saves asking for the longest row first: a trip to
+/// Results up to this size are copied whole. Asking for the longest row first would cost a trip to
 /// the device and back.
 constexpr int64_t kOneTripBytes = 1 << 20;
 
-/// Where the memory of a tensor ends in its storage, in bytes.
+/// Returns where the memory of a tensor ends in its storage, in bytes.
 int64_t end_of(const at::Tensor& t) {
   if (t.numel() == 0) return 0;
   int64_t last = t.storage_offset();
@@ -204,8 +204,8 @@ bool HostLists::bring_block() {
 }
 
 void HostLists::bring_slots(int64_t longest) {
-  // Tensors are copied as bytes, [B, N, 4] or [B, N, 4 * longest] each, so types do not matter and
-  // nothing need be contiguous. The mark of a row stands four times in each of its entries.
+  // Each tensor is copied as bytes, [B, N, 4] or [B, N, 4 * longest], so types do not matter and
+  // nothing need be contiguous. The NaN mark of a row stands four times in each of its entries.
   std::vector<at::Tensor> parts;
   const auto add = [&](const at::Tensor& values) { parts.push_back(values.view(at::kByte)); };
   add(entries_.lengths.unsqueeze(2));

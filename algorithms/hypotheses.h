@@ -1,5 +1,5 @@
-// The results of a decoder: token ids, the encoder frame of each token, durations (TDT) and scores,
-// of the best hypothesis or of the n best.
+// The results of a decoder: token ids, the encoder frame of each token, durations (TDT) and scores.
+// They describe the best hypothesis or the n best.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ class Tokenizer;         // models/tokenizers/tokenizer.h
 /// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
 struct FoundWord {
   std::string text;
-  int32_t frame = 0;  // at which the path passes the word's label: before the next word begins
+  int32_t frame = 0;  // where the path passes the word's label, before the next word begins
   bool operator==(const FoundWord&) const = default;
 };
 
@@ -29,13 +29,13 @@ struct FoundWord {
 struct Hypothesis {
   std::vector<int32_t> tokens;
   std::vector<int32_t> frames;     // frame at which each token was emitted
-  std::vector<int32_t> durations;  // TDT: frames from each token to where the search went on
-                                   // (0: it stayed); empty for others
-  float score = 0;                 // Description::score_kind says what it is
-  bool nan = false;                // no usable result: Hypotheses::nan
+  std::vector<int32_t> durations;  // TDT: frames that the search advances after each token (0: it
+                                   // stays at the frame); empty for other models
+  float score = 0;                 // Description::score_kind names its kind
+  bool nan = false;                // the result cannot be used, see Hypotheses::nan
 
-  /// The n-best list, best first; its first entry is this hypothesis. Empty where the decoder was
-  /// not asked for one. Entries have no list of their own.
+  /// The n-best list, best first. Its first entry is this hypothesis. It is empty unless the
+  /// decoder was asked for a list. Entries have no list of their own.
   std::vector<Hypothesis> nbest = {};
 
   /// The words of a search with a word table. Without them, the tokens spell the text.
@@ -44,18 +44,19 @@ struct Hypothesis {
   bool operator==(const Hypothesis&) const = default;
 };
 
-/// The text of a hypothesis: its words with spaces between them, else what its tokens spell.
+/// Returns the text of a hypothesis: its words with spaces between them, or else what its tokens
+/// spell.
 std::string text_of(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
-/// The words of a batch's results, of a search with a word table: of each row, and of each entry of
-/// its n-best list if there is one.
+/// The words that a search with a word table found for a batch. `rows` holds the words of each row,
+/// and `lists` those of each entry of its n-best list, if there is one.
 struct FoundWords {
   std::vector<std::vector<FoundWord>> rows;
   std::vector<std::vector<std::vector<FoundWord>>> lists;
 };
 
-/// The N best hypotheses of each row, best first, by the score or by score / (tokens + 1), as the
-/// decoder says. Entries with a score of -inf are none; they come last.
+/// The N best hypotheses of each row, best first. The decoder ranks them by score or by score /
+/// (tokens + 1). A score of -inf marks an unused entry. Unused entries come last.
 struct NBest {
   at::Tensor lengths;    // [B, N] int32
   at::Tensor tokens;     // [B, N, capacity] int32
@@ -66,56 +67,58 @@ struct NBest {
   bool defined() const { return lengths.defined(); }
 };
 
-/// A batch of results as a structure of arrays. All tensors are on one device. This is the GPU
-/// where the search made them there, and the host where it made them on the host, even if the model
-/// is on a GPU. Slots at or beyond `lengths` are undefined. The tensors are the caller's: they
-/// never alias buffers that a later decode() writes. The harness refuses wrong shapes, dtypes, ids,
-/// frames, durations and scores (result_check.h).
+/// A batch of results as a structure of arrays. All tensors are on one device: the GPU if the
+/// search made them there, otherwise the host, even if the model is on a GPU. Slots at or beyond
+/// `lengths` are undefined. The tensors belong to the caller: they never alias buffers that a later
+/// decode() writes. The harness refuses wrong shapes, dtypes, ids, frames, durations and scores
+/// (result_check.h).
 struct Hypotheses {
-  at::Tensor lengths;  // [B] int32, at most capacity
-  at::Tensor tokens;   // [B, capacity] int32, ids of the vocabulary, never blank
-  at::Tensor frames;   // [B, capacity] int32, of the row's own; none is before the one to its left
+  at::Tensor lengths;    // [B] int32, at most capacity
+  at::Tensor tokens;     // [B, capacity] int32, ids of the vocabulary, never blank
+  at::Tensor frames;     // [B, capacity] int32, frames of the row itself, never decreasing
   at::Tensor durations;  // [B, capacity] int32, undefined tensor unless TDT
   at::Tensor scores;     // [B] float32, finite
-  at::Tensor nan;  // [B] bool: no usable result, since the row's frames held a NaN or no hypothesis
+  at::Tensor nan;  // [B] bool: the row cannot be used, since its frames held a NaN or no hypothesis
                    // has a finite score; `rtfx run` then fails the decoder's case
-  NBest nbest = {};  // entry 0 must be the result itself, and to_host() reads the list alone;
+  NBest nbest = {};  // entry 0 must be the result itself, since to_host() reads the list alone;
                      // undefined unless the decoder has a list
   std::shared_ptr<const FoundWords> words = {};  // on the host; null: the tokens spell the texts
-  /// How to_host() sorts the n-best lists; null: as the search ranked them, in the tensors too.
+  /// to_host() sorts the n-best lists by this risk. The tensors keep the order of the search. If it
+  /// is null, to_host() keeps that order, too.
   std::shared_ptr<const MinimumBayesRisk> risk = {};
 
-  /// B empty results with score 0.
+  /// Returns `batch` results without tokens and with score 0.
   static Hypotheses empty(int64_t batch, at::Device device);
 
-  /// Room for lists of `entries` hypotheses, of up to `capacity` tokens each, and the results as
-  /// views of their first entries. Nothing is initialised. All tensors are views of one block of
+  /// Returns room for lists of `entries` hypotheses of up to `capacity` tokens each. The results
+  /// are views of the first entries. Nothing is initialised. All tensors are views of one block of
   /// memory, so that clone() and to_host() copy them at once.
   static Hypotheses one_block(int64_t batch, int64_t entries, int64_t capacity, bool with_durations,
                               at::Device device);
 
-  /// Results on the host from a ranked list for each row, of at most `entries` hypotheses. A row
-  /// without any has the score -inf. nan [B] bool, on the host: rows without a usable result, to
-  /// which those without a finite score are added. There are n-best lists from two entries on.
-  /// Words are not copied: set `words`.
+  /// Makes results on the host from a ranked list for each row, of at most `entries` hypotheses. A
+  /// row with an empty list gets the score -inf. `nan` ([B] bool, on the host) marks rows without a
+  /// usable result. Rows without a finite score are marked, too. The result has n-best lists if
+  /// `entries` is at least 2. Words are not copied: the caller sets `words`.
   static Hypotheses from_lists(const std::vector<std::vector<Hypothesis>>& rows,
                                bool with_durations, int64_t entries, const at::Tensor& nan);
 
-  /// A copy with `function` applied to each tensor that is defined.
+  /// Returns a copy with `function` applied to each tensor that is defined.
   Hypotheses each(const std::function<at::Tensor(const at::Tensor&)>& function) const;
 
-  /// A copy on the same device, in one operation if all tensors are views of one block.
+  /// Returns a copy on the same device. It is one operation if all tensors are views of one block.
   Hypotheses clone() const;
 
-  /// Copies to the host; synchronises with the current stream unless the tensors are there. Throws
-  /// WrongResult where a length is beyond the slots, or where `words` lacks a row or an entry.
+  /// Copies the results to the host. Synchronises with the current stream unless the tensors are on
+  /// the host already. Throws WrongResult where a length is beyond the slots, or where `words`
+  /// lacks a row or an entry.
   std::vector<Hypothesis> to_host() const;
 };
 
 /// A decoder's result breaks the contract above. what() names the row of the batch and the problem.
 class WrongResult : public std::runtime_error {
  public:
-  /// `row`: -1 where it is about the batch as a whole.
+  /// `row` is -1 where the problem concerns the whole batch.
   WrongResult(int64_t row, const std::string& problem)
       : std::runtime_error("the decoder's result is wrong: " +
                            (row < 0 ? "" : "row " + std::to_string(row) + ": ") + problem),
@@ -126,18 +129,19 @@ class WrongResult : public std::runtime_error {
   int64_t row_;
 };
 
-// How results get to the host: what Hypotheses::clone() and to_host() are made of.
+// Transfer of results to the host. Hypotheses::clone() and to_host() are made of these classes.
 
 /// The memory that several tensors are views of.
 class CommonBlock {
  public:
-  /// Nothing if they are views of several blocks. Undefined tensors do not count.
+  /// Returns the block of the tensors, or nullopt if they are views of several blocks. Undefined
+  /// tensors do not count.
   static std::optional<CommonBlock> find(const std::vector<at::Tensor>& tensors);
 
   /// [n] uint8: the block from its start to the end of the last tensor.
   const at::Tensor& bytes() const { return bytes_; }
 
-  /// The view that `tensor` is, of `copy` (of bytes()) in place of the block.
+  /// Returns the view into `copy`, a copy of bytes(), at the place that `tensor` has in the block.
   static at::Tensor view_in(const at::Tensor& copy, const at::Tensor& tensor);
 
  private:
@@ -173,7 +177,7 @@ class HostLists {
 
   NBest entries_;
   at::Tensor nan_;    // [B] bool
-  int64_t room_ = 0;  // slots of an entry, also of those that are not brought
+  int64_t room_ = 0;  // slots of an entry, including those that are not brought
 };
 
 }  // namespace rtfx

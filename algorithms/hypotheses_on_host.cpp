@@ -1,4 +1,4 @@
-// Hypotheses as values on the host, where n-best lists are ranked by risk.
+// Brings hypotheses to the host, where n-best lists are ranked by risk.
 #include <fmt/format.h>
 
 #include "algorithms/hypotheses.h"

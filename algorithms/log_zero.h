@@ -1,11 +1,11 @@
-// The score of what is impossible.
+// The score of an impossible event.
 #pragma once
 
 #include <limits>
 
 namespace rtfx {
 
-/// ln 0: of a slot without a hypothesis, of a label that must not be chosen.
+/// ln 0: the score of a slot without a hypothesis, and of a label that must not be chosen.
 inline constexpr float kLogZero = -std::numeric_limits<float>::infinity();
 
 }  // namespace rtfx

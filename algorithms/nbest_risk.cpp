@@ -26,7 +26,7 @@ const OptionTable<MbrOptions>& MbrOptions::table() {
 }
 
 int64_t edit_distance(std::span<const int32_t> a, std::span<const int32_t> b) {
-  // Texts of one list have most words in common. Equal beginnings and ends cost nothing.
+  // Texts of one list have most words in common. Equal beginnings and ends add no distance.
   const auto [end_a, end_b] = std::ranges::mismatch(a, b);
   a = a.subspan(static_cast<size_t>(end_a - a.begin()));
   b = b.subspan(static_cast<size_t>(end_b - b.begin()));

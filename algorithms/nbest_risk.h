@@ -1,17 +1,17 @@
-// Minimum Bayes risk over n-best lists. Of the texts that a search returns, it chooses the one with
-// the fewest expected errors (Stolcke, König, Weintraub, "Explicit word error minimization in
+// Minimum Bayes risk over n-best lists. Among the texts that a search returns, it chooses the one
+// with the fewest expected errors (Stolcke, König, Weintraub, "Explicit word error minimization in
 // N-best list rescoring", Eurospeech 1997):
 //
-//   risk(i) = sum over j of p(j) d(i, j),   p(j) = exp(scale * score_j) / sum over k of the same
+//   risk(i) = sum over j of p(j) d(i, j)
+//   p(j) = exp(scale * score_j) / (sum over k of exp(scale * score_k))
 //
-// d is the edit distance of two texts in words. `rtfx lattice --mbr` does the same over all paths
-// of a lattice (shared/wfst/word_lattice.h).
+// d is the edit distance of two texts in words. `rtfx lattice --mbr` minimises the risk over all
+// paths of a lattice (shared/wfst/word_lattice.h).
 //
-// A decoder of rtfx itself has it by the option "mbr" (mbr_option()), beside which it needs the
-// option "nbest". The registry then wraps the decoder. Plug-ins and decoders in Python are not
-// wrapped. Results have the list in the search's order
-// until they come to the host, where Hypotheses::to_host() sorts it. So decode() does not wait for
-// the device.
+// A decoder of rtfx itself offers it by the option "mbr" (mbr_option()). It must then have the
+// option "nbest", too. The registry wraps such a decoder. Plug-ins and decoders in Python are not
+// wrapped. Results keep the list in the search's order until they come to the host, where
+// Hypotheses::to_host() sorts it. So decode() does not wait for the device.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Decoder;
 
 struct MbrOptions {
   double scale = 1;            // factor of the scores
-  std::string unit = "words";  // of the edit distance, or "tokens"
+  std::string unit = "words";  // the edit distance counts "words" or "tokens"
 
   static const OptionTable<MbrOptions>& table();
 };
@@ -61,11 +61,12 @@ class MinimumBayesRisk {
   MinimumBayesRisk(MbrOptions options, std::shared_ptr<const Tokenizer> tokenizer);
 
   /// Sorts the n-best list, lowest risk first, and makes its first entry the hypothesis. Entries of
-  /// equal risk keep their order. Scores stay what they were. A list of fewer than two entries and
-  /// that of a row with NaN stay unchanged.
+  /// equal risk keep their order. Scores do not change. A list of fewer than two entries and the
+  /// list of a row with NaN stay unchanged.
   ///
-  /// Words are those that the search found in a word table, else what stands between white space in
-  /// the text of the tokens. They are compared as they are, capitals and punctuation included.
+  /// The words are those that the search found in a word table. Without a word table, they are the
+  /// parts between white space in the text of the tokens. They are compared as they are, capitals
+  /// and punctuation included.
   void sort(Hypothesis& hypothesis) const;
 
  private:
@@ -76,9 +77,10 @@ class MinimumBayesRisk {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-/// Returns the decoder itself if its option "mbr" is null. Otherwise returns one whose results are
-/// chosen by risk, those of its streams at their end, too; partial results of streams are as the
-/// search ranks them. Throws UserError if the decoder returns no list; `where` names its options.
+/// Returns the decoder itself if its option "mbr" is null. Otherwise returns a decoder whose final
+/// results are chosen by risk, including those of its streams. Partial results of streams keep the
+/// ranking of the search. Throws UserError if the option "nbest" is below 2; `where` names the
+/// decoder's options in the message.
 std::unique_ptr<Decoder> with_minimum_bayes_risk(std::unique_ptr<Decoder> decoder,
                                                  std::string_view where);
 

@@ -1,4 +1,4 @@
-// The decoders by name, which decoder.h declares.
+// The registry of decoders, which decoder.h declares.
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// The contract of a decoder for utterances that come in pieces; decoder.h has whole ones.
+// The contract of a decoder for utterances that arrive in pieces. decoder.h has the contract for
+// whole utterances.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,66 +21,69 @@ namespace rtfx {
 struct EncodedBatch;
 struct CompiledBias;  // algorithms/shared/biasing/compiled_bias.h
 
-/// Sizes that a search in pieces works at. Larger calls are cut into such batches, smaller ones
-/// padded to them: a product of matrices may round otherwise at another size.
+/// The sizes at which a search in pieces works. Larger calls are cut into such batches, and smaller
+/// calls are padded to them, since a matrix product may round differently at another size.
 struct StreamLimits {
   int64_t max_batch = 1;    // streams
   int64_t max_frames = 16;  // encoder frames of a stream
 };
 
-/// The result so far.
+/// The result of a stream so far.
 struct PartialResult {
-  Hypothesis best;     // as if more frames came
-  int64_t stable = 0;  // so many of its first tokens stay, whatever comes
+  Hypothesis best;     // the best hypothesis, for the case that more frames follow
+  int64_t stable = 0;  // number of its first tokens that no later frame can change
 };
 
-/// Decodes many utterances at a time, piece by piece. The state of each stays on the device.
+/// Decodes many utterances at a time, piece by piece. The state of each utterance stays on the
+/// device.
 ///
 /// Neither the cut into pieces nor the other utterances change a result: equal projected frames
-/// give equal bits. They are also the bits of Decoder::decode() at the same batch size; at another
-/// one they agree up to rounding. Scores of ctc_greedy have the bits of decode() only where its
-/// kernel makes both (DeviceCollapse); elsewhere they agree up to rounding.
+/// give equal bits. Decoder::decode() gives the same bits at the same batch size. At another batch
+/// size, the results agree up to rounding. Scores of ctc_greedy have the bits of decode() only
+/// where its kernel makes both (DeviceCollapse); elsewhere they agree up to rounding.
 ///
-/// Frames count from the start of the utterance. One thread at a time may call. A stream that is
-/// not open, or that is named twice in one call, is a UserError, after which all streams are as
-/// before.
+/// Frames count from the start of the utterance. Only one thread at a time may call. A call throws
+/// UserError for a stream that is not open, or that it names twice. All streams are then as before.
 class Streams {
  public:
   virtual ~Streams() = default;
 
-  /// frames [B, T', D] of the encoder -> [B, T', X], what push() takes, as decode() computes it.
-  /// Does not wait for the device, unless the search is on the host and the model is not.
+  /// Computes the input of push() as decode() computes it: frames [B, T', D] of the encoder become
+  /// [B, T', X]. Does not wait for the device, unless the search is on the host and the model is
+  /// not.
   virtual at::Tensor project(const at::Tensor& frames) = 0;
 
-  /// A new utterance; returns its number, which no later one gets.
+  /// Begins an utterance and returns its number. No later utterance gets the same number.
   virtual int64_t open() = 0;
 
-  /// Phrases and characters of this stream from now on (Decoder::compile_bias()), in place of those
-  /// before; null: those of the decoder's options. What had begun of a phrase is forgotten. Throws
-  /// UserError where compile_bias() does, and after the first frame of a stream of ctc_wfst or
-  /// ctc_wfst_cpu with "nbest" above 1.
+  /// Replaces the phrases and characters of this stream by those of `bias`
+  /// (Decoder::compile_bias()). Null restores those of the decoder's options. A phrase that has
+  /// begun is forgotten. Throws UserError where compile_bias() does. Also throws it after the first
+  /// frame of a stream of ctc_wfst or ctc_wfst_cpu with "nbest" above 1.
   virtual void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
 
-  /// Searches the next frames of all these streams together. pieces.frames: [B, T', X] from
-  /// project(); pieces.lengths_host: of each stream, 0 too; pieces.lengths is not read. On return
-  /// the host has the results: waits for the device. Where it throws anything else than UserError,
-  /// the streams of the call can only be closed.
+  /// Searches the next frames of all `streams` together. pieces.frames is [B, T', X], from
+  /// project(). pieces.lengths_host has the length of each piece, which may be 0. pieces.lengths is
+  /// not read. Waits for the device: on return, the host has the results. If it throws anything
+  /// else than UserError, the streams of the call can only be closed.
   virtual void push(std::span<const int64_t> streams, const EncodedBatch& pieces) = 0;
 
-  /// Does not search; waits for the device at most once.
+  /// Returns the result so far, without a search. Waits for the device at most once.
   virtual PartialResult partial(int64_t stream) = 0;
 
-  /// The result of the utterance, which is closed with that.
+  /// Returns the result of the utterance and closes the stream.
   virtual Hypothesis finish(int64_t stream) = 0;
 
   /// Forgets the utterance.
   virtual void close(int64_t stream) = 0;
 };
 
-/// [B, ...] each, in an order of the search's own. Without any: rows at the start of an utterance.
+/// The state of B rows: tensors [B, ...] in an order that the search chooses. An empty list stands
+/// for rows at the start of an utterance.
 using RowState = std::vector<at::Tensor>;
 
-/// Passes through the tensors of a search in one order, to put a state into them or to take it out:
+/// Passes through the tensors of a search in one order, to load a saved state into them or to save
+/// their state:
 ///
 ///   void transfer(StateTransfer& transfer) { transfer(time); transfer(prediction.state.h, 1); }
 class StateTransfer {
@@ -87,13 +91,14 @@ class StateTransfer {
   static StateTransfer load(const RowState& state) { return StateTransfer(&state, nullptr); }
   static StateTransfer save(RowState& state) { return StateTransfer(nullptr, &state); }
 
-  /// Rows lie along `dimension` of the tensor, `per_row` of them for each row of the batch. Loading
-  /// writes into the tensor in place. Undefined tensors are passed over.
+  /// Transfers one tensor. The rows of the batch lie along `dimension` of the tensor, with
+  /// `per_row` slices for each row of the batch. Loading writes into the tensor in place. Undefined
+  /// tensors are skipped.
   void operator()(at::Tensor& tensor, int64_t dimension = 0, int64_t per_row = 1);
 
-  /// Transfers int32 numbers, `per_row` of each row, of a tensor that may be undefined. Saving an
-  /// undefined tensor stores zeros, and loading into one leaves out what was saved. `rows`: any
-  /// tensor with as many rows as the batch, on its device.
+  /// Transfers a tensor [B * per_row] int32 that may be undefined. Saving an undefined tensor
+  /// stores zeros, and loading into one skips the saved numbers. `rows` is any tensor with B rows
+  /// on the device of the batch.
   void or_zeros(at::Tensor& tensor, const at::Tensor& rows, int64_t per_row = 1);
 
   bool loads() const { return from_ != nullptr; }
@@ -104,8 +109,6 @@ class StateTransfer {
   RowState* to_;
   size_t next_ = 0;
 };
-
-// A container of open streams by their numbers, which searches of streams share.
 
 /// Holds open streams by their numbers. `Stream` is the state of one.
 template <class Stream>
