@@ -1,5 +1,4 @@
-// Exit codes, errors that a user can mend, alone or as a list, and the check for defects of rtfx
-// itself.
+// Exit codes, errors that a user can correct, and the check for defects of rtfx itself.
 #pragma once
 
 #include <span>
@@ -25,11 +24,11 @@ class UserError : public std::runtime_error {
   std::string where_;
 };
 
-/// The allowed name with the smallest edit distance to `name`; empty when none is close
-/// (distance above a third of the length, at least 2).
+/// Returns the allowed name with the smallest edit distance to `name`. Returns an empty string when
+/// none is close: a distance above a third of the length of `name`, or above 2 if that is more.
 std::string nearest(std::string_view name, std::span<const std::string> allowed);
 
-/// "unknown <kind> 'x'; did you mean 'y'? allowed: a, b, c".
+/// Returns the error "unknown <kind> 'x'; did you mean 'y'? allowed: a, b, c".
 UserError unknown_name(std::string_view where, std::string_view kind, std::string_view name,
                        std::span<const std::string> allowed);
 
@@ -38,7 +37,7 @@ UserError unknown_name(std::string_view where, std::string_view kind, std::strin
 
 }  // namespace rtfx
 
-/// Invariant of rtfx itself: a failure throws std::logic_error with file and line.
+/// Checks an invariant of rtfx itself. A failure throws std::logic_error with file and line.
 #define RTFX_CHECK(condition, message)                                               \
   do {                                                                               \
     if (!(condition)) ::rtfx::check_failed(#condition, __FILE__, __LINE__, message); \
@@ -46,7 +45,7 @@ UserError unknown_name(std::string_view where, std::string_view kind, std::strin
 
 namespace rtfx {
 
-/// Several errors as one; what() has a line for each.
+/// Several errors as one. what() has a line for each.
 class UserErrors : public UserError {
  public:
   explicit UserErrors(std::vector<UserError> all);
@@ -59,7 +58,7 @@ class UserErrors : public UserError {
 /// Collects all errors of an input, so that a user mends them in one go.
 class ErrorList {
  public:
-  /// Does `work` and keeps the errors that it throws; whether there were none.
+  /// Calls `work` and keeps the UserError that it throws. Returns whether it threw none.
   template <class Work>
   bool run(const Work& work) {
     try {
@@ -70,11 +69,11 @@ class ErrorList {
       return false;
     }
   }
-  /// One that UserErrors holds is one of the list.
+  /// Adds an error. The errors of a UserErrors are added one by one.
   void add(const UserError& error);
   bool empty() const { return errors_.empty(); }
   const std::vector<UserError>& all() const { return errors_; }
-  /// A single error as it is, several as UserErrors; nothing where there is none.
+  /// Throws a single error as it is, and several as UserErrors. Does nothing if there is none.
   void throw_any() const;
 
  private:

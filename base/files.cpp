@@ -57,7 +57,7 @@ path find_program(const std::string& name, std::span<const char* const> patterns
 
 namespace {
 
-/// Closes the descriptor; the mapping outlives it.
+/// Closes a file descriptor at the end of the scope. A mapping of the file outlives this.
 struct Descriptor {
   explicit Descriptor(int number) : number(number) {}
   ~Descriptor() {
@@ -77,7 +77,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   const auto fail = [&](const std::string& problem) {
     return UserError(path.string(), problem, "check the path and its permissions");
   };
-  // Without O_NONBLOCK a named pipe would be waited for.
+  // Without O_NONBLOCK, open() would wait on a named pipe.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) {
     throw fail(errno == ENOENT ? "no such file"
@@ -103,10 +103,10 @@ void MappedFile::fetch(std::string_view part) const {
 #ifdef MADV_POPULATE_READ  // Linux 5.14
   const size_t begin = offset_of(part) / page_size() * page_size();
   const size_t end = offset_of(part) + part.size();
-  // The disk goes on reading what probably comes next, while this part is used.
+  // The disk reads the next 64 MiB, which are probably needed next, while this part is used.
   constexpr size_t kAhead = size_t{64} << 20;
   advise(begin, std::min(end + kAhead, size_), MADV_WILLNEED);
-  // Where the system cannot do this, pages come as they are looked at.
+  // If the system does not support this call, each page is read when it is first looked at.
   advise(begin, end, MADV_POPULATE_READ);
 #endif
 }
@@ -144,7 +144,7 @@ namespace {
 constexpr size_t kBlock = 1 << 20;
 constexpr size_t kLongestLine = size_t{64} << 20;
 
-/// libarchive gives no text for some damaged files.
+/// Returns the text of an error. libarchive gives no text for some damaged files.
 std::string reason(archive* reader) {
   const char* const text = archive_error_string(reader);
   return text == nullptr ? "is damaged" : text;
@@ -161,7 +161,7 @@ bool open_text(archive* reader, const std::filesystem::path& path) {
                     "check the path and its permissions");
   if (std::filesystem::is_directory(found))
     throw UserError(path.string(), "is a directory", "give a file");
-  // libarchive has one kind of error for a file that it may not open and for a damaged one.
+  // libarchive reports a file that it may not open and a damaged file by the same kind of error.
   if (access(path.c_str(), R_OK) != 0)
     throw UserError(path.string(), std::string("cannot be opened: ") + std::strerror(errno),
                     "check the path and its permissions");
@@ -196,14 +196,14 @@ TextLines::TextLines(const std::filesystem::path& path, TextCheck check)
 
 TextLines::~TextLines() = default;
 
-/// Reads on behind what is there; false at the end of the file.
+/// Reads more bytes behind those in the buffer. Returns false at the end of the file.
 bool TextLines::fill() {
   if (empty_) return false;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
   if (end_ == buffer_.size()) {
-    // A file of zeros that was packed small would fill the memory.
+    // A line of zeros can be compressed to a small file, and would fill the memory.
     if (end_ >= kLongestLine)
       throw UserError(fmt::format("{}:{}", path_.string(), number_ + 1),
                       fmt::format("a line of more than {} MiB", kLongestLine >> 20),
@@ -238,7 +238,7 @@ bool TextLines::next(std::string_view& line) {
   begin_ += line.size() + (terminated_ ? 1 : 0);
   if (line.ends_with('\r')) line.remove_suffix(1);
   ++number_;
-  // Files that were joined have a mark in front of a later line, too. No other text begins so.
+  // Joined files may have a byte-order mark in front of a later line, too. No other text begins so.
   const char first = line.empty() ? ' ' : line.front();
   if (first == '\xEF' || first == '\xFE' || first == '\xFF' || first == '\0')
     line = without_byte_order_mark(line, path_.string());
@@ -290,7 +290,7 @@ int write_all(int descriptor, std::string_view bytes) {
 
 void require_regular_or_new(const std::filesystem::path& path) {
   constexpr const char* kRemedy = "name a file, which is made, or replaced if it is there";
-  // /dev/stdout may lead to a regular file, which is not to be replaced under whoever reads it.
+  // /dev/stdout may lead to a regular file. It must not be replaced while somebody reads it.
   const std::string name = path.lexically_normal().string();
   if (name.starts_with("/dev/") || name.starts_with("/proc/"))
     throw UserError(path.string(), "is a device, not a regular file", kRemedy);
@@ -323,9 +323,9 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   if (error) cannot_write(path, error.value(), kWhenFull);
   std::filesystem::create_directories(to.parent_path(), error);
   if (error) cannot_write(path, error.value(), kWhenFull);
-  // A name of its own, so that no two processes or threads write into one file. Processes in two
-  // containers may have one number. It does not hold the name of the file, which may be as long as
-  // names can be.
+  // The name is unique, so that no two processes or threads write into one file. Processes in two
+  // containers may have the same id, hence O_EXCL and the loop. The name does not contain the name
+  // of the file, which may already have the greatest length.
   static std::atomic<int64_t> files = 0;
   std::string part;
   int descriptor = -1;

@@ -1,4 +1,4 @@
-// Files: found by a pattern, mapped into memory, read line by line, and written whole.
+// Files that are found by a pattern, mapped into memory, read line by line, or written whole.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ struct archive;
 
 namespace rtfx {
 
-/// Returns `name` on PATH. Otherwise returns the last program of the first pattern that matches
-/// one. Returns an empty path where there is none.
+/// Returns the path of the program `name` in the folders of PATH. Otherwise returns the last
+/// program that matches the first pattern with any match. Returns an empty path if there is none.
 std::filesystem::path find_program(const std::string& name, std::span<const char* const> patterns);
 
-/// Existing files that match the shell pattern (`*`, `?`, `[...]`), sorted by name.
+/// Returns the existing files that match the shell pattern (`*`, `?`, `[...]`), sorted by name.
 std::vector<std::filesystem::path> files_like(const std::string& pattern);
 
-/// A file in memory without being read: the system brings in the pages that are looked at.
-/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/machine/sudden_end.h
-/// reports it); replacing it by another, as `mv` does, changes nothing.
+/// A file that is mapped into memory. The system reads a page when the page is first looked at. If
+/// somebody shortens the file meanwhile, SIGBUS ends this process (harness/machine/sudden_end.h
+/// reports it). Replacing the file by another, as `mv` does, changes nothing.
 class MappedFile {
  public:
   /// Maps `path` read-only for as long as somebody holds the result. Throws UserError where it is
@@ -38,12 +38,12 @@ class MappedFile {
     return address >= begin_ && address < static_cast<const void*>(begin_ + size_);
   }
 
-  /// Brings the pages of `part` into memory at once, which costs less than one after the other as
-  /// they are looked at.
+  /// Brings the pages of `part` into memory at once. This costs less than reading each page when it
+  /// is first looked at.
   void fetch(std::string_view part) const;
 
-  /// Gives back the memory of whole pages within `part` of bytes(). They are read again from the
-  /// file where somebody looks at them later.
+  /// Gives back the memory of whole pages within `part` of bytes(). The system reads them again
+  /// from the file when somebody looks at them later.
   void release(std::string_view part) const;
 
  private:
@@ -65,7 +65,8 @@ std::string_view without_byte_order_mark(std::string_view text, std::string_view
 /// Throws UserError(where) for text that is not UTF-8.
 void require_utf8(std::string_view text, std::string_view where);
 
-/// How TextLines checks a text. Readers of JSON need no check, since the parser has its own.
+/// The check that TextLines does on a text. Readers of JSON need none, since the parser has its
+/// own.
 enum class TextCheck : uint8_t { utf8, none };
 
 /// Reads a text file, plain or gzip, line by line through libarchive.
@@ -75,14 +76,15 @@ class TextLines {
   explicit TextLines(const std::filesystem::path& path, TextCheck check = TextCheck::utf8);
   ~TextLines();
 
-  /// The next line without its end (LF or CR LF) and without a byte-order mark, valid until the
-  /// next call; false behind the last one. Throws UserError when the file is damaged (a truncated
-  /// gzip file) and, with file and line, for text that is not UTF-8.
+  /// Reads the next line into `line`, without its end (LF or CR LF) and without a byte-order mark.
+  /// The line is valid until the next call. Returns false behind the last line. Throws UserError
+  /// when the file is damaged (a truncated gzip file). Throws UserError with file and line for a
+  /// line of more than 64 MiB and for text that is not UTF-8.
   bool next(std::string_view& line);
 
   /// The number of the line that next() returned, counted from 1.
   int64_t number() const { return number_; }
-  /// Whether the line that next() returned has an end, which a last line may lack.
+  /// Returns whether the line that next() returned has a line end, which the last line may lack.
   bool is_terminated() const { return terminated_; }
   const std::filesystem::path& path() const { return path_; }
 
@@ -92,7 +94,7 @@ class TextLines {
   std::filesystem::path path_;
   TextCheck check_;
   std::unique_ptr<archive, int (*)(archive*)> reader_;
-  std::string buffer_;  // what has been read and not handed out: [begin_, end_)
+  std::string buffer_;  // bytes that were read and not handed out: [begin_, end_)
   size_t begin_ = 0, end_ = 0;
   int64_t number_ = 0;
   bool empty_ = false, terminated_ = true;
@@ -105,24 +107,25 @@ std::filesystem::path plain_or_gzip(const std::filesystem::path& path);
 /// there is no such file or when it is damaged (a truncated gzip file).
 std::string read_text(const std::filesystem::path& path);
 
-/// Throws UserError where `path` is something that is no regular file: a folder, a device, a pipe.
-/// Links are followed.
+/// Throws UserError where `path` exists and is no regular file but a folder, a device or a pipe.
+/// Also throws it for every path below /dev and /proc. Follows links.
 void require_regular_or_new(const std::filesystem::path& path);
 
-/// Throws UserError where `path` is a pipe or a device. Readers that open a file twice call it.
+/// Throws UserError where `path` is a pipe or a device. Readers that open a file twice call this.
 void require_rereadable(const std::filesystem::path& path);
 
-/// The file is there whole, with its parts one after the other, or as it was before. The parts are
-/// written beside it under another name, and that file is then moved to `path`. Makes the folder.
-/// Throws UserError where `path` is no regular file, the folder is not writable, or the disk is
-/// full.
+/// Writes a file of all `parts`, one after the other. The file is then there whole, or still as it
+/// was before: the parts are written beside it under another name, which is then moved to `path`.
+/// Makes the folder. Throws UserError where `path` is no regular file, the folder is not writable,
+/// or the disk is full.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
-/// write(2) until all is written; returns errno, 0 when done.
+/// Calls write(2) until all bytes are written. Returns 0 when done, otherwise errno.
 int write_all(int descriptor, std::string_view bytes);
 
-/// "cannot be written: <reason>", with the remedy that is right for a full disk or else.
+/// Throws the UserError "cannot be written: <reason>". The remedy is `when_full` if the disk or the
+/// quota is full, otherwise to check the path.
 [[noreturn]] void cannot_write(const std::filesystem::path& path, int error,
                                std::string_view when_full);
 

@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr int kMostLevels = 100;
 constexpr size_t kMostBytes = size_t{256} << 20;
 
-/// "line 3, column 7" of the byte at `offset`, both from 1.
+/// Returns "line 3, column 7" for the byte at `offset`; lines and columns count from 1.
 std::string place(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = std::ranges::count(before, '\n') + 1;
@@ -32,7 +32,7 @@ std::string place(std::string_view text, size_t offset) {
 
 json parse_json(std::string_view text, std::string_view where, std::string_view remedy) {
   text = without_byte_order_mark(text, where);
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the objects that are not closed yet
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > kMostLevels)
       throw UserError(where, fmt::format("is nested more than {} levels deep", kMostLevels),
@@ -47,13 +47,13 @@ json parse_json(std::string_view text, std::string_view where, std::string_view 
   try {
     return json::parse(text.begin(), text.end(), check);
   } catch (const json::parse_error& error) {
-    // The library's text names itself and an exception's number before the reason.
+    // The library's message puts its own name and the exception's number before the reason.
     std::string reason = error.what();
     if (const size_t colon = reason.rfind(": "); colon != std::string::npos)
       reason.erase(0, colon + 2);
     throw UserError(where, fmt::format("not JSON: {}: {}", place(text, error.byte - 1), reason),
                     remedy);
-  } catch (const json::exception& error) {  // 1e999
+  } catch (const json::exception& error) {  // for example 1e999
     const std::string text_of = error.what();
     const size_t quote = text_of.find('\'');
     throw UserError(
@@ -154,7 +154,7 @@ int64_t JsonView::integer(int64_t low, int64_t high) const {
 }
 
 double JsonView::number(double low, double high) const {
-  // Written so that NaN, which is no JSON but may come from a program, is refused too.
+  // The comparison also refuses NaN. JSON has no NaN, but a value made by a program may be one.
   if (!value_->is_number() || !(value_->get<double>() >= low && value_->get<double>() <= high))
     fail(range_text(low, high));
   return value_->get<double>();

@@ -1,5 +1,5 @@
-// Notices about files, each kind once: a folder of recordings at 8 kHz is one line and not
-// thousands.
+// Notices about files. Each kind is printed once, so that a folder of recordings at 8 kHz gives one
+// line instead of thousands.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ class Notices {
  public:
   void add(const std::string& file, const std::string& notice);
 
-  /// A line for each notice, in the order of first appearance: "a.wav: resampled from 8000 Hz to
-  /// 16000 Hz", or "24 files, a.wav first: ..." where more files have it.
+  /// Returns a line for each notice, in the order of first appearance: "a.wav: resampled from 8000
+  /// Hz to 16000 Hz". If several files have the notice, the line is "24 files, a.wav first: ...".
   std::vector<std::string> lines() const;
 
  private:

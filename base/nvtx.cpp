@@ -14,7 +14,7 @@ struct Category {
   uint32_t colour;  // ARGB
 };
 
-/// In the order of RangeKind; that of cases is last.
+/// The categories in the order of RangeKind, followed by the category of cases.
 constexpr std::array<Category, 7> kCategories = {{
     {"run", 0xFF555555},
     {"batch", 0xFF999999},
@@ -45,7 +45,8 @@ uint64_t register_batch_size() {
   return nvtxPayloadSchemaRegister(nvtx3::domain::get<NvtxDomain>(), &schema);
 }
 
-/// The names that a profiler learns once, at the first range. Without a profiler all are null.
+/// The names that are registered with a profiler once, at the first range. Without a profiler all
+/// are null.
 struct Names {
   Names() {
     for (const RangeWord& word : kVocabulary) words.emplace_back(word.name);
@@ -60,7 +61,8 @@ struct Names {
   uint64_t batch_size = 0;  // the schema of a BatchSize
 };
 
-/// Lives as long as the process: ranges may close in destructors of static objects.
+/// Returns the names. They are never destroyed, since ranges may close in destructors of static
+/// objects.
 const Names& names() {
   static const Names* const registered = new Names;
   return *registered;
@@ -88,7 +90,7 @@ ScopedRange::BatchRange::BatchRange(const BatchSize& size) {
   // Without a profiler, and with an old one, no schema is registered.
   if (payload.schemaId != 0) {
     attributes.payloadType = NVTX_PAYLOAD_TYPE_EXT;
-    attributes.reserved0 = 1;  // payloads that follow the pointer
+    attributes.reserved0 = 1;  // number of payloads behind the pointer
     attributes.payload.ullValue = reinterpret_cast<uintptr_t>(&payload);
   }
   nvtxDomainRangePushEx(nvtx3::domain::get<NvtxDomain>(), &attributes);

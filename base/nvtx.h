@@ -1,6 +1,5 @@
-// NVTX ranges of the domain "rtfx": what a profiler shows of this program besides CUDA. Free of
-// cost without a profiler; needs no GPU. docs/reference/profiling.md shows how the ranges lie
-// within each other.
+// NVTX ranges of the domain "rtfx". A profiler shows them beside the CUDA calls. They cost nothing
+// without a profiler, and need no GPU. docs/reference/profiling.md shows how the ranges are nested.
 #pragma once
 
 #include <array>
@@ -15,10 +14,11 @@
 
 namespace rtfx {
 
-/// The closed vocabulary, so that a profiler can add ranges up by name. Behind each: its payload,
-/// counts of a range that has one.
+/// All names of ranges. The list is closed, so that a profiler can add ranges up by name. Some
+/// ranges have a payload of one or two counts, which the comments name.
 enum class RangeName : uint8_t {
-  // Regions (speech/pipeline/pipeline.h), in the order in which data pass through them: rows.
+  // Regions (speech/pipeline/pipeline.h), in the order in which data pass through them. The payload
+  // is the number of rows.
   pad,
   h2d,
   features,
@@ -27,42 +27,42 @@ enum class RangeName : uint8_t {
   d2h,
   detokenize,
   confidence,
-  // Ranges of work that is not timed.
+  // Work that is not timed.
   load,     // reading a dataset
-  prepare,  // of a model and its decoders
-  record,   // of a CUDA graph
-  align,    // the texts of a batch with its frames: rows
-  warm_up,  // rounds before those that are measured
-  // A pass over a dataset, and a batch.
-  round,  // its number, from 0
-  batch,  // rows, and encoder frames of the longest
-  // Parts of "encoder", as far as the host launches them.
+  prepare,  // preparing a model and its decoders
+  record,   // recording a CUDA graph
+  align,    // alignment of the texts of a batch with its frames; payload: rows
+  warm_up,  // rounds before the measured rounds
+  // A round is a pass over a dataset.
+  round,  // payload: number of the round, from 0
+  batch,  // payload: rows, and encoder frames of the longest row
+  // Parts of "encoder". They exist only where the host launches these parts one by one.
   encoder_subsampling,
   encoder_norm,
   encoder_feed_forward,
   encoder_attention,
   encoder_convolution,
-  // Phases of a decoder, one after the other within "decode": rows.
+  // Phases of a decoder, one after the other within "decode". The payload is the number of rows.
   decode_project,
   decode_loop,
-  decode_objects,  // of a decoder in Python: what its users are given
-  decode_results,  // and what the program reads
-  // Parts of "decode.loop" that the host runs or launches: their
-  // number within the search, from 0, but for a row: its number in the batch.
+  decode_objects,  // a decoder in Python makes the objects that its users get
+  decode_results,  // a decoder in Python makes the result that the program reads
+  // Parts of "decode.loop" that the host runs or launches. The payload is their number within the
+  // search, from 0. The payload of decode_row is the row's number in the batch.
   decode_init,
-  decode_frame,    // what a frame begins or ends with
-  decode_joint,    // a joint call
-  decode_predict,  // a prediction call
+  decode_frame,    // work at the begin or end of a frame
+  decode_joint,    // a call of the joint network
+  decode_predict,  // a call of the prediction network
   decode_step,     // a pass through the innermost loop
   decode_graph,    // the launch of a graph that holds all loops
-  decode_row,      // all of a row, where rows are searched one by one
+  decode_row,      // the whole search of a row, where rows are searched one by one
   decode_trace_back,
   // The host waits for the device.
-  wait,       // at the end of a region
-  host_read,  // by a decoder: how many it has made in this batch, with this one
+  wait,       // the wait at the end of a region
+  host_read,  // a wait of a decoder; payload: its waits in this batch so far, this one included
 };
 
-/// Category of a range, which gives it its colour; from 1, as NVTX counts.
+/// The category of a range, which gives the range its colour. NVTX counts categories from 1.
 enum class RangeKind : uint8_t { run = 1, batch, region, phase, segment, wait };
 
 struct RangeWord {
@@ -112,15 +112,16 @@ constexpr const RangeWord& word_of(RangeName name) {
   return kVocabulary[static_cast<size_t>(name)];
 }
 
-/// The range of that name; none outside the vocabulary, as a case's is.
+/// Returns the range of that name. Returns nullopt for a name outside the vocabulary, such as the
+/// name of a case.
 constexpr std::optional<RangeName> range_named(std::string_view name) {
   for (size_t i = 0; i < kVocabulary.size(); ++i)
     if (name == kVocabulary[i].name) return static_cast<RangeName>(i);
   return std::nullopt;
 }
 
-/// Is told of every range of the vocabulary in this process (`rtfx profile`). Calls come from the
-/// range's thread.
+/// Is called at the begin and end of every range of the vocabulary in this process (`rtfx
+/// profile`). Calls come from the range's thread.
 class RangeListener {
  public:
   virtual void opened(RangeName name) noexcept = 0;
@@ -130,7 +131,8 @@ class RangeListener {
   ~RangeListener() = default;
 };
 
-/// At most one; null in all other subcommands. A range tells the listener of its start of its end.
+/// The only listener, or null in all subcommands but `rtfx profile`. A range that opens while there
+/// is a listener also tells it when the range closes.
 inline std::atomic<RangeListener*> range_listener{nullptr};
 
 /// Payload of a batch.
@@ -149,7 +151,7 @@ class ScopedRange {
  public:
   explicit ScopedRange(RangeName name);
   ScopedRange(RangeName name, int64_t count);
-  /// RangeName::batch.
+  /// Opens RangeName::batch.
   explicit ScopedRange(const BatchSize& size);
   ~ScopedRange();
   ScopedRange(const ScopedRange&) = delete;
@@ -168,7 +170,7 @@ class ScopedRange {
 
   void tell_opened();
 
-  std::variant<NamedRange, BatchRange> range_;  // opens before the listener hears of it
+  std::variant<NamedRange, BatchRange> range_;  // opens before the listener is called
   RangeName name_;
   RangeListener* listener_;
 };

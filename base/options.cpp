@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-/// null, "" or [].
+/// Returns whether a value is null, "" or [].
 bool says_nothing(const json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>().empty();
   return value.is_null() || (value.is_array() && value.empty());

@@ -1,14 +1,15 @@
-// Options: a flat struct, filled from JSON by name through one table of fields, of which reading,
-// checking, listing and documentation follow. Decoders and configurations have such tables.
+// Options: a flat struct, filled from JSON by name through one table of fields. Reading, checking,
+// listing and documentation all use this table. Decoders and configurations have such tables.
 //
 //   struct Options { int64_t max_symbols = 10; std::string score_kind = "logit"; };
 //   const OptionTable<Options> kOptions{{
 //       option("max_symbols", &Options::max_symbols, "Tokens per frame.", 1, 1000),
 //       option("score_kind", &Options::score_kind, "Kind of score.", {"logit", "logprob"})}};
 //
-// Options that several decoders share can be a struct with a table of its own. They are an optional
-// member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path"). Or
-// the decoders' structs derive from it, and fields_with() puts its fields before theirs.
+// Options that several decoders share can be a struct with a table of its own. This struct can be
+// an optional member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot
+// ("lm.path"). Or the decoders' structs derive from it, and fields_with() puts its fields before
+// theirs.
 #pragma once
 
 #include <algorithm>
@@ -35,20 +36,20 @@ struct OptionInfo {
   std::string help;
   std::string allowed;  // "true | false", "an integer 1..1000", "logit | logprob"
   nlohmann::json default_value;
-  std::string default_text;  // in words, where no value says what holds without the option
+  std::string default_text;  // the default in words, where no value can express it
   bool is_file = false;      // relative to the configuration that it stands in
 };
 
-/// "10", "the period", "required"; what is printed as the default.
+/// Returns the default as it is printed, for example "10", "the period" or "required".
 std::string default_of(const OptionInfo& option);
 
 template <class Options>
 struct OptionField {
   std::string name, help, allowed;
   std::function<void(Options&, const JsonView&)> set;
-  std::function<nlohmann::json(const Options&)> get;  // null: nothing is set
+  std::function<nlohmann::json(const Options&)> get;  // returns null where nothing is set
   bool is_file = false;
-  std::vector<OptionInfo> members = {};  // of an object, or of each one in a list of objects
+  std::vector<OptionInfo> members = {};  // options of an object, or of each object in a list
   bool is_required = false;
   std::string default_text = {};
 
@@ -59,7 +60,7 @@ struct OptionField {
     return field;
   }
 
-  /// Says in words what holds where the option is not given.
+  /// Returns the field with a text that describes its default.
   OptionField by_default(std::string text) const {
     OptionField field = *this;
     field.default_text = std::move(text);
@@ -69,10 +70,10 @@ struct OptionField {
 
 namespace detail {
 std::string choice_text(const std::vector<std::string>& allowed);
-/// Without members that are null, "" or [].
+/// Returns the object without members that are null, "" or [].
 nlohmann::json without_empty(nlohmann::json object);
 
-/// A field whose value `read` makes of the JSON.
+/// Returns a field whose value `read` makes from the JSON.
 template <class Options, class Value, class Read>
 OptionField<Options> field(std::string name, Value Options::*member, std::string help,
                            std::string allowed, Read read) {
@@ -88,7 +89,8 @@ OptionField<Options> option(std::string name, bool Options::*member, std::string
                        [](const JsonView& v) { return v.boolean(); });
 }
 
-/// Where the struct's own value is out of range, that stands for none.
+/// Makes a field for an integer in [low, high]. A value of the struct below `low` means that none
+/// is set.
 template <class Options>
 OptionField<Options> option(std::string name, int64_t Options::*member, std::string help,
                             int64_t low, int64_t high = std::numeric_limits<int64_t>::max()) {
@@ -117,7 +119,7 @@ OptionField<Options> option(std::string name, std::string Options::*member, std:
       [allowed = std::move(allowed)](const JsonView& v) { return v.choice(allowed); });
 }
 
-/// A file, which must be given and exist.
+/// Makes a field for a file, which must be given and exist.
 template <class Options>
 OptionField<Options> option(std::string name, std::filesystem::path Options::*member,
                             std::string help) {
@@ -131,23 +133,25 @@ OptionField<Options> option(std::string name, std::filesystem::path Options::*me
 template <class Options>
 struct OptionTable {
   std::vector<OptionField<Options>> fields;
-  const char* kind = "option";  // what a field is called in messages
+  const char* kind = "option";  // the word for a field in messages
 
-  /// Null, of an option too, is as good as absent.
+  /// Returns the options that `given` holds. A null, also as the value of an option, counts as
+  /// absent.
   Options fill(const JsonView& given) const {
     Options options;
     fill_into(options, given);
     return options;
   }
 
-  /// `where` names the object in messages (a JSON pointer such as "/decoders/0/options"). Of null,
-  /// the defaults: enough for describe(), though options that must be given are not.
+  /// Fills options from `object`. `where` names the object in messages (a JSON pointer such as
+  /// "/decoders/0/options"). Null gives the defaults, even without the required options, which is
+  /// enough for describe().
   Options fill(const nlohmann::json& object, std::string_view where) const {
     return object.is_null() ? Options() : fill(JsonView(object, std::string(where)));
   }
 
-  /// Leaves what is not given as it is. Throws the errors of all fields, once those without have
-  /// been set.
+  /// Sets the given options and leaves the others as they are. Sets all correct fields first, and
+  /// then throws the errors of the others together.
   void fill_into(Options& options, const JsonView& given) const {
     std::vector<std::string> names;
     for (const auto& field : fields) names.push_back(field.name);
@@ -186,7 +190,8 @@ struct OptionTable {
   }
 };
 
-/// The fields of `shared`, a struct from which `Options` derives, and behind them its own.
+/// Returns the fields of `shared`, a struct from which `Options` derives, followed by the fields in
+/// `own`.
 template <class Options, class Shared>
 std::vector<OptionField<Options>> fields_with(const OptionTable<Shared>& shared,
                                               std::vector<OptionField<Options>> own) {
@@ -199,7 +204,8 @@ std::vector<OptionField<Options>> fields_with(const OptionTable<Shared>& shared,
   return all;
 }
 
-/// An object of options by itself; null, the default, is none. `table` must outlive the field.
+/// Makes a field for an object of options. It is null by default, which means that there is none.
+/// `table` must outlive the field.
 template <class Options, class Members>
 OptionField<Options> option(std::string name, std::optional<Members> Options::*member,
                             std::string help, const OptionTable<Members>& table) {
@@ -214,7 +220,7 @@ OptionField<Options> option(std::string name, std::optional<Members> Options::*m
           table.info()};
 }
 
-/// An object of options that is always there, with its own defaults.
+/// Makes a field for an object of options that is always there, with its own defaults.
 template <class Options, class Members>
 OptionField<Options> option(std::string name, Members Options::*member, std::string help,
                             const OptionTable<Members>& table) {
@@ -229,7 +235,8 @@ OptionField<Options> option(std::string name, Members Options::*member, std::str
           "as below"};
 }
 
-/// Any text but an empty one, which stands for none. `Text`: std::string or std::filesystem::path.
+/// Makes a field for any text that is not empty. An empty text in the struct means that none is
+/// set. `Text` is std::string or std::filesystem::path.
 template <class Options, class Text>
 OptionField<Options> text_option(std::string name, Text Options::*member, std::string help,
                                  std::string allowed = "text") {
@@ -242,7 +249,8 @@ OptionField<Options> text_option(std::string name, Text Options::*member, std::s
 }
 
 namespace detail {
-/// Each element of a list as `read` reads it; one value is a list of one.
+/// Returns a reader of lists. `read` reads each element, and a single value counts as a list of
+/// one.
 template <class Value, class Read>
 auto list_reader(Read read) {
   return [read](const JsonView& v) {
@@ -255,7 +263,8 @@ auto list_reader(Read read) {
 }
 }  // namespace detail
 
-/// A list of what `read` reads; `allowed` says in words what that is.
+/// Makes a field for a list. `read` reads each element, and `allowed` describes an element in
+/// words.
 template <class Options, class Value, class Read>
 OptionField<Options> list_option(std::string name, std::vector<Value> Options::*member,
                                  std::string help, const std::string& allowed, Read read) {
@@ -263,8 +272,8 @@ OptionField<Options> list_option(std::string name, std::vector<Value> Options::*
                        detail::list_reader<Value>(read));
 }
 
-/// A list of objects, each of which `table` reads; `read_short` reads one that is no object. What
-/// an object leaves empty is not among the resolved ones.
+/// Makes a field for a list of objects. `table` reads an object, and `read_short` an element that
+/// is no object. The resolved options leave out empty members of the objects.
 template <class Options, class Members, class ReadShort>
 OptionField<Options> list_option(std::string name, std::vector<Members> Options::*member,
                                  std::string help, const OptionTable<Members>& table,

@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kMostWeight = 1000;
 
-/// Without white space at the ends, and with one space for each white space inside.
+/// Returns the text without white space at its ends, and with one space for each white space
+/// inside.
 std::string single_spaced(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
   std::string words;

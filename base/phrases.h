@@ -1,4 +1,4 @@
-// Phrases that are to be boosted, as options, manifests and files write them.
+// Phrases to boost, in the forms that options, manifests and files use.
 #pragma once
 
 #include <filesystem>
@@ -12,21 +12,22 @@ namespace rtfx {
 
 struct Phrase {
   std::string text;   // words with one space between them
-  double weight = 0;  // of each of its tokens; 0: what the boosting says
-  std::string where;  // "names.txt:7", "run.json#/decoders/0/options/boost/phrases/2"
+  double weight = 0;  // bonus of each of its tokens; 0: the value of the boosting option
+  /// The place of the phrase: "names.txt:7", "run.json#/decoders/0/options/boost/phrases/2".
+  std::string where;
   bool operator==(const Phrase&) const = default;
 };
 
-/// "phrase", or {"phrase": "...", "weight": 2.5}; a list of these, or one alone. Throws UserError
-/// that names place and phrase for an empty phrase, one that is not UTF-8, another field, and a
-/// weight that is no number above 0.
+/// Reads "phrase" or {"phrase": "...", "weight": 2.5}, or a list of these. Throws UserError, with
+/// place and phrase, for an empty phrase, a phrase that is not UTF-8, and another field. A weight
+/// must be a number above 0 and up to 1000.
 std::vector<Phrase> parse_phrases(const JsonView& value);
 
-/// Lines of a phrase, or of a phrase, a tab and its weight; plain or gzip. Empty lines are skipped.
-/// Throws UserError with file, line and phrase.
+/// Reads a file, plain or gzip, with a phrase on each line. A tab and a weight may follow the
+/// phrase. Empty lines are skipped. Throws UserError with file, line and phrase.
 std::vector<Phrase> read_phrases(const std::filesystem::path& path);
 
-/// The JSON that parse_phrases() reads.
+/// Returns the JSON that parse_phrases() reads.
 nlohmann::json to_json(const std::vector<Phrase>& phrases);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Text that others wrote, made fit for a terminal.
+// Functions that make foreign text safe to print on a terminal.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,21 @@
 
 namespace rtfx {
 
-/// Returns `text` on one line, without anything that a terminal obeys. Control characters and those
-/// that change the direction of text become escapes ("\x1b", "\n", "\u202e"). Bytes that are no
-/// UTF-8 become escapes like "\xff". All else stays as it is, backslashes included. Ids, texts,
-/// file names and messages come from configurations, journals, models and file systems, so whatever
-/// prints them calls this.
+/// Returns `text` on one line, without anything that a terminal obeys. Control characters, line
+/// ends and characters that change the direction of text become escapes ("\x1b", "\n", "\u202e").
+/// Bytes that are not UTF-8 become escapes like "\xff". All else stays as it is, backslashes
+/// included. Ids, texts, file names and messages come from configurations, journals, models and
+/// file systems, so all code that prints them calls this.
 std::string printable(std::string_view text);
 
-/// The number of bytes of `text` up to the first that is no UTF-8, or all. Overlong forms and
-/// surrogates are none.
+/// Returns the number of bytes of `text` before the first byte that is not valid UTF-8, or its
+/// size. Overlong forms and surrogates are not valid.
 size_t valid_utf8(std::string_view text);
 
-/// A word of a command line as a shell takes it, quoted where it must be.
+/// Returns a word of a command line as a shell takes it, quoted where it must be.
 std::string for_shell(const std::string& word);
 
-/// "1 thread", "8 threads".
+/// Returns number and noun, for example "1 thread" or "8 threads".
 std::string counted(int64_t number, const std::string& noun);
 
 }  // namespace rtfx

@@ -10,8 +10,8 @@
 namespace rtfx {
 namespace {
 
-/// Recordings lie in [-1, 1], or within the range of their integers if nobody scaled them. Far
-/// larger samples are damage, and the squares of the largest overflow in the features.
+/// Samples of recordings lie in [-1, 1], or within the range of their integers if nobody scaled
+/// them. Far larger samples are damaged, and the squares of the largest overflow in the features.
 constexpr float kLargestSample = 1e12F;
 
 bool is_bad(float value) { return !(std::abs(value) <= kLargestSample); }
@@ -19,7 +19,7 @@ bool is_bad(float value) { return !(std::abs(value) <= kLargestSample); }
 }  // namespace
 
 bool is_sound(std::span<const float> samples) {
-  // All of them, without a branch for each: there is hardly ever one.
+  // The loop looks at all samples without a branch, since there is hardly ever a bad one.
   int bad = 0;
   for (const float value : samples) bad |= static_cast<int>(is_bad(value));
   return bad == 0;

@@ -7,7 +7,7 @@
 
 namespace rtfx {
 
-/// Whether no sample is NaN, infinite or beyond 1e12.
+/// Returns whether no sample is NaN, infinite or beyond 1e12.
 bool is_sound(std::span<const float> samples);
 
 /// Throws UserError(where, problem, remedy) where a sample is not sound. The problem names

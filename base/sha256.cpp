@@ -51,7 +51,7 @@ std::string sha256_file(const std::filesystem::path& path) {
   while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0) {
     digest.add(buffer.data(), static_cast<size_t>(in.gcount()));
   }
-  if (in.bad()) fail("cannot be read to its end");  // as of a folder, which can be opened
+  if (in.bad()) fail("cannot be read to its end");  // for example a folder, which can be opened
   return digest.hex();
 }
 

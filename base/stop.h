@@ -1,4 +1,4 @@
-// Lets long work end between its steps, where its caller wants the result no more.
+// Lets long work end between its steps when its caller no longer wants the result.
 #pragma once
 
 #include <exception>
@@ -10,7 +10,7 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-/// While it lives, check_stop() on this thread throws Interrupted as soon as `stopped` returns
+/// While a scope lives, check_stop() on this thread throws Interrupted as soon as `stopped` returns
 /// true.
 class StopScope {
  public:
@@ -21,10 +21,11 @@ class StopScope {
 
  private:
   std::function<bool()> stopped_;
-  const std::function<bool()>* outer_;  // of the scope around this one
+  const std::function<bool()>* outer_;  // the function of the scope around this one
 };
 
-/// Called between the steps of long work. Does nothing on a thread without a StopScope.
+/// Throws Interrupted if the innermost StopScope of this thread says so. Long work calls it between
+/// its steps. Does nothing on a thread without a StopScope.
 void check_stop();
 
 }  // namespace rtfx

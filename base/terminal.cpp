@@ -45,7 +45,7 @@ std::string shortened(std::string_view text, size_t most) {
 
 std::string wrapped(std::string_view text, size_t columns, size_t indent) {
   std::string out;
-  size_t column = 0;  // of the next character
+  size_t column = 0;  // column of the next character
   while (!text.empty()) {
     if (text.front() == '\n') {
       out += '\n' + std::string(indent, ' ');

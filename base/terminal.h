@@ -1,4 +1,4 @@
-// The width of a terminal, text that fits in it, messages and errors.
+// The terminal: its width, text that fits into it, messages and errors.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,44 +14,45 @@
 
 namespace rtfx {
 
-/// Columns of the terminal that standard output is; none where it is a file or a pipe, whose lines
-/// other programs search.
+/// Returns the columns of the terminal that standard output is. Returns nullopt where standard
+/// output is a file or a pipe, whose lines other programs search.
 std::optional<size_t> terminal_columns();
 
-/// Whether what is printed to standard output may have colours: on a terminal without NO_COLOR.
+/// Returns whether text on standard output may have colours: on a terminal, unless NO_COLOR is set.
 bool use_colours();
 
-/// Columns for running text: those of the terminal, and 100 at most or where there is none.
+/// Returns the columns for running text: those of the terminal, but at most 100. It is 100 without
+/// a terminal.
 size_t text_columns();
 
-/// Characters of UTF-8.
+/// Returns the number of characters of UTF-8.
 size_t characters(std::string_view text);
 
-/// The end of a text of more than `most` characters, behind "…", which is one of them; else `text`.
-/// `most` is at least 1.
+/// Returns the end of a text of more than `most` characters, with "…" before it, which counts as
+/// one of them. Returns shorter texts unchanged. `most` is at least 1.
 std::string shortened(std::string_view text, size_t most);
 
-/// `text` with line breaks in place of blanks, so that no line is longer than `columns`, apart from
-/// words that are. Every line but the first begins with `indent` blanks. Line ends of the text
-/// stay.
+/// Returns `text` with line breaks in place of blanks, so that no line is longer than `columns`.
+/// Only a word that is longer itself makes a longer line. Every line but the first begins with
+/// `indent` blanks. Line ends of the text stay.
 std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
-/// Prints a line to standard output, wrapped where a terminal is narrower.
+/// Prints a line to standard output. On a terminal, the line is wrapped at the terminal's width.
 void print_wrapped(const std::string& text, size_t indent = 0);
 
-/// Writes to standard error. A message that cannot be written is lost and nothing is thrown, since
-/// a run is worth more than its messages. A disk may be full, and a terminal may have gone.
+/// Writes to standard error. A message that cannot be written is lost without an exception, for
+/// example on a full disk or a closed terminal: a run is worth more than its messages.
 void write_message(std::string_view text);
 
-/// write_message() of a format and its values.
+/// Formats a message and writes it by write_message().
 template <class... Values>
 void print_message(fmt::format_string<Values...> format, Values&&... values) {
   write_message(fmt::format(format, std::forward<Values>(values)...));
 }
 
-/// Does `print`, which prints to standard output, for a caller whose exit code is a verdict. Where
-/// SIGPIPE is ignored and the reader of the output leaves, as `head` does, it ends early and the
-/// caller goes on. Other errors, such as that of a full disk, are thrown.
+/// Calls `print`, which prints to standard output, for a caller whose exit code is a verdict. If
+/// SIGPIPE is ignored and the reader of the output closes it, as `head` does, `print` ends early
+/// and the caller goes on. Other errors, such as a full disk, are thrown.
 template <class Print>
 void print_while_read(const Print& print) {
   try {

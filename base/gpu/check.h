@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as exceptions with the place of the call.
+// Turns errors of the CUDA runtime into exceptions with the place of the call.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -19,14 +19,14 @@
 //   kernel may rely on this too. This covers reads of earlier results and writes over memory that
 //   earlier kernels read.
 //
-// Capture turns the attribute into a programmatic edge of the graph, only between two kernels. A
-// kernel without the attribute gets a full edge, as do copies, memsets and conditional nodes. The
-// first kernel of a graph, of a conditional body, or behind an event of another stream waits for
-// the full end of what precedes it. Or it has nothing to wait for. In both cases await_previous()
-// returns at once.
+// Capture turns the attribute into a programmatic edge of the graph, but only between two kernels.
+// A kernel without the attribute gets a full edge, as do copies, memsets and conditional nodes. The
+// first kernel of a graph, of a conditional body, or behind an event of another stream has no
+// programmatic edge. It waits for the full end of its predecessor, or it has none. In both cases
+// await_previous() returns at once.
 //
 // Before await_previous(), a kernel may not even read memory that any earlier kernel of the stream
-// writes: several kernels may be waiting in a row.
+// writes, since several kernels may be waiting in a row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -45,8 +45,8 @@ __device__ inline void await_previous() {
 #endif
 }
 
-/// Whether the current device runs code of this program in which await_previous() waits: the device
-/// and the newest architecture that was compiled for are 9.0 or later.
+/// Returns whether await_previous() waits on the current device. It does if both the device and the
+/// newest architecture that this program was compiled for are 9.0 or later.
 inline bool dependent_launches() {
   constexpr int kBuiltFor[] = {__CUDA_ARCH_LIST__};
   int device = 0, major = 0, newest = 0;

@@ -1,5 +1,5 @@
-// The element types that kernels know, and their values as float32. No LibTorch here: kernels
-// include it.
+// The element types of kernels, and their values as float32. Kernels include this file, so it does
+// not include LibTorch.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ RTFX_DEVICE inline float to_float(float x) { return x; }
 RTFX_DEVICE inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 RTFX_DEVICE inline float to_float(__half x) { return __half2float(x); }
 
-/// Rounds to the nearest T, to even where two are equally near.
+/// Rounds to the nearest T, or to the even one where two are equally near.
 template <class T>
 RTFX_DEVICE T from_float(float x) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -29,14 +29,14 @@ RTFX_DEVICE T from_float(float x) {
   }
 }
 
-/// The value that a tensor of type T would hold.
+/// Returns the value that a tensor of type T would hold.
 template <class T>
 RTFX_DEVICE float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// work(T()) with the type of such an element. Kernels ask once for many elements: between loads of
-/// which each is chosen by its own switch, each waits for the one before.
+/// Returns work(T()) for the element type T of `precision`. Kernels call it once for many elements.
+/// If each load had a switch of its own, each would wait for the load before it.
 #ifdef __CUDACC__
 #pragma nv_exec_check_disable
 #endif

@@ -5,13 +5,13 @@
 
 namespace rtfx {
 
-/// ceil(value / step). value >= 0, step > 0, and their sum fits into T.
+/// Returns ceil(value / step), for value >= 0 and step > 0 whose sum fits into T.
 template <class T>
 RTFX_HOST_DEVICE constexpr T ceil_div(T value, T step) {
   return (value + step - 1) / step;
 }
 
-/// The least multiple of `step` that is not below `value`, for the same values.
+/// Returns the least multiple of `step` that is not below `value`, under the same conditions.
 template <class T>
 RTFX_HOST_DEVICE constexpr T round_up(T value, T step) {
   return ceil_div(value, step) * step;

@@ -8,9 +8,9 @@
 
 namespace rtfx {
 
-/// Returns op over the values of each group of kLanes neighbours to all lanes of the group. kLanes
-/// is a power of 2. op is commutative and associative; with a rounding op, all lanes of a group
-/// still get the same bits.
+/// Returns the reduction by `op` of the values of each group of kLanes neighbours, to all lanes of
+/// the group. kLanes is a power of 2. `op` is commutative and associative. If `op` rounds, all
+/// lanes of a group still get the same bits.
 template <int32_t kLanes = kWarpSize, class T, class Op>
 __device__ T warp_reduce(T value, const Op& op) {
 #pragma unroll
@@ -60,8 +60,8 @@ __device__ inline unsigned long long warp_max(unsigned long long value) {
   return static_cast<unsigned long long>(greatest) << 32 | __reduce_max_sync(~0u, lower);
 }
 
-/// Returns the sum of the values of the lanes up to this one, itself included. lane: the thread's
-/// place in its warp.
+/// Returns the sum of the values of the lanes up to this one, including its own. `lane` is the
+/// thread's place in its warp.
 __device__ inline int32_t warp_inclusive_sum(int32_t value, int32_t lane) {
 #pragma unroll
   for (int32_t distance = 1; distance < kWarpSize; distance *= 2) {
