@@ -14,8 +14,8 @@
 
 namespace rtfx {
 
-/// Frames that the shortest path of a text takes: one for each token, and one for the blank between
-/// two equal tokens.
+/// Returns the number of frames of a text's shortest path: one for each token, and one for the
+/// blank between two equal tokens.
 int64_t least_ctc_frames(std::span<const int32_t> tokens);
 
 /// Emissions of one utterance, in blocks so that they need not be in memory at once.
@@ -26,26 +26,26 @@ struct EmissionSource {
   std::function<at::Tensor(int64_t first, int64_t count)> read;
 };
 
-/// A source of emissions [T, V + 1] float32 in memory, contiguous, on the CPU.
+/// Returns a source of emissions [T, V + 1] float32 in memory, contiguous, on the CPU.
 EmissionSource emissions_in_memory(const at::Tensor& emissions);
 
-/// Memory for a block of emissions and origins.
+/// Bytes for a block of emissions and origins.
 inline constexpr int64_t kAlignmentBlockBytes = int64_t{64} << 20;
 
 /// Aligns on the CPU. The frames are cut into blocks whose emissions and origins (a byte for each
-/// frame and token) take `block_bytes`. With several blocks, the first pass keeps the columns
-/// before each block alone, and the way back computes all blocks but the last anew (Hirschberg's
-/// idea of checkpoints). So memory is `block_bytes` and 8 bytes for each token and block, and the
-/// time at most doubles. Results do not depend on `block_bytes`. emissions.frames must be at least
+/// frame and token) take `block_bytes`. With several blocks, the first pass keeps only the columns
+/// before each block. The way back computes all blocks but the last once more (Hirschberg's idea of
+/// checkpoints). So the memory is `block_bytes` plus 8 bytes for each token and block, and the time
+/// at most doubles. Results do not depend on `block_bytes`. emissions.frames must be at least
 /// least_ctc_frames(tokens), and tokens lie in 0 .. labels - 2.
 Alignment align_ctc(const EmissionSource& emissions, std::span<const int32_t> tokens,
                     int64_t block_bytes = kAlignmentBlockBytes);
 
-/// Aligns row b of emissions [B, T, V + 1] (float32, contiguous) with texts[b], for a row of
-/// lengths[b] frames; what lies beyond is not read. Each row must have as many frames as
-/// align_ctc() asks for. On a GPU, one block of threads aligns a row, and the current stream is
-/// waited for once; origins take B x T x (U + 1) bytes. On the CPU, each thread aligns a row. The
-/// results are equal in every bit, those of align_ctc().
+/// Aligns row b of emissions [B, T, V + 1] (float32, contiguous) with texts[b]. The row has
+/// lengths[b] frames, and later frames are not read. Each row must have as many frames as
+/// align_ctc() asks for. On a GPU, one block of threads aligns a row, and the call waits for the
+/// current stream once. The origins take B x T x (U + 1) bytes. On the CPU, each thread aligns a
+/// row. The results on both have the bits of align_ctc().
 std::vector<Alignment> align_ctc_batch(const at::Tensor& emissions,
                                        const std::vector<int64_t>& lengths,
                                        const std::vector<std::vector<int32_t>>& texts);

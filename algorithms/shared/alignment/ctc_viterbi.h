@@ -8,8 +8,8 @@
 //   blank_t(u) = e_t(blank) + max(blank_t-1(u), token_t-1(u))
 //
 // Graves et al., "Connectionist Temporal Classification" (2006), section 4.1, with max in place of
-// the sum. Of equal values the first one named is taken. The recursion has additions and
-// comparisons of float32 alone, so both devices compute the same bits.
+// the sum. Among equal values, the first one in the formula is taken. The recursion only adds and
+// compares float32 numbers, so both devices compute the same bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,13 +25,16 @@ struct CtcColumn {
   float blank, token;
 };
 
-/// Where a column's states come from, as one byte: these, and kBlankFromToken for the blank state.
+/// The origins of a column's states at one frame, as one byte. The byte is one of the first three
+/// values, which is the origin of the token state, plus kBlankFromToken if the blank state comes
+/// from the token state.
 inline constexpr uint8_t kTokenStays = 0, kTokenFromBlank = 1, kTokenFromToken = 2;
 inline constexpr uint8_t kTokenOrigin = 3, kBlankFromToken = 4;
 
-/// `here` and `before` are columns u and u - 1 of the frame before; `before` does not matter for
-/// column 0. `repeats`: y_u is y_u-1. `blank`, `token`: the emissions of blank and y_u, of which
-/// column 0 has no use.
+/// Moves column u by one frame, and writes its origins to `from`. `here` and `before` are columns u
+/// and u - 1 of the frame before; `before` does not matter for column 0. `repeats` says whether y_u
+/// is y_u-1. `blank` and `token` are the emissions of blank and y_u. Column 0 has no use for
+/// `token`.
 RTFX_HOST_DEVICE inline CtcColumn advance_column(const CtcColumn& here, const CtcColumn& before,
                                                  bool repeats, float blank, float token,
                                                  uint8_t& from) {
@@ -54,7 +57,7 @@ RTFX_HOST_DEVICE inline CtcColumn advance_column(const CtcColumn& here, const Ct
   return next;
 }
 
-/// A state of the trellis: behind `column` tokens, in that token's own state or the blank's.
+/// A state of the trellis: behind `column` tokens, in the state of the last token or of blank.
 struct CtcState {
   int32_t column;
   bool on_token;
@@ -63,12 +66,13 @@ struct CtcState {
   RTFX_HOST_DEVICE int32_t place() const { return on_token ? column - 1 : -1; }
 };
 
-/// The state where the best path ends: `last` is column `columns` - 1 after the last frame.
+/// Returns the state where the best path ends. `last` is column `columns` - 1 after the last frame.
 RTFX_HOST_DEVICE inline CtcState last_state(const CtcColumn& last, int32_t columns) {
   return {columns - 1, columns > 1 && !(last.blank > last.token)};
 }
 
-/// The state at the frame before. `from`: of the state's column at its frame.
+/// Returns the state at the frame before. `from` holds the origins of the state's column at its own
+/// frame.
 RTFX_HOST_DEVICE inline CtcState state_before(const CtcState& state, uint8_t from) {
   if (!state.on_token) return {state.column, (from & kBlankFromToken) != 0};
   const uint8_t origin = from & kTokenOrigin;

@@ -31,8 +31,8 @@
 
 namespace rtfx {
 
-/// The nodes that an alignment looks at: at frame t those behind first[t] .. last[t] tokens. Both
-/// never fall.
+/// The nodes that an alignment visits. At frame t, they stand behind first[t] .. last[t] tokens.
+/// Neither bound decreases from one frame to the next.
 struct LatticeBand {
   std::vector<int32_t> first, last;
 
@@ -40,26 +40,26 @@ struct LatticeBand {
   int64_t nodes() const;
 };
 
-/// All nodes of T frames and U tokens.
+/// Returns all nodes of `frames` frames and `tokens` tokens.
 LatticeBand whole_lattice(int64_t frames, int64_t tokens);
 
-/// Nodes at which no token that is said by `guide` lies more than `width` frames back, and none
-/// that is still to be said more than `width` ahead. guide[u] is about the frame of token u; no
-/// entry is below the one before it. width >= 0.
+/// Returns the nodes near `guide`, which holds the frame of each token, never decreasing. At frame
+/// t, tokens with guide[u] + width < t must have been said, and tokens with guide[u] > t + width
+/// must not have been. width >= 0.
 LatticeBand band_around(std::span<const int32_t> guide, int64_t frames, int64_t width);
 
-/// Returns the frame of each of `tokens`, as far as a search's result tells. Tokens that both have,
-/// by the least edit distance between the two, have the frames of `found`. Those between them are
-/// at equal steps. `found` has frames[i] for each of its tokens, and frames below `total`.
-/// Takes (U + 1) x (tokens found + 1) bytes. Never falls.
+/// Estimates the frame of each of `tokens` from the result of a search. The two texts are aligned
+/// by the least edit distance, and tokens that both have get the frames of `found`. The frames of
+/// the tokens between them are spaced evenly. `found` has frames[i] for each of its tokens, and all
+/// frames are below `total`. Takes (U + 1) x (tokens found + 1) bytes. The result never decreases.
 std::vector<int32_t> guide_from(const Hypothesis& found, std::span<const int32_t> tokens,
                                 int64_t total);
 
 /// Aligns `tokens` with encoder frames [T, D], T >= 1, in the model's dtype and on its device. The
-/// joint network is evaluated for all nodes of the band, block by block on the device, in the
-/// model's dtype with distributions in float32. The host searches. Memory is the outputs of the
-/// prediction network for all prefixes, a block of about 128 MiB and 5 bytes for each node. The
-/// result has `nan` also where the band has no path. Waits for the device once per block.
+/// device evaluates the joint network for all nodes of the band, block by block, in the model's
+/// dtype with distributions in float32. The host searches. Memory is the outputs of the prediction
+/// network for all prefixes, a block of about 128 MiB, and 5 bytes for each node. The result has
+/// `nan` also where the band has no path. Waits for the device once per block.
 Alignment align_transducer(const Transducer& transducer, const at::Tensor& frames,
                            std::span<const int32_t> tokens, const LatticeBand& band);
 

@@ -1,6 +1,6 @@
-// Back-trace: from the tree of a batch's beams to token sequences. A thread follows one hypothesis
-// from its last column to its first. The CPU and the GPU run this code, so it includes no LibTorch
-// header.
+// The back-trace turns the tree of a batch's beams into token sequences. A thread follows one
+// hypothesis from its last column to its first. The CPU and the GPU run this code, so it includes
+// no LibTorch header.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,8 +26,8 @@ struct BacktraceArrays {
   Lattice lattice;
 };
 
-/// Writes entry n of utterance b's list. The durations of a path sum up to its last frame, so the
-/// frame of each label is known on the way back.
+/// Writes entry n of the list of utterance b. The durations of a path sum up to its last frame, so
+/// the frame of each label is known on the way back.
 RTFX_HOST_DEVICE inline void trace_back(const BacktraceArrays& a, int64_t b, int64_t n) {
   const int64_t row = b * a.nbest + n;
   int64_t slot = a.order[row];

@@ -2,8 +2,8 @@
 // arrays. The labels of all steps form a tree, in which each hypothesis is linked to its parent in
 // the step before. The tree is that of Grigoryan et al., "Pushing the Limits of Beam Search
 // Decoding for Transducer-based ASR Models", 2025. Token sequences ("texts") are compared by
-// hashes, and not token by token. To show what both gain, FlatTexts can take the place of the tree,
-// and compare tokens.
+// hashes, and not token by token. FlatTexts can take the place of the tree and compare tokens, to
+// measure what the tree and the hashes gain.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,10 +37,10 @@ struct BeamHypotheses {
   BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
                  const at::TensorOptions& like, int64_t hash_multiplier = kHashMultiplier);
 
-  /// How equal texts are found, where they are plain arrays.
+  /// The comparison of texts that are plain arrays.
   struct Comparison {
-    bool by_tokens = false;  // in place of hashes
-    bool counted = false;    // counts what hashes would mistake, FlatTexts::count()
+    bool by_tokens = false;  // compares tokens instead of hashes
+    bool counted = false;    // counts the mistakes that hashes would make: FlatTexts::count()
   };
   /// Keeps the texts as plain arrays and writes no tree. Call this before the first step. It is not
   /// for searches in pieces.
@@ -55,7 +55,8 @@ struct BeamHypotheses {
 
   /// Merges slots with equal texts; TDT hypotheses must be at the same frame too. The best of them
   /// (the lowest slot of equal ones) gets the sum of their probabilities, or keeps its own if `sum`
-  /// is false. The others get -inf. Texts are equal if hash, last label and length are.
+  /// is false. The others get -inf. Two texts count as equal if their hashes, last labels and
+  /// lengths are equal.
   void merge(bool sum = true) { merge_at(time, sum); }
   /// Merges as merge() does, and compares `frames` [B, K] in place of TDT hypotheses' own frames.
   void merge_at(const at::Tensor& frames, bool sum = true);
@@ -101,7 +102,7 @@ struct BeamHypotheses {
   at::Tensor column;     // [1] int64: number of columns that are written
 
   std::optional<FlatTexts> texts;  // in place of the tree
-  Comparison comparison;           // of these
+  Comparison comparison;           // used with `texts` only
 };
 
 /// Throws UserError when `beam_size` hypotheses could not differ in their next token, or when a

@@ -1,6 +1,6 @@
-// Texts of a beam as plain arrays, which each step copies. The tree of BeamHypotheses takes their
-// place in every search. They are what the tree and its hashes are compared with: by time, and by
-// whether texts of equal hashes are equal.
+// The texts of a beam as plain arrays, which each step copies. Searches use the tree of
+// BeamHypotheses instead. The arrays are its reference: they show how much time the tree saves, and
+// whether texts of equal hashes are really equal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,18 +17,18 @@ class FlatTexts {
  public:
   FlatTexts(int64_t batch, int64_t beam, int64_t capacity, bool with_durations, at::Device device);
 
-  /// Slot k of each beam becomes text parents[b, k], and labels[b, k] behind it where `token` is
-  /// set. All are [B, K]. `lengths` and `times` are those of the parents; `durations` may be
-  /// undefined.
+  /// Does one step: slot k of each beam becomes text parents[b, k], followed by labels[b, k] where
+  /// `token` is set. All are [B, K]. `lengths` and `times` are those of the parents; `durations`
+  /// may be undefined.
   void append(const at::Tensor& parents, const at::Tensor& labels, const at::Tensor& token,
               const at::Tensor& lengths, const at::Tensor& times, const at::Tensor& durations);
 
   /// Returns [B, K, K] bool: the texts of slots i and j have the same tokens.
   at::Tensor equal(const at::Tensor& lengths) const;
 
-  /// Counts the pairs of slots i < j that are `alive` [B, K]. It counts all of them, those with
-  /// equal `hash` [B, K] and other tokens, and those with other tokens that `merged` [B, K, K]
-  /// marks.
+  /// Counts pairs of slots i < j that are both `alive` [B, K]. The three counts are all pairs,
+  /// pairs with equal `hash` [B, K] but different tokens, and pairs that `merged` [B, K, K] marks
+  /// though their tokens differ.
   void count(const at::Tensor& alive, const at::Tensor& hash, const at::Tensor& merged,
              const at::Tensor& lengths);
   struct Counts {

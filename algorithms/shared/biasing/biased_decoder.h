@@ -23,7 +23,7 @@ class BiasedDecoder : public DecoderBase<OptionStruct> {
   }
 
  protected:
-  /// Whether utterances may have phrases and characters of their own.
+  /// Returns whether utterances may have phrases and characters of their own.
   virtual bool takes_biases() const { return true; }
 
   /// Compiles the options, before the search is tried or recorded. Throws UserError.
@@ -31,7 +31,7 @@ class BiasedDecoder : public DecoderBase<OptionStruct> {
     bias_.prepare(this->options_.boost, this->options_.allowed, model, limits);
   }
 
-  /// Whether the options change the results of utterances that ask for nothing.
+  /// Returns whether the options change the results of utterances without a request of their own.
   bool is_biased() const { return Biasing::changes(this->options_.boost, this->options_.allowed); }
 
   Biasing bias_;

@@ -29,13 +29,13 @@ class Biasing {
   /// Returns the bias of the first `count` rows of the current batch.
   DeviceBias rows(int64_t count) const { return tables_.rows(count); }
 
-  /// Whether any row of the current batch has phrases.
+  /// Returns whether any row of the current batch has phrases.
   bool has_phrases() const { return has_phrases_; }
 
   /// Implements Decoder::boosted_words().
   std::vector<std::string> words() const;
 
-  /// Whether rows that ask for nothing differ from a search without any of this.
+  /// Returns whether these options change the results of rows without a request of their own.
   static bool changes(const std::optional<BoostingOptions>& boost,
                       const std::vector<std::string>& allowed);
 
@@ -47,7 +47,7 @@ class Biasing {
   std::vector<Phrase> phrases_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   int64_t vocabulary_ = 0;
-  std::shared_ptr<const CompiledBias> own_;  // of rows that ask for nothing; null: nothing
+  std::shared_ptr<const CompiledBias> own_;  // of rows without a request; null: no bias
   DeviceBiasTables tables_;
   bool has_phrases_ = false;
 };

@@ -20,25 +20,26 @@ namespace rtfx {
 /// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
 /// boosting_tree_alpha.
 struct BoostingOptions {
-  std::filesystem::path path;       // lines of phrases (read_phrases); empty: none
-  std::vector<Phrase> phrases;      // beside those
+  std::filesystem::path path;       // file of phrases (read_phrases); empty: none
+  std::vector<Phrase> phrases;      // in addition to those of the file
   double scale = 1;                 // factor of all scores; 0: as without phrases
-  double context_score = 1;         // of each token of a phrase without a weight of its own
+  double context_score = 1;         // weight of a phrase that has none of its own
   double depth_scaling = 2;         // see phrase_tree.h
-  double unk_score = 0;             // of a token that begins no phrase, where none is begun
+  double unk_score = 0;             // score of a token that begins no phrase, where none has begun
   std::string spellings = "as_is";  // or "any": lower, upper and capitalised, where they can be
                                     // spelled
   /// "none", or "nemo" for the scores of NeMo's tree: see phrase_tree.h.
   std::string compatibility = "none";
-  bool utterances = true;  // what a dataset's utterances ask for counts too
-  /// In beam searches of transducers: whether blank is rescaled along with the tokens, which a
-  /// language model of weight `scale` would do (fusion.h).
+  bool utterances = true;  // phrases of a dataset's utterances count, too
+  /// Whether beam searches of transducers rescale blank along with the tokens, as a language model
+  /// of weight `scale` would do (fusion.h).
   std::string blank_scoring = "no_score";  // or "lm_weighted_full", NeMo's default
 
   /// The phrases of the file and of the list. Throws UserError.
   std::vector<Phrase> all_phrases() const;
 };
-/// All fields are for beams of transducers; elsewhere `blank_scoring` can change nothing.
+/// Beam searches of transducers have all fields. Other searches lack `blank_scoring`, which cannot
+/// change their results.
 const OptionTable<BoostingOptions>& boosting_options();
 const OptionTable<BoostingOptions>& beam_boosting_options();
 
@@ -56,15 +57,15 @@ class Tokenizer;
 
 /// Immutable; on the host.
 struct CompiledBias {
-  std::optional<PhraseTree> tree;    // none: nothing is boosted
-  float blank_weight = 0;            // of the tree, see DeviceBias
-  at::Tensor forbidden;              // [V] bool; undefined: all tokens may come
+  std::optional<PhraseTree> tree;    // nullopt if nothing is boosted
+  float blank_weight = 0;            // weight of the tree for blank, see DeviceBias
+  at::Tensor forbidden;              // [V] bool; undefined if all tokens are allowed
   std::vector<std::string> phrases;  // verbatim, at a scale of 0 too
 };
 
-/// phrases: boosted as `boost` says (its own phrases do not count). allowed: see allowed_tokens();
-/// empty: all tokens. Throws UserError for a phrase that the tokenizer cannot spell, with its
-/// place.
+/// Compiles the bias of a row. `phrases` are boosted as `boost` says, whose own phrases do not
+/// count. `allowed` is the argument of allowed_tokens(); an empty list allows all tokens. Throws
+/// UserError, with the phrase's place, for a phrase that the tokenizer cannot spell.
 std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
                                                  const std::vector<Phrase>& phrases,
                                                  const std::vector<std::string>& allowed,

@@ -46,9 +46,8 @@ struct DeviceBias {
   DeviceBias repeated(int64_t times) const;
 };
 
-// This holds the phrase trees and token masks of the rows of a batch, on the device. Their
-// addresses stay as long as what comes fits, so that recorded searches can read them.
-
+/// The phrase trees and token masks of the rows of a batch, on the device. Their addresses do not
+/// change while new ones fit into the memory, so that recorded searches can read them.
 class DeviceBiasTables {
  public:
   DeviceBiasTables() = default;
@@ -61,7 +60,7 @@ class DeviceBiasTables {
   /// again, because memory has moved or there are trees or masks for the first time.
   bool load(const std::vector<std::shared_ptr<const CompiledBias>>& rows);
 
-  /// Room for so many rows, without anything. As load().
+  /// Makes room for `rows` rows without a bias. Returns true where load() does.
   bool reserve_rows(int64_t rows);
 
   /// Returns the bias of the first `count` rows. Rows behind those of the last load() have some
@@ -81,7 +80,7 @@ class DeviceBiasTables {
   int64_t vocabulary_ = 0;
   at::Device device_{at::kCPU};
   std::shared_ptr<const NgramLm> models_;
-  int64_t states_ = 0, arcs_ = 0;  // that are taken; state 0 is nobody's
+  int64_t states_ = 0, arcs_ = 0;  // in use; state 0 belongs to no row
   std::map<const CompiledBias*, Place> places_;
   at::Tensor roots_;          // [most rows] int32
   at::Tensor blank_weights_;  // [most rows] float32; undefined until a row has one

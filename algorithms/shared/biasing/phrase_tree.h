@@ -38,7 +38,7 @@ struct PhraseTokens {
 
 struct TreeRules {
   double depth_scaling = 2;
-  double unknown = 0;  // score of a token that begins no phrase, where nothing is begun
+  double unknown = 0;  // score of a token that begins no phrase, where none has begun
   double scale = 1;    // factor of all scores
   bool nemo = false;
 };
@@ -51,14 +51,16 @@ struct PhraseTree {
   std::vector<int32_t> first_arc;  // [S+1]
   std::vector<int32_t> arc_token, arc_to;
   std::vector<float> arc_score;
-  std::vector<float> to_root;  // [S] added to the root's score of what a state has no arc for; of
-                               // the root: the score of unknown tokens
-  std::vector<float> end;      // [S] due at the end of a text
+  /// [S] score that is added to the root's score of a token for which a state has no arc. For the
+  /// root itself, it is the score of unknown tokens.
+  std::vector<float> to_root;
+  std::vector<float> end;  // [S] score that is added at the end of a text
 
   int64_t states() const { return static_cast<int64_t>(end.size()); }
 };
 
-/// Phrases may be equal, begin with another, or hold it. Tokens are not negative.
+/// Makes the tree of `phrases`. Phrases may be equal, begin with another, or hold it. Tokens are
+/// not negative.
 PhraseTree make_phrase_tree(const std::vector<PhraseTokens>& phrases, const TreeRules& rules);
 
 }  // namespace rtfx

@@ -2,11 +2,12 @@
 // search evaluates prediction network and joint network along the result's own path, or reads the
 // emissions of the CTC head.
 //
-// The distribution of a token is over all labels with blank, given the tokens before it, at its
-// frame; for CTC, at all frames of its run. With `exclude_blank` off, the blanks behind a token
-// count for it too, up to the next token. These are, for RNN-T, the frames between the two tokens;
-// for TDT, the chain of blanks by their best durations from the token's end on; for CTC, all frames
-// between.
+// The confidence of a token comes from the distribution over all labels, blank included, given the
+// tokens before it. The distribution is taken at the token's frame, or for CTC at all frames of its
+// run. With `exclude_blank` off, the blanks between a token and the next one count for the token,
+// too. For RNN-T, these are the frames between the two tokens. For TDT, they are the chain of
+// blanks with their best durations, from the token's end on. For CTC, they are all frames between
+// the run and the next token.
 //
 // Greedy results have the numbers that NeMo computes. For a result that a beam or a language model
 // chose, they say how sure the model was at that place, not how sure it was of that token.
@@ -31,7 +32,7 @@ namespace rtfx {
 // One number says how sure a distribution over labels is. The formulas are those of Laptev,
 // Ginsburg, "Fast Entropy-Based Methods of Word-Level Confidence Estimation for End-to-End
 // Automatic Speech Recognition" (2023), section 2, as NeMo computes them. A uniform distribution
-// has 0, a certain one 1.
+// has confidence 0, and a certain one has 1.
 //
 // p over V labels, blank among them; 0 < a = alpha <= 1; Hmax is H of the uniform distribution.
 //
@@ -42,64 +43,68 @@ namespace rtfx {
 //     exp          (e^-H - e^-Hmax) / (1 - e^-Hmax);  gibbs with a != 1: e^(-a H), e^(-a Hmax)
 //
 // With a = 1 both entropies are Shannon's. For a well below 1 / ln V, Gibbs' entropy of some
-// distributions is above Hmax: these have 0. For a > 1 it would be so of nearly certain ones.
+// distributions is above Hmax: these get confidence 0. For a > 1 this would happen to nearly
+// certain distributions, so a > 1 is not allowed.
 
 struct ConfidenceOptions {
   std::string method = "entropy";  // or "max_prob"
   std::string entropy = "gibbs";
   std::string norm = "exp";
   double alpha = 1;
-  std::string aggregation = "mean";  // of tokens to words, of words to the utterance
+  std::string aggregation = "mean";  // from tokens to words, and from words to the utterance
   bool exclude_blank = true;
 };
 
-/// The defaults told right from wrong best on the stand-ins (reports/confidence). NeMo's: entropy,
-/// tsallis, exp, 0.33, min.
+/// Returns the table of options. The defaults separated right from wrong tokens best on the
+/// stand-ins (reports/confidence). NeMo's defaults are entropy, tsallis, exp, 0.33, min.
 const OptionTable<ConfidenceOptions>& confidence_options();
 
-/// logprobs [..., V], float32, natural logarithms -> [...]. Does not synchronise.
+/// Computes the confidence of distributions: logprobs [..., V], float32, natural logarithms ->
+/// [...]. Does not synchronise.
 at::Tensor confidence_of(const at::Tensor& logprobs, const ConfidenceOptions& options);
 
-/// mean, min, max or prod of `values`; NaN where there are none.
+/// Returns the mean, min, max or prod of `values`; NaN where there are none.
 double aggregate(std::span<const double> values, const std::string& aggregation);
 
 struct TokenEvidence {
-  /// CTC: frames from a token's own on of which it is the best label, at least its own; ends before
-  /// the next token's. Empty for transducers.
+  /// The number of frames from each token's own frame on at which the token is CTC's best label, at
+  /// least 1. A run ends before the next token's frame. Empty for transducers.
   std::vector<int32_t> runs;
   std::vector<double> confidence;  // of each token; empty where none was asked for
 };
 
 class Confidence {
  public:
-  /// `model`: with the decoder's blank penalty (blank_penalty.h). `head`: its ctc or transducer, as
-  /// the model has. Without `options` there are only the runs, of which a transducer has none.
+  /// `model` has the decoder's blank penalty (blank_penalty.h). `head` is the decoder's head, ctc
+  /// or transducer, which the model must have. Without `options` only the runs are computed, and a
+  /// transducer has no runs.
   Confidence(std::shared_ptr<const AcousticModel> model, Head head,
              std::optional<ConfidenceOptions> options);
 
-  /// hypotheses[i], as result_check.h wants it, is of row rows[i] of `batch`, the decoder's input.
-  /// Waits for the device. Works in the model's dtype, distributions in float32; takes kChunkBytes
-  /// and what the predictions of all prefixes take.
+  /// Returns the evidence of each hypothesis. hypotheses[i] belongs to row rows[i] of `batch`, the
+  /// decoder's input, and must keep the rules of result_check.h. Waits for the device. Computes in
+  /// the model's dtype, with distributions in float32. Takes kChunkBytes of memory, plus the
+  /// predictions of all prefixes.
   std::vector<TokenEvidence> operator()(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                                         const std::vector<const Hypothesis*>& hypotheses) const;
 
   /// The prediction after the tokens before a piece; empty at the utterance's start.
   using Before = std::optional<Transducer::Prediction>;
 
-  /// The evidence of one piece of an utterance: its encoder frames [T, D], and the tokens whose
-  /// frames lie in it, counted from the piece's first. Moves `before` behind these tokens. A run,
-  /// and the blanks that count for a token, end with the piece.
+  /// Returns the evidence of one piece of an utterance: its encoder frames [T, D], and the tokens
+  /// whose frames lie in it. Token frames count from the first frame of the piece. Moves `before`
+  /// behind these tokens. Runs, and the blanks that count for a token, end with the piece.
   TokenEvidence piece_evidence(const at::Tensor& frames, const Hypothesis& piece,
                                Before& before) const;
 
   static constexpr int64_t kChunkBytes = int64_t{128} << 20;
 
  private:
-  /// A distribution that is asked for: of `row` of the hypotheses, behind `prefix` tokens, at
-  /// `frame`; and what is known of it.
+  /// A distribution to compute: that of hypothesis `row` behind `prefix` tokens, at `frame`.
   struct Asked {
     int64_t row = 0, prefix = 0, frame = 0;
   };
+  /// The numbers that are computed from a distribution.
   struct Answer {
     double confidence = 0;
     int64_t skip = 1;  // TDT: frames that a blank passes there

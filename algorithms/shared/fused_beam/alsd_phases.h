@@ -1,4 +1,4 @@
-// These are the phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the
+// The phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the
 // algorithm) and of modified beam search (modified_beam_search.h). Expand finds the candidates of
 // each hypothesis. Choose turns the best of them into the new beam. The kernels include this file,
 // so it includes no LibTorch header.
@@ -10,9 +10,9 @@
 namespace rtfx::fused_beam {
 
 /// Writes the K best candidates of each row; a block works on one row. A hypothesis behind its last
-/// frame has one candidate, itself, with label -1. In modified beam search of TDT, so has one that
-/// is not at the earliest frame. After max_symbols tokens at a frame, blank is the only candidate.
-/// The phase also begins a column of the tree and clears any_active, which
+/// frame has one candidate, itself, with label -1. In modified beam search of TDT, this also holds
+/// for a hypothesis that is not at the earliest frame. After max_symbols tokens at a frame, blank
+/// is the only candidate. The phase also begins a column of the tree and clears any_active, which
 /// Choose sets.
 struct Expand {
   static constexpr int32_t kThreads = 256;
@@ -22,8 +22,8 @@ struct Expand {
   Candidates candidates;
   int32_t max_symbols;
   bool* any_active;  // [1]
-  /// [B] earliest frame of an utterance's hypotheses; null: all are expanded. Labels move at least
-  /// one frame if it is given.
+  /// [B] earliest frame of an utterance's hypotheses. If it is null, all are expanded. If it is
+  /// given, labels move at least one frame.
   const int64_t* earliest;
 
   int32_t blocks() const { return beams.rows(); }
@@ -105,7 +105,7 @@ struct Choose {
   Candidates candidates;
   bool merge_finished;  // TDT: merges equal texts that end at different frames
   bool* any_active;     // [1] set if a slot is active after the step
-  int64_t* earliest;    // [B] see Expand; null: nobody needs it
+  int64_t* earliest;    // [B] see Expand; null if nothing needs it
 
   int32_t blocks() const { return append.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }

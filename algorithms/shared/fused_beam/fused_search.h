@@ -46,8 +46,9 @@ Beams view_of(const BeamHypotheses& hypotheses, const at::Tensor& frames);
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
                  const DeviceBias& bias, const at::Tensor& bias_states);
 
-/// run(phase) does the phase on `device`. On a GPU the call enqueues a kernel on the current stream
-/// and does not wait. On a CPU the threads of LibTorch do the work of the blocks.
+/// Runs phases: run(phase) does the work of a phase on `device`. On a GPU the call enqueues a
+/// kernel on the current stream and does not wait. On a CPU the threads of LibTorch do the work of
+/// the blocks.
 class RunPhases {
  public:
   explicit RunPhases(at::Device device) {
@@ -87,7 +88,7 @@ void require_fits(at::Device device, std::string_view where, std::string_view wh
 
 namespace rtfx {
 
-/// The weights of a transducer in the form that fused steps need. Made once, in prepare().
+/// The weights of a transducer in the form that fused steps need. They are made once, in prepare().
 struct FusedModel {
   explicit FusedModel(std::shared_ptr<const AcousticModel> transducer);
 

@@ -13,6 +13,7 @@ namespace rtfx {
 // then the arrays as they are in memory, little endian. The copy of `lm.arpa.gz` is
 // `lm.arpa.gz.ngpulm`.
 
+/// Returns the path of the binary copy of a language model.
 std::filesystem::path binary_copy_of(const std::filesystem::path& arpa);
 
 /// Tells by the first bytes whether the file is a binary language model.

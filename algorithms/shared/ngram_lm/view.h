@@ -1,6 +1,6 @@
-// This is the device side of an n-gram language model: its arrays as plain pointers. look_up()
-// gives the score of one token of a state and advance_row() that of all tokens. The launches of
-// both are here too. Kernels include this file, so it includes no LibTorch header.
+// The device side of an n-gram language model: its arrays as plain pointers. look_up() gives the
+// score of one token of a state, and advance_row() those of all tokens. The launches of both are
+// here too. Kernels include this file, so it includes no LibTorch header.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -92,7 +92,7 @@ void launch_advance(const NgramView& lm, const int32_t* states, int64_t rows, fl
                     int32_t* next, cudaStream_t stream);
 
 /// Enqueues look_up() for states [rows] and labels [rows, columns], with a thread for each label:
-/// scores (may be null) and next [rows, columns]. Otherwise as launch_advance().
+/// scores (may be null) and next [rows, columns]. The conditions are those of launch_advance().
 void launch_lookup(const NgramView& lm, const int32_t* states, const int64_t* labels, int64_t rows,
                    int64_t columns, float* scores, int32_t* next, cudaStream_t stream);
 

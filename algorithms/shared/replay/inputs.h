@@ -1,4 +1,4 @@
-// The vectors that a replay looks up: encoder frames and predictions of all prefixes, by row.
+// The inputs that a replay looks up for each row: encoder frames, and predictions of all prefixes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,10 +13,10 @@
 
 namespace rtfx {
 
-/// A tensor's elements as numbers on the host. Waits for the device.
+/// Returns a tensor's elements as numbers on the host. Waits for the device.
 std::vector<double> numbers(const at::Tensor& tensor);
 
-/// [N] int64: a member of each.
+/// Returns one member of each item, [N] int64.
 template <class Item>
 at::Tensor member_of(const std::vector<Item>& items, int64_t Item::*member, at::Device device) {
   std::vector<int64_t> values;
@@ -27,30 +27,30 @@ at::Tensor member_of(const std::vector<Item>& items, int64_t Item::*member, at::
 
 class ReplayInputs {
  public:
-  /// hypotheses[i] is of row rows[i] of the batch; there is at least one. biased: rows have what
-  /// batch.biases says.
+  /// hypotheses[i] belongs to row rows[i] of the batch. There is at least one. `biased` says
+  /// whether the biases of the batch count.
   ReplayInputs(const ReplayNetwork& network, const AcousticModel& model, const EncodedBatch& batch,
                const std::vector<int64_t>& rows, const std::vector<const Hypothesis*>& hypotheses,
                const std::optional<LmOptions>& options, bool biased);
 
-  /// Values at places, which are given by [N] int64 each: row of the hypotheses, frame, tokens
-  /// before.
+  /// The functions below return values at N places. Tensors [N] int64 give the row of the
+  /// hypotheses, the frame, and the number of tokens before it.
   Uncertain encoded_at(const at::Tensor& row, const at::Tensor& frame) const;
-  /// One number for both, as the next two take it.
+  /// Returns one number for row and tokens, which the next functions take.
   at::Tensor prefixes_of(const at::Tensor& row, const at::Tensor& tokens) const;
   Uncertain predictions_at(const at::Tensor& prefix) const;  // undefined for CTC
   at::Tensor lm_scores(const at::Tensor& prefix) const;      // [N, V] float32, ln p
-  /// The bonus of language model and phrases for each token, [N, V] in `dtype`; undefined without
-  /// both.
+  /// Returns the bonus of language model and phrases for each token, [N, V] in `dtype`. It is
+  /// undefined without both.
   at::Tensor bonuses(const at::Tensor& prefix, at::ScalarType dtype) const;
-  /// Tokens that the rows must not have, [N, V] bool; undefined: none.
+  /// Returns the tokens that the rows must not have, [N, V] bool; undefined if there are none.
   at::Tensor forbidden(const at::Tensor& row) const;
-  /// ln p(</s>) after all tokens of each hypothesis, [R] float32.
+  /// Returns ln p(</s>) after all tokens of each hypothesis, [R] float32.
   at::Tensor lm_end() const;
 
   at::Device device() const { return encoded_.value.device(); }
 
-  std::shared_ptr<const NgramLm> lm;  // null: none takes part
+  std::shared_ptr<const NgramLm> lm;  // null without a language model
 
  private:
   int64_t frames_, prefixes_;

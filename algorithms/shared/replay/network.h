@@ -22,34 +22,36 @@ class ReplayNetwork {
   /// Returns this network with penalised blanks (blank_penalty.h); the weights are shared.
   ReplayNetwork penalised(double penalty) const;
 
-  /// tokens [B, U] int64 -> the projected prediction after each number of them, [B, U + 1, H].
-  /// Tokens beyond a row's end do not matter, but must be 0..V.
+  /// Returns the projected predictions after each prefix: tokens [B, U] -> [B, U + 1, H]. Tokens
+  /// beyond a row's end do not matter, but must be 0..V.
   Uncertain predictions(const at::Tensor& tokens) const;
-  /// frames [..., D] in the model's dtype -> projected, [..., H]; CTC: as they are.
+  /// Projects frames [..., D] in the model's dtype to [..., H]. For CTC it returns them as they
+  /// are.
   Uncertain encode(const at::Tensor& frames) const;
 
-  /// Labels to choose among, for N places. CTC: of `encoded` alone.
+  /// The outputs of N places. For CTC, they depend on `encoded` alone.
   struct Outputs {
     at::Tensor logits;  // [N, V+1+D]
     Uncertain hidden;   // [N, H], what the last layer read
   };
   Outputs outputs(const Uncertain& encoded, const Uncertain& prediction) const;
 
-  /// The largest gap [N] by which the logit of `best` may exceed that of `chosen` though the
-  /// model's arithmetic said the opposite. It is u (|z_best| + |z_chosen|) for the rounding of the
-  /// two logits, and kDeviations standard deviations that their difference has from its inputs and
-  /// sums. chosen, best: [N] int64, columns of the logits.
+  /// Returns the largest gap [N] by which the logit of `best` may exceed that of `chosen` though
+  /// the model's arithmetic said the opposite. It has two parts. The first is u (|z_best| +
+  /// |z_chosen|), for the rounding of the two logits. The second is kDeviations standard deviations
+  /// of their difference, for the errors of inputs and sums. chosen, best: [N] int64, columns of
+  /// the logits.
   at::Tensor bound(const Outputs& outputs, const at::Tensor& chosen, const at::Tensor& best) const;
 
-  /// Logits of `labels` [N] int64, with the variance of a rounded one.
+  /// Returns the logits of `labels` [N] int64, with the variance of a rounded logit.
   Uncertain logit(const Outputs& outputs, const at::Tensor& labels) const;
-  /// Log-probabilities of labels [N] among the columns [first, first + count). Labels count from
-  /// `first`.
+  /// Returns log-probabilities of labels [N] among the columns [first, first + count). Labels count
+  /// from `first`.
   Uncertain log_prob(const Outputs& outputs, const at::Tensor& labels, int64_t first, int64_t count,
                      double temperature = 1) const;
 
-  /// Standard deviations in all bounds. The variance of a rounding is taken at its worst mantissa,
-  /// so these are more than five of the real ones.
+  /// The number of standard deviations in all bounds. The variance of a rounding is computed for
+  /// its worst mantissa, so these are more than five real standard deviations.
   static constexpr double kDeviations = 4;
 
   const Rounding& rounding() const { return rounding_; }
@@ -57,7 +59,7 @@ class ReplayNetwork {
   int64_t durations() const { return durations_; }
   int64_t width() const { return output_.weight.size(1); }  // H
   bool has_predictions() const { return prediction_.has_value(); }
-  /// Places whose outputs and bounds take about so many bytes; at least one.
+  /// Returns the number of places whose outputs and bounds take about `bytes` bytes, at least one.
   size_t rows_within(int64_t bytes) const;
 
  private:

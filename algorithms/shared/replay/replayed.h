@@ -11,10 +11,10 @@ namespace rtfx {
 
 /// A decision that is not the best one.
 struct Deviation {
-  std::string kind;  // "label", "duration", "score", or "path": none leads there
+  std::string kind;  // "label", "duration", "score", or "path" if none leads there
   int64_t frame = 0;
   int64_t chosen = 0, best = 0;  // labels, blank included; frames for a duration; 0 for the others
-  double gap = 0, bound = 0;     // logits; for a score its distance from what is possible
+  double gap = 0, bound = 0;     // logits; for a score, its distance from the possible scores
 };
 
 /// Returns how far float32 sums of a path's scores may lie apart beyond the variances of its terms.
@@ -26,15 +26,15 @@ inline double rounding_of_score(double magnitudes) { return std::max(1.0, magnit
 
 /// The findings for one hypothesis.
 struct Replayed {
-  int64_t decisions = 0, beyond = 0;                        // compared; not within rounding
-  double worst = 0;                                         // largest gap / bound
-  std::optional<Deviation> first;                           // of those beyond
-  double least_score = 0, most_score = 0, score_bound = 0;  // possible ones, and their rounding
+  int64_t decisions = 0, beyond = 0;  // decisions compared, and those not within rounding
+  double worst = 0;                   // largest gap / bound
+  std::optional<Deviation> first;     // the first decision that is not within rounding
+  double least_score = 0, most_score = 0, score_bound = 0;  // possible scores, and their rounding
 
   bool within() const { return beyond == 0; }
-  /// Enters a decision.
+  /// Adds a decision.
   void add(const Deviation& decision);
-  /// With `score` as one decision more.
+  /// Returns these findings with the check of `score` as one more decision.
   Replayed with_score(double score) const;
 };
 

@@ -1,7 +1,7 @@
-// The distance that results of arithmetic in the model's dtype may have, to first order and with
-// high probability. Each rounding is a random variable of its own, following the probabilistic
-// analysis of Higham and Mary ("A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
-// Sci. Comput. 2019).
+// An estimate of how far results of arithmetic in the model's dtype are from exact ones, to first
+// order and with high probability. Each rounding is a random variable of its own, following the
+// probabilistic analysis of Higham and Mary ("A New Approach to Probabilistic Rounding Error
+// Analysis", SIAM J. Sci. Comput. 2019).
 //
 // u is the unit of the dtype: 2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32, 2^-53 for fp64. v is
 // the unit of float32, in which products are summed (of float64 for fp64). No type here is wider
@@ -11,8 +11,9 @@
 //
 //   sum w^2 var(x)  +  (u^2 + n v^2) / 3 * (sum w^2 x^2 + y^2)
 //
-// v for the order of the sum, u for its result and for partial sums that are kept in the dtype.
-// Elementwise functions pass variances on by their derivatives. Covariances are left out.
+// The terms with v stand for the order of the sum. Those with u stand for its result and for
+// partial sums that are kept in the dtype. Elementwise functions pass variances on by their
+// derivatives. Covariances are left out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,11 +29,11 @@ namespace rtfx {
 struct Uncertain {
   at::Tensor value, variance;
 
-  /// A value without an error.
+  /// Returns a value without an error.
   static Uncertain exact(const at::Tensor& value);
   Uncertain narrow(int64_t dim, int64_t begin, int64_t size) const;
   Uncertain select(int64_t dim, int64_t index) const;
-  /// Row i of the result is row index[i] of this [R, X].
+  /// Returns a tensor whose row i is row index[i] of this [R, X].
   Uncertain rows(const at::Tensor& index) const;
   Uncertain reshape(at::IntArrayRef sizes) const;
 };
@@ -45,9 +46,10 @@ class Rounding {
   /// bf16 and fp16, float64 for fp32 and fp64.
   at::ScalarType wide() const { return wide_; }
   double unit() const { return unit_; }
-  /// Variance of a rounding, relative to the square of the value.
+  /// Returns the variance of a rounding, relative to the square of the value.
   double value_variance() const { return unit_ * unit_ / 3; }
-  /// The variance of a sum of `terms` products, relative to the squares of result and products.
+  /// Returns the variance of a sum of `terms` products, relative to the squares of result and
+  /// products.
   double sum_variance(int64_t terms) const;
 
   /// y = weight x + bias in the wide dtype.
@@ -62,7 +64,7 @@ class Rounding {
   Uncertain sigmoid(const Uncertain& x) const;
   Uncertain tanh(const Uncertain& x) const;
   Uncertain activation(Activation kind, const Uncertain& x) const;
-  /// The value, with the variance of one more rounding.
+  /// Returns the value, with the variance of one more rounding.
   Uncertain rounded(const at::Tensor& value, const at::Tensor& variance) const;
 
  private:

@@ -1,4 +1,4 @@
-// Frame skipping by CTC: of a model that has a CTC head beside its transducer, encoder frames whose
+// Frame skipping by CTC. If a model has a CTC head beside its transducer, encoder frames whose
 // blank is nearly certain are dropped before the search.
 //
 //   frame t is dropped  if  p(blank | t) > threshold,   p = softmax(W_ctc h_t + b_ctc)
@@ -11,11 +11,11 @@
 // A search over the CTC head itself keeps the first frame of each run of such frames. So there is
 // still a blank between two equal tokens, and `a <blank> a` stays two tokens.
 //
-// A registered decoder is wrapped: its search does not know about it. The kept frames of a row move
-// to its front, [B, T', D] keeps its size, and lengths shrink. So each form of a search, recorded
-// graphs too, works as before. Frames of results are those of the whole utterance. Limits that an
-// option sets per frame, such as max_symbols, are per kept frame. `blank_penalty` does not change
-// the CTC head's probabilities that decide about frames.
+// A registered decoder is wrapped, and its search does not know about the skipping. The kept frames
+// of a row move to its front, [B, T', D] keeps its size, and lengths shrink. So each form of a
+// search, recorded graphs included, works as before. Frames of results are those of the whole
+// utterance. Limits that an option sets per frame, such as max_symbols, are per kept frame.
+// `blank_penalty` does not change the probabilities of the CTC head that decide about frames.
 //
 // The transducer search of a TDT or multi-blank model is refused. Its durations count frames of the
 // whole utterance, so a search of the kept ones would jump over words. On 1,024 utterances of

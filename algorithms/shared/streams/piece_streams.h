@@ -1,5 +1,5 @@
-// These are streams of a batched search that can stop between two frames and go on. They have slots
-// for the states of open streams, batches of a fixed size, and hypotheses on the host.
+// Streams of a batched search that can stop between two frames and go on later. They have slots for
+// the states of open streams, batches of a fixed size, and hypotheses on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,14 +15,15 @@ namespace rtfx {
 
 /// The result of a search for a piece of one row, on the host.
 struct RowPiece {
-  /// One of the hypotheses, always as many as the search's beam.
+  /// One hypothesis. There are always as many slots as the search's beam has.
   struct Slot {
-    size_t origin = 0;  // which slot before the piece it continues
-    Hypothesis added;   // tokens and durations of the piece, frames from its first frame on; the
-                        // score is of the whole hypothesis, -inf where the slot is empty
+    size_t origin = 0;  // the slot before the piece that it continues
+    /// Tokens and durations of the piece, with frames from its first frame on. The score is that of
+    /// the whole hypothesis, or -inf where the slot is empty.
+    Hypothesis added;
   };
   std::vector<Slot> slots;
-  int64_t consumed = 0;  // frames that the search needs no more; the others come again
+  int64_t consumed = 0;  // frames that the search no longer needs; it gets the others again
   bool nan = false;
 };
 
@@ -31,23 +32,25 @@ struct PieceSearch {
   /// See Streams::project().
   std::function<at::Tensor(const at::Tensor& frames)> project;
 
-  /// Searches batch.frames [B, T', X] from `state` on, and leaves the state behind them in it.
-  /// `last`: no frames follow. Rows of length 0 keep their state, or only give their result if
-  /// `last`.
+  /// Searches batch.frames [B, T', X] from `state` on, and replaces `state` by the state behind
+  /// them. `last` says that no frames follow. Rows of length 0 keep their state, but still give
+  /// their result if `last` is set.
   std::function<std::vector<RowPiece>(const EncodedBatch& batch, bool last, RowState& state)>
       search;
 
-  at::Tensor like;            // [1, 1, X], dtype, device and width of projected frames
-  size_t beam = 1;            // slots
-  bool at_end = false;        // finish() must call search() once more
-  bool takes_biases = false;  // EncodedBatch::biases; the first tensor of a state is then the rows'
-                              // own models', zero at the start of a text
-  bool score_norm = false;    // hypotheses are ranked by score / (tokens + 1)
-  size_t nbest = 1;           // with a list if more than 1
+  at::Tensor like;      // [1, 1, X], dtype, device and width of projected frames
+  size_t beam = 1;      // slots
+  bool at_end = false;  // finish() must call search() once more
+  /// Rows may have biases (EncodedBatch::biases). The first tensor of a state then holds the states
+  /// of the rows' own models, which are zero at the start of a text.
+  bool takes_biases = false;
+  bool score_norm = false;  // hypotheses are ranked by score / (tokens + 1)
+  size_t nbest = 1;         // results have an n-best list if it is more than 1
 };
 
-/// A greedy search: one hypothesis, and no frame comes again. `search`: as Decoder::decode() has
-/// it, on from `state`, with scores that are sums since the start of the utterance.
+/// Makes a greedy search, which has one hypothesis and never gets a frame again. `search` works
+/// like Decoder::decode() but goes on from `state`. Its scores are sums since the start of the
+/// utterance.
 PieceSearch greedy_in_pieces(
     bool takes_biases, std::function<at::Tensor(const at::Tensor& frames)> project,
     const at::Tensor& like,
@@ -59,19 +62,19 @@ struct BeamRanking {
   bool score_norm;
 };
 
-/// A batched beam search, with sets of phrases of its rows' own. `search`: as PieceSearch has it.
+/// Makes a batched beam search whose rows may have biases. `search` is PieceSearch::search.
 PieceSearch beam_in_pieces(std::function<at::Tensor(const at::Tensor& frames)> project,
                            const at::Tensor& like, const BeamRanking& ranking,
                            std::function<std::vector<RowPiece>(const EncodedBatch& batch, bool last,
                                                                RowState& state, HostReads& reads)>
                                search);
 
-/// On the device a call of push() costs what one search of max_batch rows costs, whatever there is
-/// for it; the host drives the loops. Pieces of up to max_frames frames get into the batch by one
-/// copy. Longer ones, and those of streams with frames that come again, cost a copy for each row.
+/// On the device, each call of push() costs as much as one search of max_batch rows, even for fewer
+/// rows. The host drives the loops. Pieces of up to max_frames frames get into the batch by one
+/// copy. Longer pieces, and pieces of streams with waiting frames, cost a copy for each row.
 class PieceStreams : public Streams {
  public:
-  /// Runs a search without frames once, for the state at the start.
+  /// Runs a search without frames once, to get the state at the start.
   PieceStreams(PieceSearch search, const StreamLimits& limits);
 
   at::Tensor project(const at::Tensor& frames) override { return search_.project(frames); }
@@ -85,27 +88,27 @@ class PieceStreams : public Streams {
  private:
   struct Stream {
     int64_t slot = 0;
-    bool searched = false;         // otherwise its state is that of kStartSlot
-    int64_t offset = 0;            // frames that were consumed
-    Hypothesis stable;             // what all hypotheses begin with
-    std::vector<Hypothesis> beam;  // behind that; scores are of the whole
-    at::Tensor waiting;            // [n, X], frames that come again; undefined without any
+    bool searched = false;         // if not, its state is that of kStartSlot
+    int64_t offset = 0;            // frames that the search no longer needs
+    Hypothesis stable;             // the common beginning of all hypotheses
+    std::vector<Hypothesis> beam;  // the rest of each hypothesis; its score is that of the whole
+    at::Tensor waiting;            // [n, X], frames that are searched again; undefined without any
     std::shared_ptr<const CompiledBias> bias = nullptr;
     bool nan = false;
   };
 
   void make_slots(int64_t slots);
-  /// Searches pieces of at most max_frames frames, of streams that have nothing waiting.
+  /// Searches pieces of at most max_frames frames, of streams without waiting frames.
   void search_pieces(const std::vector<Stream*>& streams, const EncodedBatch& pieces);
-  /// Searches what each stream has waiting, as far as the search goes.
+  /// Searches the waiting frames of each stream, as far as the search goes.
   void search_waiting(const std::vector<Stream*>& streams, bool last);
-  /// Searches a batch, the first rows of which are these streams, and appends what it finds.
+  /// Searches a batch whose first rows are these streams, and appends the results to the streams.
   /// Returns the frames that each stream has consumed.
   std::vector<int64_t> search_batch(std::span<Stream* const> streams, EncodedBatch batch,
                                     bool last);
-  /// A batch with the biases of these streams, whose frames are zeros.
+  /// Returns a batch with the biases of these streams, whose frames are zeros.
   EncodedBatch new_batch(std::span<Stream* const> streams) const;
-  /// The waiting pieces as the rows of a batch.
+  /// Returns a batch whose rows are the waiting frames of the streams.
   EncodedBatch assemble(std::span<Stream* const> streams) const;
   void append_piece(Stream& stream, const RowPiece& piece);
   std::vector<const Hypothesis*> ranked(const Stream& stream) const;
@@ -114,7 +117,7 @@ class PieceStreams : public Streams {
   PieceSearch search_;
   StreamLimits limits_;
   int64_t slot_count_ = 1;
-  RowState slots_;  // [slots, ...] each; kStartSlot has the state at the start, and no stream
+  RowState slots_;  // [slots, ...] each; kStartSlot belongs to no stream
   RowState batch_;  // [max_batch, ...] each
   std::vector<int64_t> free_slots_;
   OpenStreams<Stream> streams_;

@@ -23,9 +23,10 @@ void require_host_loop(const std::string& decoder, const std::string& loop);
 class NeededRows {
  public:
   void reset() { joint_ = prediction_ = at::Tensor(); }
-  /// Rows whose decision the search used.
+  /// Counts rows whose joint decision the search used.
   void joint(const at::Tensor& mask) { add(joint_, mask); }
-  /// Rows whose prediction differs from the last one: those with a new token, and all at the start.
+  /// Counts rows whose prediction differs from the last one: rows with a new token, and all rows at
+  /// the start.
   void prediction(const at::Tensor& mask) { add(prediction_, mask); }
 
   /// Adds `joint_rows_needed` and `pred_rows_needed`. Waits for the device.

@@ -23,18 +23,18 @@ class RowsOnHost {
   explicit RowsOnHost(int64_t rows)
       : lists_(static_cast<size_t>(rows), std::vector<Hypothesis>(1)) {}
 
-  /// The decisions of an evaluation, [B] each.
+  /// The decisions of a joint call, [B] each.
   struct Decided {
     at::Tensor labels, scores;
-    at::Tensor durations;  // undefined but for TDT
-    at::Tensor frames;     // undefined: `frame` is that of all rows
+    at::Tensor durations;  // defined for TDT only
+    at::Tensor frames;     // undefined if all rows are at `frame`
     int64_t frame = 0;
   };
   /// Appends the labels of the rows of `mask` [B], bool. It waits once for each row to learn
   /// whether there is a label. Then it waits once for each defined tensor of `decided`.
   void append(HostReads& reads, const at::Tensor& mask, const Decided& decided);
 
-  /// `nan` [B], bool, on the host: see rows_with_nan().
+  /// Returns the hypotheses. `nan` [B], bool, on the host: see rows_with_nan().
   Hypotheses result(bool with_durations, const at::Tensor& nan) const {
     return Hypotheses::from_lists(lists_, with_durations, /*entries=*/1, nan);
   }

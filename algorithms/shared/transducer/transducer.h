@@ -1,4 +1,5 @@
-// The calls of a transducer as decoders see them: predict; decide (greedy) or log_probs (beams).
+// The calls that decoders make to a transducer: predict(), then decide() in greedy searches or
+// log_probs() in beam searches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +15,15 @@ namespace rtfx {
 /// The decision of a greedy search from one joint output, per row. A NaN counts as the largest
 /// logit, so it reaches the score of the hypothesis, where BatchedHypotheses finds it.
 struct Decision {
-  at::Tensor labels;  // [...] int64, argmax over tokens and blanks, the first of equals; blank()
-                      // for each of several blanks
-  at::Tensor
-      scores;  // [...] logit (in the model's dtype) or log-probability (float32) of that label
-  at::Tensor durations;  // [...] int64, frames to advance: TDT's argmax as a value, with a blank's
-                         // 0 made 1; RNN-T: 1 for blank, 0 for a token; multi-blank RNN-T: the
-                         // blank's own, 0 for a token
-  at::Tensor predicted;  // [...] int64, TDT: the argmax's value itself; undefined for RNN-T
+  /// [...] int64: argmax over tokens and blanks, the first of equal ones. It is blank() for each of
+  /// several blanks.
+  at::Tensor labels;
+  at::Tensor scores;  // [...]: logit (model's dtype) or log-probability (float32) of that label
+  /// [...] int64: frames to advance. For TDT, this is the value of the likeliest duration, but 1
+  /// for a blank of duration 0. For RNN-T, it is 1 for blank and 0 for a token. For multi-blank
+  /// RNN-T, it is the duration of the blank, and 0 for a token.
+  at::Tensor durations;
+  at::Tensor predicted;  // [...] int64: value of TDT's likeliest duration; undefined for RNN-T
   at::Tensor is_blank;   // [...] bool
 };
 
@@ -42,10 +44,10 @@ class Transducer {
   /// Throws UserError when the model has no transducer head.
   Transducer(std::shared_ptr<const AcousticModel> model, Options options);
 
-  /// frames [B, T', D] -> [B, T', H], or as they are without project_encoder_once.
+  /// Projects frames [B, T', D] to [B, T', H]. Returns them unchanged without project_encoder_once.
   at::Tensor encode(const at::Tensor& frames) const;
 
-  /// The result of encode() for a single frame of zeros. It shows the width and the dtype.
+  /// Returns encode() of a single frame of zeros, which shows the width and the dtype.
   at::Tensor encoded_frame() const;
 
   struct Prediction {
@@ -53,37 +55,39 @@ class Transducer {
     PredictionState state;
   };
   PredictionState initial_state(int64_t batch) const;
-  /// Prediction network on labels [B] int64 (blank = start symbol), for all rows.
+  /// Evaluates the prediction network for labels [B] int64 of all rows. blank() is the start
+  /// symbol.
   Prediction predict(const at::Tensor& labels, const PredictionState& state) const;
-  /// predict() of the start symbol from the zero state.
+  /// Returns predict() of the start symbol in the zero state.
   Prediction start(int64_t batch) const;
 
-  /// encoded [..., H or D] (rows of encode()), output broadcast against it. Where the joint decides
-  /// for a token, the sum of logit and `bonus` chooses it, and the sum then counts in the score
-  /// (float32). `bonus` is [..., V] float32 and broadcast like output. Without one, the logit
-  /// chooses. Tokens that are set in `forbidden`, [..., V] bool and broadcast likewise, are as if
-  /// the joint had none.
+  /// Decides for a label at each place. `encoded` is [..., H or D] (rows of encode()), and `output`
+  /// is broadcast against it. If the joint decides for a token, the sum of logit and `bonus`
+  /// chooses which one, and this sum counts in the score (float32). `bonus` is [..., V] float32 and
+  /// broadcast like `output`. Without it, the logit chooses. Tokens that are set in `forbidden`
+  /// ([..., V] bool, broadcast likewise) are treated as if the joint did not have them.
   Decision decide(const at::Tensor& encoded, const at::Tensor& output, const at::Tensor& bonus = {},
                   const at::Tensor& forbidden = {}) const;
 
-  /// decide()'s rule alone: logits [..., labels() + D].
+  /// Applies the rule of decide() to logits [..., labels() + D].
   Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
   at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output,
                     const at::Tensor& forbidden = {}) const;
 
-  /// Inputs as decide() takes them; the logits are divided by `temperature` first.
+  /// Returns log-probabilities for the inputs of decide(). The logits are divided by `temperature`
+  /// first.
   LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature,
                      const at::Tensor& forbidden = {}) const;
 
-  /// V, the start symbol; the joint's outputs from it on are blanks.
+  /// Returns V, the start symbol. Labels from V on are blanks.
   int64_t blank() const { return model_->prediction->blank(); }
-  /// Outputs of the joint that are tokens or blanks: V+1, more with big blanks.
+  /// Returns the number of joint outputs that are tokens or blanks: V+1, or more with big blanks.
   int64_t labels() const { return model_->config.labels(); }
   bool is_tdt() const { return duration_values_.defined(); }
-  /// A decision may advance by more than one frame: TDT and multi-blank RNN-T.
+  /// Returns whether a decision may advance by more than one frame: TDT and multi-blank RNN-T.
   bool skips_frames() const { return is_tdt() || blank_durations_.defined(); }
   const at::Tensor& duration_values() const { return duration_values_; }  // [D] int64
-  /// The durations on the host; empty for RNN-T.
+  /// Returns the durations on the host; empty for RNN-T.
   const std::vector<int64_t>& duration_list() const { return model_->config.durations; }
   at::Device device() const { return model_->device; }
 
@@ -94,7 +98,8 @@ class Transducer {
   at::Tensor blank_durations_;  // [1 + blanks] int64, multi-blank: 0 for tokens, then each blank's
 };
 
-/// Row b of `encoded` [B, T', X] at frames[b] ([B] int64, within bounds): [B, X].
+/// Returns frame frames[b] of each row b: encoded [B, T', X], frames [B] int64, within bounds ->
+/// [B, X].
 at::Tensor gather_frames(const at::Tensor& encoded, const at::Tensor& frames);
 
 }  // namespace rtfx

@@ -20,7 +20,7 @@
 
 namespace rtfx {
 
-/// The fields of a line, which blanks and tabs separate. They are views of it.
+/// Splits a line at blanks and tabs. The fields are views of it.
 std::vector<std::string_view> split_fields(std::string_view line);
 
 /// The spellings of each word in token ids. Words have the order of their bytes; spellings are
@@ -29,7 +29,7 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
  public:
   using map::map;
 
-  /// -ln p(spelling | word), 0 where the lexicon has no probabilities.
+  /// Returns -ln p(spelling | word), or 0 where the lexicon has no probabilities.
   float cost(const std::string& word, const std::vector<int32_t>& spelling) const;
   /// Keeps the least of several costs of a spelling.
   void add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost);
@@ -84,9 +84,9 @@ TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
 /// back to state 0, so that 3 V arcs take the place of V^2. In it the same token needs no blank in
 /// between, which adds paths and removes none. `normal_riva` is `normal` as the decoder of the WFST
 /// paper builds it (riva-asrlib-decoder): no word model backs off before the first token and after
-/// a blank. It removes paths, for which a first word that no bigram begins with costs more.
-/// `tokens` is none of CTC: it has no blank and no repetition, for searches that know which of
-/// their labels are tokens, as those of transducers do.
+/// a blank. This removes paths, so a first word that no bigram begins with costs more. `tokens` is
+/// no topology of CTC: it has no blank and no repetition. It is made for searches that know which
+/// of their labels are tokens, such as those of transducers.
 enum class Topology { normal, compact, tokens, normal_riva };
 
 const std::vector<std::string>& topology_names();
@@ -154,17 +154,17 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 ///   first  1, and tokens are token id + 2, as EESEN has them
 ///   none   the graph has tokens alone, token id + 1, and gets the topology `tokens`
 ///
-/// With a blank, the label of k2's arcs is the column of the network's output: 0 for a blank of
-/// this model that is `first`. It counts as one more. Without one, k2's label 0 is epsilon, and a
-/// label counts as it is.
+/// With a blank, the labels of k2's arcs are columns of the network's output, so a blank that is
+/// `first` has label 0. Each label is then counted up by one. Without a blank, k2's label 0 is
+/// epsilon, and labels stay as they are.
 enum class BlankLabel { last, first, none };
 
 /// Imports a TLG, or an LG without blanks, that another tool made (read_openfst() in graph.h). Its
-/// word table has lines "word id". Without `blank`, the start of the graph must show that blank is
-/// `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for an input
-/// label beyond the tokens and blank, for the label of blank in spite of `none`, and for a label
-/// without a word. It also throws for a word with a space, for an <eps> with another id than 0, and
-/// for arcs that write a symbol (#0, #1, ...), which tables hold.
+/// word table has lines "word id". If `blank` is not given, the start of the graph must show that
+/// blank is `last`: a CTC graph stays there as long as blanks come. Throws UserError, also for an
+/// input label beyond the tokens and blank, for the label of blank in spite of `none`, and for a
+/// label without a word. It also throws for a word with a space, and for an <eps> with another id
+/// than 0. It throws for arcs that write a symbol of the word table (#0, #1, ...), too.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table,
                        std::optional<BlankLabel> blank = std::nullopt);

@@ -54,15 +54,16 @@ class TokenGraph {
   /// Returns the sets of `rows` texts at their start.
   GraphStates start(int64_t rows) const;
 
-  /// Returns what tokens [R, N] int64 cost as the next ones of the texts, [R, N] float32; +infinity
-  /// where the graph has no such token.
+  /// Returns the costs of tokens [R, N] int64 as next tokens of the texts, [R, N] float32. A token
+  /// that the graph does not have there costs +infinity.
   at::Tensor costs(const GraphStates& texts, const at::Tensor& tokens) const;
 
-  /// Each row becomes the text of row from[r], followed by tokens[r] if is_token[r]. All are [R].
+  /// Does one step: each row becomes the text of row from[r], followed by tokens[r] if is_token[r].
+  /// All are [R].
   void advance(GraphStates& texts, const at::Tensor& from, const at::Tensor& tokens,
                const at::Tensor& is_token) const;
 
-  /// Returns what ending the texts costs, [R] float32; +infinity where no state is final.
+  /// Returns the costs of ending the texts here, [R] float32; +infinity where no state is final.
   at::Tensor final_costs(const GraphStates& texts) const;
 
   /// Returns the words of a text on the host, from the same sets in the same arithmetic. frames[i]
@@ -89,7 +90,7 @@ class TokenGraph {
   at::Tensor keys_;    // [E] int64, state * V + token
   at::Tensor next_;    // [E] int64
   at::Tensor arc_;     // [E] float32, cost
-  at::Tensor totals_;  // [E] float32, cost and that of the cheapest useful state behind the arc
+  at::Tensor totals_;  // [E] float32, cost of the arc and of its cheapest useful state
 
   // The useful states that follow each state without a token, itself included: C at most.
   at::Tensor closure_states_;  // [states, C] int64

@@ -1,5 +1,5 @@
-// Around a search over a decoding graph: emissions and hypotheses of a batch, streams, and lattices
-// of words.
+// The surroundings of a search over a decoding graph: emissions and hypotheses of a batch, streams,
+// and lattices of words.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -18,13 +18,13 @@ struct AcousticModel;
 
 struct WfstOptions {
   std::filesystem::path graph;            // a file of `rtfx graph build`
-  std::optional<AddedWordOptions> words;  // beside those of the graph
+  std::optional<AddedWordOptions> words;  // added to those of the graph
   double acoustic_scale = 1 / 0.55;
   double beam = 17;  // in scaled units
   int64_t max_active = 10000;
   int64_t nbest = 1;  // word sequences to return; the search keeps a lattice for more than 1
   std::optional<MbrOptions> mbr;
-  double lattice_beam = 8;  // how much more than the best path each of them may cost
+  double lattice_beam = 8;  // largest cost of a path above that of the best path
   std::optional<BoostOptions> boost;
   double blank_penalty = 0;          // of the logits, see blank_penalty.h
   std::optional<double> skip_blank;  // threshold, see blank_skipping.h

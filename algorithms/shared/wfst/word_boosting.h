@@ -63,12 +63,12 @@ class WordIndex {
 /// The biases of a batch's rows, as in EncodedBatch.
 using RowBiases = std::vector<std::shared_ptr<const CompiledBias>>;
 
-/// Returns the words of a bias that WordBoosting compiled, each with what its arcs cost more than
-/// the graph says. They are sorted, and count in place of the decoder's own numbers.
+/// Returns the words of a bias that WordBoosting compiled, each with the number that searches add
+/// to the cost of its arcs. They are sorted, and replace the decoder's own numbers for these words.
 const std::vector<std::pair<int32_t, float>>& word_costs_of(const CompiledBias& bias);
 
-/// The boosts of a decoder: those of its option "boost" hold for all rows, and each row may have
-/// its own beside them. Immutable, so that any number of threads may use it.
+/// The boosts of a decoder. Those of its option "boost" hold for all rows, and each row may have
+/// more of its own. Immutable, so that any number of threads may use it.
 class WordBoosting {
  public:
   WordBoosting() = default;
@@ -76,7 +76,7 @@ class WordBoosting {
   /// for a bad file, and for a phrase of the list that the graph lacks.
   WordBoosting(const std::optional<BoostOptions>& boost, const WfstGraph& graph);
 
-  /// Returns the numbers of rows without a bias, [W + 1]. They are empty if no word is boosted.
+  /// Returns the word costs of rows without a bias, [W + 1]. They are empty if no word is boosted.
   const std::vector<float>& costs() const { return costs_; }
   /// Returns the words of the option with a boost above 0, whatever the scale.
   const std::vector<std::string>& words() const { return words_; }
@@ -85,8 +85,9 @@ class WordBoosting {
   /// boost that is not finite, and for allowed characters.
   std::shared_ptr<const CompiledBias> compile(const BiasRequest& request) const;
 
-  /// Returns the numbers of a row. They are costs() if `bias` is null or names no word. Otherwise
-  /// it writes them to `own`: those of the words that the bias names, and the others from costs().
+  /// Returns the word costs of a row. They are costs() if `bias` is null or names no word.
+  /// Otherwise they are written to `own`: those of the bias for the words that it names, and
+  /// costs() for the others.
   std::span<const float> of_row(const CompiledBias* bias, std::vector<float>& own) const;
 
  private:
