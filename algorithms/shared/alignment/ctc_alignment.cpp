@@ -18,8 +18,8 @@
 namespace rtfx {
 namespace {
 
-/// The best path, frame by frame: the index of the token, or -1, and the log probability of its
-/// label.
+/// The best path, frame by frame: the index of the token (-1 for blank), and the log probability of
+/// its label.
 struct CtcPath {
   std::vector<int32_t> places;
   std::vector<float> logprobs;
@@ -62,8 +62,8 @@ class Trellis {
     constexpr float kNever = -std::numeric_limits<float>::infinity();
     std::vector<CtcColumn> columns(columns_, {kNever, kNever});
     columns[0].blank = 0;
-    std::vector<std::vector<CtcColumn>> before;  // each block
-    at::Tensor emissions;                        // of the last block that was computed
+    std::vector<std::vector<CtcColumn>> before;  // columns before each block
+    at::Tensor emissions;                        // of the block that was computed last
     for (int64_t first = 0; first < frames(); first += block_) {
       before.push_back(columns);
       emissions = advance(first, columns);
@@ -86,8 +86,8 @@ class Trellis {
  private:
   int64_t frames() const { return emissions_.frames; }
 
-  /// Moves `columns` from before frame `first` to behind its block, and fills from_. Returns the
-  /// block's emissions.
+  /// Moves `columns` from before frame `first` to the end of its block, and fills from_. Returns
+  /// the block's emissions.
   at::Tensor advance(int64_t first, std::vector<CtcColumn>& columns) {
     const int64_t count = std::min(block_, frames() - first);
     at::Tensor block = emissions_.read(first, count);
@@ -136,7 +136,7 @@ void require_path(int64_t frames, int64_t labels, std::span<const int32_t> token
     RTFX_CHECK(token >= 0 && token < labels - 1, "a token of the text is none of the model's");
 }
 
-/// All rows of a batch on a GPU.
+/// Aligns all rows of a batch on a GPU.
 std::vector<Alignment> align_on_gpu(const at::Tensor& emissions,
                                     const std::vector<int64_t>& lengths,
                                     const std::vector<std::vector<int32_t>>& texts) {
@@ -145,7 +145,7 @@ std::vector<Alignment> align_on_gpu(const at::Tensor& emissions,
   size_t longest = 0;
   for (const std::vector<int32_t>& text : texts) longest = std::max(longest, text.size());
   const auto tokens = static_cast<int64_t>(longest);
-  // One copy takes the lengths, those of the texts, and the texts to the device.
+  // One copy brings the frames of each row, the lengths of the texts, and the texts to the device.
   at::Tensor inputs = at::zeros({batch, 2 + tokens}, at::kInt);
   auto* const values = inputs.mutable_data_ptr<int32_t>();
   for (size_t b = 0; b < texts.size(); ++b) {
@@ -159,7 +159,7 @@ std::vector<Alignment> align_on_gpu(const at::Tensor& emissions,
   const bool in_shared_memory = ctc_column_bytes(tokens) <= kCtcSharedBytes;
   at::Tensor columns;
   if (!in_shared_memory) columns = at::empty({batch, ctc_column_bytes(tokens)}, bytes);
-  // One copy brings places, log probabilities and scores to the host, all of four bytes.
+  // One copy brings places, log probabilities and scores to the host. All have four bytes.
   const at::Tensor results = at::empty({batch, 2 * frames + 1}, bytes.dtype(at::kInt));
   auto* const places = results.mutable_data_ptr<int32_t>();
   auto* const logprobs = reinterpret_cast<float*>(places + batch * frames);

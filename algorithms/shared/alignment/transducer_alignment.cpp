@@ -18,15 +18,15 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr uint8_t kNoStep = 255;
 
-/// A kind of step: how many frames it passes, whether it says a token, and TDT's duration, as its
-/// value and its column.
+/// A kind of step: the frames that it passes, whether it emits a token, and TDT's duration (its
+/// value and its column).
 struct Step {
   int32_t frames = 0;
   bool token = false;
   int32_t duration = 0, column = -1;
 };
 
-/// The number of a step is its index.
+/// Returns all kinds of steps. The number of a step is its index.
 std::vector<Step> steps_of(const Transducer& transducer) {
   if (!transducer.is_tdt()) return {{1, false}, {0, true}};
   std::vector<Step> steps;
@@ -42,7 +42,7 @@ std::vector<Step> steps_of(const Transducer& transducer) {
   return steps;
 }
 
-/// The outputs of the prediction network behind 0 .. U tokens: [U + 1, H].
+/// Returns the outputs of the prediction network behind 0 .. U tokens, [U + 1, H].
 at::Tensor predictions(const Transducer& transducer, std::span<const int32_t> tokens) {
   const ScopedRange range(RangeName::decode_predict);
   const at::Tensor labels =
@@ -110,7 +110,8 @@ class Lattice {
   static size_t index(int64_t i) { return static_cast<size_t>(i); }
   int64_t length() const { return band_.frames(); }
   int64_t width(int64_t t) const { return band_.last[index(t)] - band_.first[index(t)] + 1; }
-  /// Numbers of a node: log p(blank), log p(next token), and that of each duration.
+  /// Returns the number of values of a node: log p(blank), log p(next token), and one for each
+  /// duration.
   int64_t output_width() const {
     return 2 + static_cast<int64_t>(transducer_.duration_list().size());
   }
@@ -125,7 +126,7 @@ class Lattice {
   }
   void open_row(int64_t t) { values_[index(t % (reach_ + 1))].assign(index(width(t)), kNever); }
 
-  /// The joint network's numbers for all nodes of frames [first, end), `most` nodes at a time.
+  /// Evaluates the joint network for all nodes of frames [first, end), `most` nodes at a time.
   std::vector<float> evaluate(int64_t first, int64_t end, int64_t most) {
     const ScopedRange range(RangeName::decode_joint);
     std::vector<int64_t> frames, prefixes, labels;
@@ -133,7 +134,7 @@ class Lattice {
       for (int32_t u = band_.first[index(t)]; u <= band_.last[index(t)]; ++u) {
         frames.push_back(t);
         prefixes.push_back(u);
-        // Behind the last token none follows; the number of this label is not read.
+        // No token follows the last one, and the value of this label is not read.
         labels.push_back(index(u) < tokens_.size() ? tokens_[index(u)] : transducer_.blank());
       }
     }
@@ -158,7 +159,7 @@ class Lattice {
     return outputs;
   }
 
-  /// All steps from a node whose value is final.
+  /// Takes all steps from a node whose value is final.
   void leave(int64_t t, int32_t u, const float* output) {
     const bool has_next = index(u) < tokens_.size();
     logprobs_[node(t, u)] = output[1];
@@ -199,7 +200,7 @@ class Lattice {
     int64_t t = end_.t;
     int32_t u = end_.u;
     for (uint8_t s = end_.step;;) {
-      // The step `s` leads away from (t, u).
+      // Step `s` leads away from (t, u).
       const Step& step = steps_[s];
       if (step.token) {
         h.frames[index(u)] = static_cast<int32_t>(t);
@@ -219,11 +220,11 @@ class Lattice {
   const LatticeBand& band_;
   std::vector<Step> steps_;
   at::Tensor encoded_, predicted_;           // [T, H], [U + 1, H]
-  int32_t reach_ = 0;                        // frames that a step passes at most
+  int32_t reach_ = 0;                        // most frames that a step passes
   std::vector<std::vector<double>> values_;  // rows t .. t + reach_, each at t % (reach_ + 1)
   std::vector<int64_t> row_;                 // the first node of each frame
-  std::vector<uint8_t> from_;                // of each node: the step that leads to it
-  std::vector<float> logprobs_;              // of each node: that of the next token
+  std::vector<uint8_t> from_;                // the step that leads to each node
+  std::vector<float> logprobs_;              // log p of the next token at each node
   struct {
     int64_t t = 0;
     int32_t u = 0;
@@ -298,7 +299,7 @@ std::vector<int32_t> guide_from(const Hypothesis& found, std::span<const int32_t
     if (origin != found_only) --i;
     if (origin != text_only) --j;
   }
-  // Equal steps from the token before the gap, or the first frame, to the one behind, or the end.
+  // A gap gets equal steps between the tokens before and behind it, or from frame 0, or to the end.
   double before = 0;
   for (size_t i = 0; i < guide.size();) {
     if (guide[i] != kUnknown) {

@@ -7,7 +7,7 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kThreads = 64;  // few, so that rows spread over the multiprocessors
+constexpr int64_t kThreads = 64;  // a small number spreads rows over the multiprocessors
 
 __global__ void backtrace_kernel(BacktraceArrays arrays) {
   const int64_t row = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;

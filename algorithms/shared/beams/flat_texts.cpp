@@ -7,7 +7,7 @@
 namespace rtfx {
 namespace {
 
-/// [B, K] -> [B, K, N], for the texts of these slots.
+/// Expands slots [B, K] to indices [B, K, N] of whole texts.
 at::Tensor along_texts(const at::Tensor& slots, const at::Tensor& texts) {
   return slots.unsqueeze(2).expand({-1, -1, texts.size(2)});
 }
@@ -26,7 +26,7 @@ FlatTexts::FlatTexts(int64_t batch, int64_t beam, int64_t capacity, bool with_du
 void FlatTexts::append(const at::Tensor& parents, const at::Tensor& labels, const at::Tensor& token,
                        const at::Tensor& lengths, const at::Tensor& times,
                        const at::Tensor& durations) {
-  // Without a token, the place behind the text is written too, and means nothing.
+  // Without a token, the place behind the text is written too, but it is not read.
   const at::Tensor place = lengths.unsqueeze(2);
   const auto extend = [&](at::Tensor& texts, const at::Tensor& values) {
     texts.copy_(texts.gather(1, along_texts(parents, texts)));

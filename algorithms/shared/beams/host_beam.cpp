@@ -23,8 +23,8 @@ bool are_equal(T a, T b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-/// Counts the values that equal `value` among the first `count` of a row. Without branches, so that
-/// the compiler vectorises the loop.
+/// Counts the values that equal `value` among the first `count` of a row. The loop has no branches,
+/// so that the compiler vectorises it.
 template <class T>
 int64_t count_equal(const T* row, int64_t count, T value) {
   int64_t equal = 0;
@@ -51,7 +51,8 @@ void order_equal_values(const T* row, const T* best, int64_t* index, int64_t k) 
   }
 }
 
-/// LibTorch chooses the values, and leaves open which of equal ones it takes and in which order.
+/// Returns the values that LibTorch chooses, in the order of our rule. LibTorch leaves open which
+/// of equal values it takes, and in which order.
 template <class T>
 TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
   const at::Tensor rows = values.contiguous();
@@ -67,8 +68,8 @@ TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
   return {rows.gather(-1, indices), indices};
 }
 
-/// One signed integer holds value and index, so that no two of a row are equal: the order of
-/// max_key (algorithms/gpu/ordered_key.h). The bits of positive floats have the order of their
+/// Sorts integers that hold value and index, so that no two of a row are equal. They have the order
+/// of max_key (algorithms/gpu/ordered_key.h). The bits of positive floats have the order of their
 /// values, and those of negative ones the reverse order. Adding 0 turns -0 into 0, and any NaN into
 /// the GPU's own, whose bits are 0x7fffffff.
 TopK top_k_on_gpu(const at::Tensor& values, int64_t k) {

@@ -14,7 +14,7 @@ MonotonicBeams::MonotonicBeams(TransducerBeams start, double temperature)
   refresh();
 }
 
-/// Finds the hypotheses at the earliest frame of their utterance. Those of RNN-T are all there.
+/// Finds the hypotheses at the earliest frame of their utterance. RNN-T's hypotheses are all there.
 void MonotonicBeams::refresh() {
   const BeamHypotheses& h = beams.hypotheses;
   const at::Tensor alive = h.alive();
@@ -51,7 +51,7 @@ Choice MonotonicBeams::move(const LogProbs& next, const at::Tensor& fused) {
 
 void MonotonicBeams::end() {
   BeamHypotheses& h = beams.hypotheses;
-  // Texts of RNN-T were merged when they finished, at the same frame.
+  // RNN-T's texts were merged when they finished, since all finish at the same frame.
   if (h.lattice == Lattice::tdt) h.merge_at(beams.lengths.expand_as(h.time));
   beams.end();
 }
@@ -73,8 +73,7 @@ std::vector<RowPiece> MonotonicBeams::piece(const EncodedBatch& batch, bool last
   int64_t columns = 0;
   for (; reads.any(open); ++columns) step();
   if (last) end();
-  // Hypotheses that jumped beyond the piece wait for its end, and then none of its frames is
-  // needed.
+  // Hypotheses that jumped beyond the piece wait until it ends. Then no frame of it is needed.
   auto rows = read_pieces(beams.hypotheses, before, columns, batch.lengths,
                           rows_with_nan(batch.frames, batch.lengths), reads);
   carried.clear();

@@ -82,7 +82,7 @@ const OptionTable<BoostingOptions>& beam_boosting_options() {
 
 namespace {
 
-/// Every spelling of every phrase, of which the tree is made.
+/// Returns every spelling of every phrase, for the tree.
 std::vector<PhraseTokens> spelled(const BoostingOptions& boost, const std::vector<Phrase>& phrases,
                                   const Tokenizer& tokenizer) {
   const Speller speller(tokenizer);
@@ -119,7 +119,7 @@ std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
   auto bias = std::make_shared<CompiledBias>();
   for (const Phrase& phrase : phrases) bias->phrases.push_back(phrase.text);
   if (!phrases.empty()) {
-    // Also at a scale of 0, so that what is wrong with a list is said.
+    // The tree is made even at a scale of 0, so that errors in a list are reported.
     PhraseTree tree = make_phrase_tree(
         spelled(boost, phrases, tokenizer),
         {boost.depth_scaling, boost.unk_score, boost.scale, boost.compatibility == "nemo"});

@@ -43,7 +43,7 @@ DeviceBias DeviceBias::repeated(int64_t times) const {
 
 namespace {
 
-/// Values for a table of the device, written to memory that an asynchronous copy can read.
+/// Values for a table on the device, in memory that an asynchronous copy can read.
 template <class T>
 class Staged {
  public:
@@ -79,7 +79,7 @@ void DeviceBiasTables::allocate(int64_t states, int64_t arcs) {
              "phrases of too many tokens");
   const auto ints = at::TensorOptions(at::kInt).device(device_);
   const auto floats = ints.dtype(at::kFloat);
-  // State 0: every token leads back to it.
+  // Every token of state 0 leads back to it.
   NgramArrays arrays{at::zeros({arcs}, ints),     at::zeros({arcs}, ints),
                      at::zeros({arcs}, floats),   at::zeros({states, 2}, ints),
                      at::zeros({states}, ints),   at::zeros({states}, floats),
@@ -90,11 +90,12 @@ void DeviceBiasTables::allocate(int64_t states, int64_t arcs) {
   models_ = std::make_shared<const NgramLm>(std::move(arrays), vocabulary_, kSteps);
 }
 
-/// Trees behind those that are there, laid out by several threads, with one copy for each array.
+/// Appends trees behind those in the tables. Several threads lay them out, and each array is copied
+/// once.
 void DeviceBiasTables::append(std::map<const CompiledBias*, Place>& places) {
   struct Share {
     const PhraseTree& tree;
-    int64_t state, arc;  // its first among the new ones
+    int64_t state, arc;  // its first state and arc among the new ones
   };
   std::vector<Share> shares;
   int64_t states = 0, arcs = 0;
@@ -142,7 +143,7 @@ void DeviceBiasTables::append(std::map<const CompiledBias*, Place>& places) {
   places_.merge(places);
 }
 
-/// Trees of the rows into the tables; true where these have moved.
+/// Places the trees of the rows in the tables. Returns true where the tables have moved.
 bool DeviceBiasTables::place(const std::vector<std::shared_ptr<const CompiledBias>>& rows) {
   std::map<const CompiledBias*, Place> missing, wanted;
   int64_t states = 0, arcs = 0, all_states = 1, all_arcs = vocabulary_;
@@ -168,7 +169,8 @@ bool DeviceBiasTables::place(const std::vector<std::shared_ptr<const CompiledBia
       constexpr int64_t kLeastStates = 4096, kLeastArcs = 8192;
       allocate(std::max(2 * all_states, kLeastStates),
                vocabulary_ + std::max(2 * all_arcs, kLeastArcs));
-      // The new tables may have fewer states. Roots of rows behind this batch would lie outside.
+      // The new tables may have fewer states, so old roots of rows behind this batch could lie
+      // outside.
       roots_.zero_();
       moved = true;
     }
@@ -206,7 +208,7 @@ bool DeviceBiasTables::load(const std::vector<std::shared_ptr<const CompiledBias
     moved = true;
     loaded_.clear();
   }
-  // One row more or less is nothing new where all are alike.
+  // Nothing has changed if these rows have the same biases as the first rows of the last batch.
   if (loaded_.size() >= rows.size() && std::equal(rows.begin(), rows.end(), loaded_.begin()))
     return moved;
   moved = place(rows) || moved;

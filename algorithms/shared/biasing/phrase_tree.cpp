@@ -23,7 +23,7 @@ struct Node {
   std::map<int32_t, int32_t> children = {};
 };
 
-/// The prefix tree; nodes in the order in which phrases made them.
+/// The prefix tree. Its nodes have the order in which phrases made them.
 class Nodes {
  public:
   Nodes(const std::vector<PhraseTokens>& phrases, const TreeRules& rules) : rules_(rules) {
@@ -39,10 +39,10 @@ class Nodes {
   }
 
   const Node& node(int32_t i) const { return nodes_[static_cast<size_t>(i)]; }
-  /// Root first, parents before children.
+  /// Returns the nodes from the root on, parents before children.
   const std::vector<int32_t>& order() const { return order_; }
 
-  /// b(v)
+  /// Returns b(v).
   double back(int32_t i) const {
     const Node &n = node(i), &f = node(n.fail);
     if (rules_.nemo) return n.whole ? 0 : f.sum - n.sum;
@@ -69,14 +69,14 @@ class Nodes {
       } else {
         node(to).score = std::max(rules_.nemo ? phrase.weight : score, node(to).score);
       }
-      // NeMo leaves the sums of the nodes behind as they were made.
+      // NeMo does not update the sums of the nodes behind.
       node(to).sum = node(at).sum + node(to).score;
       at = to;
     }
     node(at).whole = true;
   }
 
-  /// Everything that depends on nodes of smaller depth.
+  /// Computes everything that depends on nodes of smaller depth.
   void link(int32_t i) {
     if (i == kRoot) return;
     Node& n = node(i);
@@ -89,7 +89,7 @@ class Nodes {
     }
     if (rules_.nemo) return;
     n.sum = node(n.parent).sum + n.score;
-    // The last whole phrase of a best set ends here, or nothing does.
+    // Either the last whole phrase of a best set ends here, or the set is that of the parent.
     n.earned = node(n.parent).earned;
     for (int32_t end = i; end != kRoot; end = node(end).fail) {
       if (!node(end).whole) continue;
@@ -117,7 +117,7 @@ PhraseTree make_phrase_tree(const std::vector<PhraseTokens>& phrases, const Tree
   for (const int32_t i : nodes.order()) {
     tree.first_arc.push_back(static_cast<int32_t>(tree.arc_to.size()));
     std::map<int32_t, std::pair<float, int32_t>> arcs;
-    float back = 0;  // from the state to `at`, summed in float32 as a walk along the links does it
+    float back = 0;  // from the state to `at`, summed in float32 like the steps along the links
     for (int32_t at = i; at != kRoot || i == kRoot; at = nodes.node(at).fail) {
       for (const auto& [token, child] : nodes.node(at).children) {
         arcs.try_emplace(token, back + scaled(nodes.node(child).score),

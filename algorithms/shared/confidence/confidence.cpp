@@ -18,7 +18,7 @@ namespace {
 
 bool is_shannon(double alpha) { return alpha == 1; }
 
-/// H of [..., V]; ln 0 = -inf counts as a probability of 0.
+/// Returns H of logprobs [..., V]. The logarithm -inf counts as a probability of 0.
 at::Tensor entropy_of(const at::Tensor& logprobs, const ConfidenceOptions& options) {
   const double alpha = options.alpha;
   if (options.entropy == "gibbs" || is_shannon(alpha)) {
@@ -90,7 +90,7 @@ double aggregate(std::span<const double> values, const std::string& aggregation)
 
 namespace {
 
-/// Distributions that take about kChunkBytes with what is computed of them.
+/// Returns the number of distributions that take about kChunkBytes, intermediate results included.
 int64_t places_at_once(int64_t labels) {
   return std::max<int64_t>(1, Confidence::kChunkBytes / (4 * labels * int64_t{sizeof(float)}));
 }
@@ -109,8 +109,9 @@ at::Tensor column(const std::vector<Item>& items, int64_t Item::*member, at::Dev
   return at::tensor(values, at::kLong).to(device);
 }
 
-/// Predictions behind every number of tokens: [rows, longest + 1, H]. `before`: that of the tokens
-/// before the rows'; afterwards of the longest row's last.
+/// Returns the predictions behind every number of tokens, [rows, longest + 1, H]. `before` is the
+/// prediction behind the tokens before the rows' own. It becomes the prediction behind the last
+/// token of the longest row.
 at::Tensor predictions(const Transducer& transducer,
                        const std::vector<const Hypothesis*>& hypotheses,
                        Transducer::Prediction& before) {
@@ -133,12 +134,12 @@ at::Tensor predictions(const Transducer& transducer,
   return at::stack(all, 1);
 }
 
-/// Frame at which the token behind `token` comes, or the row's end.
+/// Returns the frame of the token after `token`, or the row's end.
 int64_t next_frame(const Hypothesis& h, size_t token, int64_t length) {
   return token + 1 < h.frames.size() ? h.frames[token + 1] : length;
 }
 
-/// First frame whose blanks may count for a token.
+/// Returns the first frame whose blank may count for a token.
 int64_t first_blank(const Hypothesis& h, size_t token) {
   return h.frames[token] + (h.durations.empty() ? 1 : h.durations[token]);
 }
@@ -217,7 +218,7 @@ TokenEvidence Confidence::emission_evidence(const at::Tensor& frames,
   return found;
 }
 
-/// One answer for each of `asked`, whose rows are those of `hypotheses`.
+/// Returns one answer for each of `asked`, whose rows are indices of `hypotheses`.
 std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
                                                     const std::vector<int64_t>& rows,
                                                     const at::Tensor& predicted,

@@ -187,7 +187,7 @@ LstmCell FusedRows::cell(int64_t layer, const at::Tensor& input_gates) const {
 }
 
 void FusedRows::project(const at::Tensor& output) {
-  // Rows without a new token have the state of their parent, and so they get the same output again.
+  // Rows without a new token have the state of their parent, so they get its output again.
   const Joint::Linear& linear = model_.model->joint->prediction();
   at::addmm_out(beams_.prediction.output, linear.bias, output, linear.weight.t());
 }

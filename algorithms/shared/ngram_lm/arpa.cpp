@@ -21,7 +21,7 @@ std::optional<Number> parse(std::string_view text) {
   return value;
 }
 
-/// A number that is too small for a float is 0. parse() refuses it.
+/// Parses a float. A number that is too small for a float becomes 0, while parse() refuses it.
 std::optional<float> parse_float(std::string_view text) {
   if (const auto value = parse<float>(text)) return value;
   const auto wide = parse<double>(text);
@@ -46,7 +46,7 @@ void split(std::string_view line, std::vector<std::string_view>& fields) {
   }
 }
 
-/// "ngram 2=54446" -> {2, 54446}
+/// Parses a line such as "ngram 2=54446", which gives {2, 54446}.
 std::optional<std::pair<int64_t, int64_t>> parse_count(std::string_view line) {
   constexpr std::string_view kPrefix = "ngram ";
   const size_t equals = line.find('=');

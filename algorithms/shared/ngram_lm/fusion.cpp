@@ -42,7 +42,8 @@ std::vector<OptionField<LmOptions>> common_fields() {
   };
 }
 
-/// Two requests with equal keys share a model: the file as it is now, and how it is loaded.
+/// The identity of a request: the file in its present state, and how it is loaded. Requests with
+/// equal keys share a model.
 using Key = std::tuple<std::string, std::filesystem::file_time_type, int64_t, bool, std::string>;
 
 NgramLm to_device(const NgramLm& lm, at::Device device, const std::string& path) {
@@ -114,7 +115,7 @@ const OptionTable<LmOptions>& beam_lm_options() {
 
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model) {
   static std::mutex mutex;
-  // Never destroyed: memory of a GPU must not be freed while the process exits.
+  // The map is never destroyed: memory of a GPU must not be freed while the process exits.
   static auto& loaded = *new std::map<Key, std::shared_ptr<const NgramLm>>;
   const std::lock_guard lock(mutex);
   const std::filesystem::path path = std::filesystem::absolute(options.path).lexically_normal();

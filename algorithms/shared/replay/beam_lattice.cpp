@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-/// ln of a sum of probabilities. Variances are averaged by weight: errors of alignments that share
-/// cells are not independent.
+/// The logarithm of a sum of probabilities. Variances are averaged by weight, since the errors of
+/// alignments that share cells are not independent.
 struct Mass {
   double value = kNone, variance = 0;
 
@@ -40,7 +40,7 @@ struct Mass {
   }
 };
 
-/// Ways through the unknown of which the least probable counts.
+/// The least probable of several ways through an unknown part of the path.
 struct Least {
   double value = -kNone, variance = 0;
 
@@ -65,7 +65,7 @@ Replayed between(const Least& least, const Mass& most) {
   return replayed;
 }
 
-/// Tokens emitted before frame t, and by its end.
+/// Returns the numbers of tokens that are emitted before frame t and up to its end.
 std::pair<int64_t, int64_t> tokens_around(const Hypothesis& hypothesis, int64_t t) {
   const auto& frames = hypothesis.frames;
   return {std::ranges::lower_bound(frames, t) - frames.begin(),
@@ -91,12 +91,12 @@ struct Move {
   LogProb weight;
 };
 
-/// How labels move: the durations of a model, and the least of frames that a token moves.
+/// How labels move: the durations of a model, and the fewest frames that a token moves.
 struct Steps {
   const std::vector<int64_t>& durations;  // empty for RNN-T
   int64_t least_of_token;                 // 0, or 1 where each label moves
 
-  /// The moves of a label at a cell: RNN-T's are certain.
+  /// Returns the moves of a label at a cell. RNN-T has one move of probability 1.
   std::vector<Move> of(const LatticeCell& cell, bool blank) const {
     const int64_t least = blank ? 1 : least_of_token;
     if (durations.empty()) return {{least, {}}};
@@ -107,7 +107,8 @@ struct Steps {
   }
 };
 
-/// From frame `begin` over blanks to `target`; behind the last frame any place is the target.
+/// Returns the least probable way over blanks from frame `begin` to `target`. If the target lies
+/// behind the last frame, a way may end anywhere behind that frame.
 Least over_blanks(const Cells& cells, int64_t prefix, int64_t begin, int64_t target, int64_t length,
                   const Steps& steps) {
   if (begin >= length && target >= length) return {0, 0};
@@ -190,7 +191,7 @@ Replayed transducer_scores(const Hypothesis& hypothesis, int64_t length,
   const auto arrive = [&](int64_t frame, int64_t prefix, const Mass& from) {
     if (frame < length && cells.find(frame, prefix) != nullptr)
       return mass[{frame, prefix}].add(from);
-    if (frame >= length && prefix < tokens) return;  // another text
+    if (frame >= length && prefix < tokens) return;  // the path spells another text
     Mass left = from;
     left.value += std::max(0.0, growth) * static_cast<double>(tokens - prefix);
     total.add(left);
@@ -215,7 +216,7 @@ Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
   const Cells cells(list);
   const auto tokens = static_cast<int64_t>(hypothesis.tokens.size());
   const auto token = [&](int64_t u) { return hypothesis.tokens[static_cast<size_t>(u)]; };
-  // State 2 u: u tokens and a blank last, or nothing yet; state 2 u + 1: token u last.
+  // State 2 u stands behind u tokens and a blank, or at the start. State 2 u + 1 stands on token u.
   std::vector<Mass> mass(static_cast<size_t>(2 * tokens + 1));
   mass[0] = {0, 0};
   Mass total;
@@ -228,7 +229,7 @@ Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
         here.add(mass[static_cast<size_t>(s - 2)], sum);
       if (here.value == kNone) continue;
       if (const LatticeCell* cell = cells.find(t, s / 2); cell == nullptr) {
-        total.add(here, sum);  // leaves the band
+        total.add(here, sum);  // the paths leave the band
       } else {
         next[static_cast<size_t>(s)] = here.times(s % 2 == 0 ? cell->blank : cell->token);
       }
@@ -242,7 +243,7 @@ Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
   for (int64_t u = 0; u <= tokens; ++u) {
     const int64_t begin = u > 0 ? hypothesis.frames[static_cast<size_t>(u - 1)] : 0;
     const int64_t end = u < tokens ? hypothesis.frames[static_cast<size_t>(u)] : length;
-    // Token u - 1 up to frame `run`, blanks from there on.
+    // Token u - 1 is emitted up to frame `run`, and blanks from there on.
     const bool again = u > 0 && u < tokens && token(u) == token(u - 1);
     const int64_t longest = u == 0 ? begin : again ? end - 1 : end;
     Least segment;
@@ -261,11 +262,11 @@ Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
   return between(least, total);
 }
 
-// Fills the cells of beam_lattice.h from the network.
+// This part fills the cells of beam_lattice.h from the network.
 
 namespace {
 
-/// The next token of each place's text; 0 behind the last, where nobody asks for it.
+/// Returns the next token of each cell's text. Behind the last token it is 0, which is not read.
 at::Tensor next_tokens(const std::vector<LatticeCell>& cells,
                        const std::vector<const Hypothesis*>& hypotheses, at::Device device) {
   std::vector<int64_t> tokens;
@@ -295,7 +296,7 @@ void fuse_cell(LatticeCell& cell, double bonus, const LmOptions& lm) {
   cell.least_blank = (1 + lm.alpha) * cell.blank.value;
 }
 
-/// CTC: what a language model adds to a text, whatever its alignment.
+/// Adds the scores of a language model to texts of CTC. They do not depend on the alignment.
 void add_text_scores(std::vector<Replayed>& results, const ReplayInputs& inputs,
                      const std::vector<const Hypothesis*>& hypotheses, const ReplayRules& rules) {
   const std::vector<double> ends =

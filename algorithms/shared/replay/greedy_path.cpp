@@ -24,8 +24,8 @@ Deviation duration_deviation(const Place& place, const Judged::Choice& choice, i
 
 Deviation no_path(int64_t frame) { return {"path", frame, 0, 0, kNever, 1}; }
 
-/// The sum of scores along a path. Their errors are not independent where labels and frames come
-/// again and again: then it may be off by twice the sum of their deviations.
+/// The sum of scores along a path. Where labels and frames repeat, the errors of the scores are not
+/// independent. The sum may then be off by twice the sum of their deviations.
 struct PathScore {
   double sum = 0, magnitudes = 0, variance = 0, deviations = 0;
   void add(const Judged& judged) {
@@ -42,7 +42,7 @@ struct PathScore {
   }
 };
 
-/// The way from segment.begin to segment.target over blanks whose worst decision is the best.
+/// The way over blanks from segment.begin to segment.target whose worst decision is best.
 class BlankChain {
  public:
   BlankChain(const Segment& segment, const std::vector<Judged>& judged,
@@ -72,7 +72,7 @@ class BlankChain {
 
   bool exists() const { return worst_.back() != kNever; }
 
-  /// Enters its decisions, in time.
+  /// Adds the decisions of the chain in the order of time.
   void enter(Replayed& replayed, const std::vector<Place>& places) const {
     std::vector<Step> steps;
     for (size_t at = worst_.size() - 1; at > 0; at = from_[at].at) steps.push_back(from_[at]);
@@ -103,7 +103,7 @@ std::vector<Segment> transducer_places(const Hypothesis& hypothesis, int64_t row
                                        std::vector<Place>& places) {
   std::vector<Segment> segments;
   const size_t tokens = hypothesis.tokens.size();
-  int64_t begin = 0, at_frame = 0;  // where the search is, and how many tokens it has there
+  int64_t begin = 0, at_frame = 0;  // the search's frame, and its tokens there so far
   for (size_t i = 0; i <= tokens; ++i) {
     Segment segment;
     segment.first = static_cast<int64_t>(places.size());
@@ -168,18 +168,18 @@ std::vector<Segment> ctc_places(const Hypothesis& hypothesis, int64_t row, int64
   for (size_t i = 0; i <= tokens; ++i) {
     Segment segment;
     segment.first = static_cast<int64_t>(places.size());
-    segment.has_token = i > 0;  // that it begins with
+    segment.has_token = i > 0;  // the token at the begin of the segment
     segment.begin = i > 0 ? hypothesis.frames[i - 1] : 0;
     segment.target = i < tokens ? hypothesis.frames[i] : length;
     const auto prefix = static_cast<int64_t>(i);
     const int64_t token = i > 0 ? hypothesis.tokens[i - 1] : -1;
-    // Two tokens at a frame, or equal ones side by side without room for a blank.
+    // Two tokens lie at one frame, or equal ones follow each other without room for a blank.
     segment.broken = i > 0 && i < tokens &&
                      segment.target - segment.begin < (hypothesis.tokens[i] == token ? 2 : 1);
     for (int64_t t = segment.begin; t < segment.target; ++t) {
       if (i > 0 && t == segment.begin) {
-        // The label before it is known only up to where the run of the token before it ends: a
-        // blank between them makes an equal token a new one.
+        // The label before this frame is known only where the run of the previous token has ended.
+        // A blank in between makes an equal token a new one.
         const int64_t before = i > 1 ? hypothesis.tokens[i - 2] : -1;
         places.push_back({row, prefix - 1, t, token, before == token ? -1 : before, true});
         continue;
@@ -214,14 +214,14 @@ Replayed follow_ctc(const std::vector<Segment>& segments, const std::vector<Plac
     }
     if (segment.count == 0) continue;
     enter(first);
-    // After `run` repeats come blanks; the best place to change is the one with the least worst
-    // decision. Before an equal token at least one blank stands.
+    // After `run` repeats come blanks. The change is made where the worst decision is best. At
+    // least one blank stands before an equal token.
     const auto frames = static_cast<size_t>((segment.count - 1) / 2);
     const auto repeat = [&](size_t t) { return first + 1 + 2 * t; };
     const bool again =
         s + 1 < segments.size() && segments[s + 1].count > 0 &&
         places[static_cast<size_t>(segments[s + 1].first)].label == places[first].label;
-    std::vector<double> blanks(frames + 1, 0);  // worst of the blanks from t on
+    std::vector<double> blanks(frames + 1, 0);  // worst decision of the blanks from t on
     for (size_t t = frames; t-- > 0;)
       blanks[t] = std::max(blanks[t + 1], judged[repeat(t) + 1].label.ratio());
     double repeats = 0, best = kNever;

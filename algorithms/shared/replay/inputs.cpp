@@ -7,7 +7,7 @@
 namespace rtfx {
 namespace {
 
-/// [R, U], blanks behind a row's end.
+/// Returns the tokens [R, U], with blanks behind a row's end.
 at::Tensor padded_tokens(const std::vector<const Hypothesis*>& hypotheses, int64_t blank,
                          at::Device device) {
   size_t longest = 0;
@@ -21,7 +21,7 @@ at::Tensor padded_tokens(const std::vector<const Hypothesis*>& hypotheses, int64
   return at::tensor(tokens, at::kLong).view({rows, static_cast<int64_t>(longest)}).to(device);
 }
 
-/// [R, X, H] -> [R * X, H].
+/// Reshapes [R, X, H] to [R * X, H].
 Uncertain flat(const Uncertain& all) { return all.reshape({-1, all.value.size(2)}); }
 
 }  // namespace
@@ -42,7 +42,7 @@ ReplayInputs::ReplayInputs(const ReplayNetwork& network, const AcousticModel& mo
   prefixes_ = tokens.size(1) + 1;
   if (network.has_predictions()) predictions_ = flat(network.predictions(tokens));
   const auto count = static_cast<int64_t>(rows.size());
-  // States of all prefixes, [rows * prefixes]; blank keeps the state.
+  // Computes the states of all prefixes, [rows * prefixes]. A blank keeps the state.
   const auto states_of = [&](at::Tensor state, const auto& next) {
     std::vector<at::Tensor> states = {state};
     for (int64_t u = 0; u < tokens.size(1); ++u) {

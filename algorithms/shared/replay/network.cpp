@@ -68,7 +68,7 @@ Uncertain ReplayNetwork::predictions(const at::Tensor& tokens) const {
   return rounding_.linear(output, *prediction_);
 }
 
-/// inputs [B, S, P], all steps -> h after each of them.
+/// Runs a layer over all steps: inputs [B, S, P] -> h after each step.
 Uncertain ReplayNetwork::lstm(const Uncertain& inputs, const Layer& layer) const {
   const int64_t width = layer.recurrent.weight.size(1), steps = inputs.value.size(1);
   const Uncertain from_input = rounding_.linear(inputs, layer.input);
@@ -130,8 +130,8 @@ Uncertain ReplayNetwork::log_prob(const Outputs& outputs, const at::Tensor& labe
                                   int64_t count, double temperature) const {
   const at::Tensor logits = outputs.logits.narrow(1, first, count);
   const at::Tensor logprobs = (logits / temperature).log_softmax(1);
-  // Derivatives of the label's log-probability by the logits: 1 for its own, less all
-  // probabilities.
+  // The derivative of the label's log-probability by its own logit is 1 - p, and by another logit
+  // -p.
   at::Tensor slope = logprobs.exp().neg_();
   slope.scatter_add_(1, labels.unsqueeze(1), at::ones_like(labels, slope.options()).unsqueeze(1));
   const at::Tensor direction = slope.matmul(output_.weight.narrow(0, first, count));

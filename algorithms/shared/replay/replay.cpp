@@ -16,7 +16,7 @@ namespace rtfx {
 
 namespace {
 
-/// Judges places, some at a time.
+/// Judges places, a chunk at a time.
 class Judge {
  public:
   Judge(const ReplayNetwork& network, const ReplayRules& rules, const ReplayInputs& inputs)
@@ -45,7 +45,7 @@ class Judge {
                                                        member_of(places, &Place::frame, device)),
                                     inputs_.predictions_at(prefix));
     const at::Tensor forbidden = inputs_.forbidden(member_of(places, &Place::row, device));
-    // Far below all others, and finite, so that variances stay numbers.
+    // This logit is far below all others, but finite, so that variances stay finite.
     constexpr double kForbidden = -1e4;
     if (forbidden.defined())
       outputs.logits.narrow(1, 0, forbidden.size(1)).masked_fill_(forbidden, kForbidden);
@@ -67,7 +67,8 @@ class Judge {
     }
   }
 
-  /// `more` [N]: what `best` has beside its logit, less what `chosen` has.
+  /// Judges `chosen` against `best`. `more` [N] is added to the gap of their logits: the bonus of
+  /// `best` minus that of `chosen`.
   void enter_labels(const ReplayNetwork::Outputs& outputs, const at::Tensor& chosen,
                     const at::Tensor& best, const at::Tensor& more, std::vector<Judged>& judged,
                     const std::vector<Place>* tokens = nullptr, bool worse = false) const {
@@ -83,8 +84,8 @@ class Judge {
     }
   }
 
-  /// Tokens are chosen by the sum of logit and bonus, once some token is the best label. Returns
-  /// the bonus of the places' labels, 0 but for tokens.
+  /// Judges tokens, which are chosen by the sum of logit and bonus once some token is the best
+  /// label. Returns the bonus of the places' labels, which is 0 for other labels than tokens.
   at::Tensor enter_fused(const ReplayNetwork::Outputs& outputs, const std::vector<Place>& places,
                          const at::Tensor& label, const at::Tensor& bonus,
                          const at::Tensor& forbidden, std::vector<Judged>& judged) const {
@@ -103,7 +104,7 @@ class Judge {
     };
     enter_labels(outputs, label, fused, bonus_for(fused) - bonus_for(label), judged, &places,
                  /*worse=*/true);
-    // A frame that repeats a token was decided without it.
+    // The bonus took no part in the decision at a frame that repeats a token.
     std::vector<int64_t> is_token;
     for (const Place& place : places) is_token.push_back(place.is_token ? 1 : 0);
     return bonus_for(label) * at::tensor(is_token, at::kLong).to(label.device());
@@ -169,7 +170,7 @@ using nlohmann::json;
 
 constexpr const char* kWhere = "replay";
 
-/// The option as a T; `otherwise` where a plug-in has none of that name and type.
+/// Returns the option as a T, or `otherwise` where a plug-in has no option of that name and type.
 template <class T>
 T value_of(const json& options, const char* name, T otherwise) {
   const json value = options.is_object() ? options.value(name, json()) : json();
@@ -180,19 +181,20 @@ T value_of(const json& options, const char* name, T otherwise) {
   }
 }
 
-/// Options that make a decoder repeat another program's arithmetic.
+/// Returns whether options make a decoder repeat another program's arithmetic.
 bool follows_other_rules(const json& options) {
   return value_of(options, "compatibility", std::string("none")) != "none" ||
-         // Too few tokens for some texts: then hypotheses without an end are results.
+         // Some texts may then have no room for all tokens, and hypotheses without an end are
+         // results.
          value_of(options, "max_target_abs", int64_t{0}) > 0 ||
          value_of(options, "max_target_ratio", 1.0) < 1;
 }
 
-/// Phrases that are boosted and characters that are allowed; empty without any.
+/// Returns the boosted phrases and the allowed characters as text; empty without any.
 std::string bias_of(const json& options) {
   const json boost = value_of(options, "boost", json());
   const json allowed = value_of(options, "allowed", json::array());
-  // Another decoder's option of that name is another thing.
+  // An option "boost" without this member is that of another decoder and means something else.
   const bool boosts = boost.is_object() && boost.contains("context_score");
   if (!boosts && (!allowed.is_array() || allowed.empty())) return "";
   return json{boosts ? boost : json(), allowed}.dump();
@@ -224,7 +226,7 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
   const json lm = value_of(options, "lm", json());
   if (lm.is_object()) {
     rules.lm = (greedy ? greedy_lm_options() : beam_lm_options()).fill(lm, kWhere);
-    // Searches without the choice have this one.
+    // Searches without the option blank_scoring leave blanks unchanged.
     if (!lm.contains("blank_scoring")) rules.lm->blank_scoring = "no_score";
   }
   if (greedy && !uses_lm(rules.lm)) rules.lm.reset();
@@ -232,7 +234,7 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
   rules.blank_penalty = blank_penalty_of(options);
   // The score of a beam's text would have to follow the phrases through all of its alignments.
   if (rules.is_beam() && !rules.bias.empty()) return std::nullopt;
-  // Other decoders that are declared approximate have a rule of their own.
+  // Other approximate decoders have a rule of their own.
   if (greedy && !rules.lm && rules.bias.empty() && rules.blank_penalty == 0 &&
       decoder.exactness != Description::Exactness::exact)
     return std::nullopt;

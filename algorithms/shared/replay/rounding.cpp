@@ -92,7 +92,7 @@ Uncertain Rounding::activation(Activation kind, const Uncertain& x) const {
     case Activation::relu:
       break;
   }
-  // A value a little below 0 may be above it in the dtype. The function itself rounds nothing.
+  // A value a little below 0 may be above 0 in the dtype. The function itself does not round.
   const at::Tensor may_pass = x.value > x.variance.sqrt().mul_(-2);
   return {x.value.relu(), x.variance * may_pass};
 }

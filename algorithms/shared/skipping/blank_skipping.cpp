@@ -25,16 +25,16 @@ class BlankRule {
   BlankRule(std::shared_ptr<const AcousticModel> model, double threshold, bool keeps_first)
       : model_(std::move(model)), least_(std::log(threshold)), keeps_first_(keeps_first) {}
 
-  /// frames [B, T', D] -> [B, T'] bool: whether blank is likelier than the threshold. A frame with
-  /// NaN is not, so that the search finds it.
+  /// Returns whether blank is likelier than the threshold: frames [B, T', D] -> [B, T'] bool. It is
+  /// false for a frame with NaN, so that the search finds the NaN.
   at::Tensor is_blank(const at::Tensor& frames) const {
     at::Tensor logits = model_->ctc_head->logits(frames);
     logits = logits.to(score_dtype(logits.scalar_type()));
     return logits.select(2, model_->config.vocabulary) - logits.logsumexp({2}) > least_;
   }
 
-  /// blank [B, T'] bool of is_blank(), lengths [B], before [B] bool: whether the frame before the
-  /// first one was blank. Returns [B, T'] bool.
+  /// Returns the frames to keep, [B, T'] bool. `blank` [B, T'] bool comes from is_blank(),
+  /// `lengths` is [B], and `before` [B] bool says whether the frame before the first one was blank.
   at::Tensor kept(const at::Tensor& blank, const at::Tensor& lengths,
                   const at::Tensor& before) const {
     const int64_t columns = blank.size(1);
@@ -55,18 +55,18 @@ class BlankRule {
   bool keeps_first_;
 };
 
-/// The kept frames of each row, at its front.
+/// The kept frames of each row, moved to its front.
 struct KeptFrames {
   at::Tensor frames;   // [B, T', D]
   at::Tensor lengths;  // [B] int64
-  at::Tensor origins;  // [B, T'] int32: where each kept frame was; 0 beyond the length
+  at::Tensor origins;  // [B, T'] int32: original place of each kept frame; 0 beyond the length
 
   /// kept [B, T'] bool.
   KeptFrames(const at::Tensor& all, const at::Tensor& kept) {
     const int64_t rows = kept.size(0), columns = kept.size(1), width = all.size(2);
     const auto options = at::TensorOptions(at::kLong).device(kept.device());
     lengths = kept.sum(1);
-    // Dropped frames are written to one more column, which nobody reads.
+    // Dropped frames are written to one more column, which is not read.
     const at::Tensor places = (kept.cumsum(1) - 1).masked_fill(kept.logical_not(), columns);
     const at::Tensor numbers = at::arange(columns, options).expand({rows, columns});
     const at::Tensor from =
@@ -79,8 +79,9 @@ struct KeptFrames {
   }
 };
 
-/// Replaces numbers of kept frames by those of the utterance, in place: results that are views of
-/// one block of memory stay so. The origins are [B, T'], on the device and on the host.
+/// Replaces the frame numbers of a result by those of the whole utterance. It writes in place, so
+/// results that are views of one block of memory stay so. The origins are [B, T'], on the device
+/// and on the host.
 void map_frames(Hypotheses& result, const at::Tensor& origins, const at::Tensor& host_origins) {
   const auto mapped = [&](const at::Tensor& frames) {
     if (!frames.defined()) return frames;
@@ -106,13 +107,14 @@ void map_frames(Hypotheses& result, const at::Tensor& origins, const at::Tensor&
   result.words = std::move(words);
 }
 
-/// Row `row` of `values` [B, n] int32 on the host.
+/// Returns row `row` of `values` [B, n] int32 on the host.
 std::span<const int32_t> row_of(const at::Tensor& values, size_t row) {
   const auto columns = static_cast<size_t>(values.size(1));
   return {values.const_data_ptr<int32_t>() + row * columns, columns};
 }
 
-/// Streams that drop frames. project() adds a column to the frames: 1 where blank is certain.
+/// Streams that drop frames. project() appends a column to the frames, which is 1 where blank is
+/// certain.
 class SkippingStreams : public Streams {
  public:
   SkippingStreams(std::unique_ptr<Streams> streams, std::shared_ptr<const BlankRule> rule)
@@ -143,10 +145,10 @@ class SkippingStreams : public Streams {
 
  private:
   struct Stream {
-    int64_t number;                     // of the search
-    std::vector<int32_t> origins = {};  // of the kept frames
-    int64_t frames = 0;                 // that came
-    bool ends_blank = false;            // whether the last one was blank
+    int64_t number;                     // number in the search
+    std::vector<int32_t> origins = {};  // original places of the kept frames
+    int64_t frames = 0;                 // frames that have arrived
+    bool ends_blank = false;            // whether the last frame was blank
   };
 
   static void require_pieces(std::span<const int64_t> streams, const EncodedBatch& pieces);
@@ -225,7 +227,7 @@ class SkippingDecoder : public DecoderWrapper {
     Description description = DecoderWrapper::describe();
     description.exactness = Description::Exactness::approximate;
     description.has_own_rule = true;
-    // Durations of the others count frames of the whole utterance.
+    // The durations of other transducers count frames of the whole utterance.
     if (description.head == Head::transducer) description.model_kinds = {"rnnt"};
     return description;
   }

@@ -26,7 +26,7 @@ void move_tokens(Hypothesis& from, size_t count, Hypothesis& to) {
   move(from.durations, to.durations);
 }
 
-/// The values on the device, by a copy that the host does not wait for.
+/// Copies the values to the device. The host does not wait for the copy.
 at::Tensor on_device(std::span<const int64_t> values, at::Device device) {
   const at::Tensor host =
       at::empty({std::ssize(values)}, at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
@@ -204,7 +204,7 @@ void PieceStreams::search_pieces(const std::vector<Stream*>& streams, const Enco
     std::ranges::copy(lengths, batch.lengths_host.begin());
     const at::Tensor into = batch.frames.narrow(0, 0, count).narrow(1, 0, width);
     into.copy_(frames.narrow(1, 0, width));
-    // Behind its own frames, a row may hold anything.
+    // Behind its own frames, a row of the caller may hold anything.
     if (std::ranges::any_of(lengths, [&](int64_t length) { return length < width; })) {
       const at::Tensor ends = on_device(lengths, frames.device());
       into.masked_fill_(
@@ -243,7 +243,7 @@ void PieceStreams::search_waiting(const std::vector<Stream*>& streams, bool last
         stuck |= consumed[row] == 0;
       }
     }
-    // A hypothesis lags behind another by more frames than a batch has.
+    // If nothing was consumed, a hypothesis lags behind another by more frames than a batch has.
     if (stuck) limits_.max_frames *= 2;
     left = std::move(again);
   }

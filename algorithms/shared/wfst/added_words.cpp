@@ -31,7 +31,7 @@ constexpr double kMostCost = 1000;
 
 bool is_cost(double cost) { return cost >= 0 && cost <= kMostCost; }
 
-/// Throws UserError for what is no phrase.
+/// Reads a phrase. Throws UserError for a value that is no phrase.
 AddedPhrase phrase_of(const JsonView& text) {
   if (!text.value().is_string()) text.fail("text");
   const Phrase phrase = parse_phrases(text).front();
@@ -61,7 +61,7 @@ nlohmann::json to_json(const AddedPhrase& phrase) {
   return object;
 }
 
-/// Unlike other files, the one of the phrases may be left out.
+/// Returns the option for the file of phrases. Unlike other files, it may be left out.
 OptionField<AddedWordOptions> file_option() {
   auto field = option("path", &AddedWordOptions::path,
                       "File with one phrase in each line, plain or gzip. A tab and its cost may "
@@ -216,7 +216,7 @@ std::vector<SpelledPhrase> spelled_phrases(const AddedWordOptions& options,
 
 namespace {
 
-/// The numbers of words, with those of the phrases behind the graph's own.
+/// The numbers of words. Those of the phrases follow those of the graph.
 class WordNumbers {
  public:
   explicit WordNumbers(const WfstGraph& graph) {
@@ -295,20 +295,20 @@ class GrowingGraph {
   }
 
  private:
-  int32_t blank() const { return view_.columns - 1; }  // its column
+  int32_t blank() const { return view_.columns - 1; }  // column of blank
 
   [[noreturn]] void fail() const {
     throw UserError(where_, "is no graph that words can be added to",
                     "make it with `rtfx graph build`, or leave out \"words\"");
   }
 
-  /// Adds an arc by its column; -1 is none.
+  /// Adds an arc by its column, which is -1 for a non-emitting arc.
   void add_arc(int32_t from, int32_t to, int32_t column, int32_t word = 0, float cost = 0) {
     grown_.add(from, to, column + 1, word, cost);
   }
 
-  /// The hub is the state without history before a token and after a blank. The start leads there
-  /// by back-off arcs, and no other non-emitting arcs are on the way.
+  /// Finds the hub, the state without history before a token and after a blank. Back-off arcs lead
+  /// from the start to the hub, with no other non-emitting arcs on the way.
   void find_hub() {
     const int32_t* begin = view_.nonemitting_begin;
     for (hub_ = view_.start; begin[hub_] != begin[hub_ + 1]; hub_ = view_.arcs[begin[hub_]].next) {
@@ -318,7 +318,7 @@ class GrowingGraph {
     if (loop_of(hub_) != blank()) fail();
   }
 
-  /// Returns the column with which a state is kept, -1 if there is none.
+  /// Returns the column of a state's loop, or -1 if it has none.
   int32_t loop_of(int32_t state) const {
     for (int32_t a = view_.emitting_begin[state]; a < view_.emitting_begin[state + 1]; ++a)
       if (view_.arcs[a].next == state && view_.arcs[a].word == 0) return view_.arcs[a].column;
@@ -338,8 +338,8 @@ class GrowingGraph {
       if (std::isfinite(view_.final_cost[s])) grown_.finals.emplace_back(s, view_.final_cost[s]);
   }
 
-  /// Finds the states without history just after a token. Such a state is kept with this token, and
-  /// leads to the hub by a blank (normal) or without a frame (compact).
+  /// Finds the states without history just after a token. Such a state has a loop with this token.
+  /// It leads to the hub by a blank (normal) or without a frame (compact).
   void find_ends() {
     const int32_t column = is_normal_ ? blank() : -1;
     for (const TransducerArcs::Arc& arc : grown_.arcs) {

@@ -73,12 +73,12 @@ TransducerArcs compose(const TransducerArcs& left, const TransducerArcs& right) 
 
 TransducerArcs determinize_and_minimize(const TransducerArcs& t) {
   StdFst result = determinized(t);
-  // States are equal where their arcs are, costs and all, so both become part of the label.
+  // States are equal if their arcs are, including the costs. So both become part of the label.
   fst::ArcMap(&result, fst::QuantizeMapper<StdArc>());
   fst::EncodeMapper<StdArc> labels(fst::kEncodeLabels | fst::kEncodeWeights, fst::ENCODE);
   fst::Encode(&result, &labels);
   VectorFstClass minimized(result);
-  result = StdFst();  // or Minimize would work on a copy
+  result = StdFst();  // otherwise Minimize would work on a copy
   fst::script::Minimize(&minimized);
   fst::MutableFst<StdArc>* const least = minimized.GetMutableFst<StdArc>();
   fst::Decode(least, labels);

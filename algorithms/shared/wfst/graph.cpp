@@ -40,8 +40,8 @@ std::string_view get(const std::array<char, N>& field) {
 }  // namespace
 
 /// The head of the file. Behind it are arcs, word_begin, emitting_begin, nonemitting_begin,
-/// final_cost and letters. Each is aligned, because the sizes of those before it are multiples of
-/// its alignment.
+/// final_cost and letters. Each is aligned, because the sizes of the parts before it are multiples
+/// of its alignment.
 struct WfstGraph::Header {
   std::array<char, 8> magic = kMagic;
   int32_t version = kVersion;
@@ -50,7 +50,7 @@ struct WfstGraph::Header {
   std::array<char, 24> topology{};
   std::array<char, 64> tokenizer{}, body{};  // SHA-256, hexadecimal
 
-  /// Returns the bytes of the file, 0 if a count is absurd.
+  /// Returns the bytes of the file, or 0 if a count is out of range.
   int64_t file_size() const {
     constexpr int64_t kMost = int64_t{1} << 40;
     for (const int64_t n : {int64_t{states}, emitting_arcs, arcs, words, letters})
@@ -77,7 +77,7 @@ WfstGraph WfstGraph::from(const TransducerArcs& tlg, int32_t tokens,
   put(header.topology, topology);
   put(header.tokenizer, tokenizer);
 
-  std::vector<std::pair<int32_t, GraphArc>> arcs;  // with the state that each arc leaves
+  std::vector<std::pair<int32_t, GraphArc>> arcs;  // each with the state that it leaves
   for (const auto& a : tlg.arcs) arcs.push_back({a.from, {a.to, a.input - 1, a.output, a.cost}});
   std::sort(arcs.begin(), arcs.end(), [](const auto& x, const auto& y) {
     const auto key = [](const auto& p) {
@@ -335,7 +335,7 @@ class Reader {
     } else {
       read_const();
     }
-    // A graph without a start has -1 here, and no path.
+    // In a graph without a start, the start is -1. Such a graph has no path.
     if (header_.start < -1 || header_.start >= graph_.states) in_.fail("starts out of bounds");
     graph_.start = header_.start < 0 ? 0 : static_cast<int32_t>(header_.start);
     for (const TransducerArcs::Arc& arc : graph_.arcs) {

@@ -64,9 +64,9 @@ std::optional<double> number_of(std::string_view field) {
 
 bool is_probability(double value) { return value > 0 && value <= 1; }
 
-/// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
-/// has another token, or no line has a point. Throws UserError where most lines have a number that
-/// is no token, and another line has none: probably its probability is missing.
+/// Returns whether the second column of a lexicon has probabilities. Tokens may be digits, but then
+/// a line has another token, or no line has a point. Throws UserError if most lines have a number
+/// that is no token and another line has none, since its probability is probably missing.
 bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
   TextLines lines(path);
@@ -96,7 +96,7 @@ bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   return false;
 }
 
-/// Throws UserError at "path:line" for a name that symbol tables have for what is no word.
+/// Throws UserError at "path:line" for a name that symbol tables do not use for words.
 void require_word(std::string_view word, const std::filesystem::path& path, int64_t line,
                   const char* remedy) {
   const bool is_symbol = word.size() > 1 && word.front() == '#' &&
@@ -504,12 +504,12 @@ namespace {
 
 struct WordTable {
   std::vector<std::string> words;  // words[i] has the id i + 1; "" for ids without a word
-  std::vector<int64_t> lines;      // where the file has them
+  std::vector<int64_t> lines;      // their line numbers in the file
 
   bool contains(size_t id) const { return id <= words.size() && !words[id - 1].empty(); }
 };
 
-/// Two words of one id are refused.
+/// Reads a word table. Throws UserError for two words with one id.
 WordTable read_word_table(const std::filesystem::path& path) {
   constexpr int32_t kMost = 1 << 22;  // more words than any vocabulary has
   WordTable table;
@@ -546,8 +546,8 @@ WordTable read_word_table(const std::filesystem::path& path) {
   return table;
 }
 
-/// The labels with which a graph may stay in its start, or in a state that it reaches from there
-/// without a frame.
+/// Returns the labels of loops at the start of a graph, or at states that the start reaches without
+/// a frame.
 std::set<int32_t> labels_at_start(const TransducerArcs& graph) {
   std::vector<std::vector<const TransducerArcs::Arc*>> arcs(static_cast<size_t>(graph.states));
   for (const TransducerArcs::Arc& arc : graph.arcs)
@@ -607,7 +607,7 @@ WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& 
     const auto word = static_cast<size_t>(arc.output);
     if (word == 0) continue;
     if (table.contains(word)) {
-      // A table has symbols, too, which the graph must not write.
+      // Word tables also have symbols, which the graph must not write.
       require_word(table.words[word - 1], word_table, table.lines[word - 1],
                    "make the graph again with outputs that are words");
       continue;

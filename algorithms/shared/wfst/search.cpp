@@ -43,7 +43,7 @@ struct Rest {
   int64_t number;   // index in the order of creation
   int32_t token;
   int32_t words;  // number of the rest's word sequence
-  int32_t arc;    // first arc of the rest; -1: the rest is empty
+  int32_t arc;    // first arc of the rest; -1 if the rest is empty
   int64_t after;  // number of the rest behind that arc
 
   auto rank() const { return std::tuple(slack, detours, number); }
@@ -59,7 +59,7 @@ void WfstLattice::add_tokens(int64_t count, std::span<const Link> into) {
   const std::span<size_t> ends = std::span(first_link).subspan(first + 1);
   for (const Link& link : into) ++ends[static_cast<size_t>(link.to) - first];
   std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), before);
-  // Each end is where its token's next link goes, and so ends up behind the last one.
+  // Each end is the place of its token's next link. It finally stands behind the token's last link.
   links.resize(before + into.size());
   for (const Link& link : into) links[ends[static_cast<size_t>(link.to) - first]++] = link;
   const auto sort = [&](int64_t begin, int64_t end) {

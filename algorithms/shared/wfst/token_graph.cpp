@@ -69,8 +69,8 @@ WfstGraph load_token_graph(const std::filesystem::path& path, const AcousticMode
 struct TokenGraph::Reached {
   int32_t state;
   float cost;
-  int32_t before;  // index of the state before it, -1: none
-  int32_t word;    // of the arc into it
+  int32_t before;  // index of the state before it; -1 if there is none
+  int32_t word;    // word of the arc into it
 };
 
 TokenGraph::TokenGraph(WfstGraph graph, int64_t max_states, at::Device device,
@@ -79,14 +79,15 @@ TokenGraph::TokenGraph(WfstGraph graph, int64_t max_states, at::Device device,
   make_tables(device, where);
 }
 
-/// Whether a state has something of its own. The others only lead on without a token.
+/// Returns whether a state has an emitting arc or a final cost. Other states only lead on without a
+/// token.
 bool TokenGraph::is_useful(int32_t state) const {
   const GraphView& g = graph_.view();
   return g.emitting_begin[state] < g.emitting_begin[state + 1] || g.final_cost[state] < kNoWay;
 }
 
-/// Returns the states that follow without a token, `state` first, each with the least cost. A state
-/// that becomes cheaper is followed again. There is no cycle, so this ends.
+/// Returns the states that follow without a token, `state` first, each with its least cost. A state
+/// that becomes cheaper is followed again. Since there is no cycle, this ends.
 std::vector<TokenGraph::Reached> TokenGraph::closure(int32_t state) const {
   const GraphView& g = graph_.view();
   std::vector<Reached> reached = {{state, 0, -1, 0}};
@@ -218,7 +219,7 @@ void TokenGraph::advance(GraphStates& texts, const at::Tensor& from, const at::T
   at::Tensor way = (at::cat(cost, 1).unsqueeze(2) +
                     closure_costs_.index_select(0, rows).view({batch, -1, closure_costs_.size(1)}))
                        .flatten(1);
-  way = at::where(way.isinf(), none, way - least.unsqueeze(1)) + 0.0;  // no -0
+  way = at::where(way.isinf(), none, way - least.unsqueeze(1)) + 0.0;  // adding 0 turns -0 into 0
   // A set may have room for more states than follow it.
   const at::Tensor room = at::full({batch, max_states_}, kNoWay, costs.options());
   const GraphStates moved = cheapest(at::cat({behind, at::zeros_like(room, at::kLong)}, 1),
@@ -238,9 +239,9 @@ WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int3
     int32_t state;
     float cost;
     int32_t before;              // index in the set before
-    std::vector<int32_t> words;  // of the arcs from there
+    std::vector<int32_t> words;  // words of the arcs from there
   };
-  /// The words on the way to reached[i], and `first` before them.
+  /// Returns `first`, followed by the words on the way to reached[i].
   const auto words_to = [](const std::vector<Reached>& reached, size_t i, int32_t first) {
     std::vector<int32_t> words;
     for (auto at = static_cast<int32_t>(i); at >= 0; at = reached[static_cast<size_t>(at)].before)
@@ -277,7 +278,7 @@ WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int3
       std::vector<Reached> behind;
     };
     std::vector<Move> moves;
-    float least = kNoWay;  // what the token costs
+    float least = kNoWay;  // cost of the token
     for (size_t e = 0; e < from.size(); ++e) {
       const int32_t state = from[e].state;
       for (int32_t i = g.emitting_begin[state]; i < g.emitting_begin[state + 1]; ++i) {

@@ -55,8 +55,8 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
       search(thread, order[i]);
     }
   };
-  // A thread that is done fetches the next row, since rows differ in length. parallel_ranges()
-  // would divide the rows beforehand.
+  // A thread that is done takes the next row, since rows differ in length. parallel_ranges() would
+  // divide the rows beforehand.
   std::vector<std::future<void>> others;
   for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
     others.push_back(std::async(std::launch::async, work, thread));

@@ -17,7 +17,7 @@ namespace rtfx {
 
 namespace {
 
-/// Unlike other files, the one of the boosts may be left out.
+/// Returns the option for the file of boosts. Unlike other files, it may be left out.
 OptionField<BoostOptions> file_option() {
   auto field =
       option("path", &BoostOptions::path,
@@ -115,7 +115,7 @@ std::span<const int32_t> WordIndex::find(std::string_view text) const {
 
 namespace {
 
-/// The bias of a row for a search over a graph.
+/// The bias of a row in a search over a graph.
 struct WordBias : CompiledBias {
   std::vector<std::pair<int32_t, float>> word_costs;
 };

@@ -87,7 +87,7 @@ class WordLatticeMaker {
     RTFX_CHECK(order_.size() == tokens, "a lattice has no cycle");
   }
 
-  /// Finds the least slack from each token to the end, and the least one that begins with a word.
+  /// Finds the least slack from each token to the end, and the least slack that begins with a word.
   void find_rests() {
     rest_ = end_slack_;
     rest_with_word_.assign(rest_.size(), kNever);
@@ -102,8 +102,8 @@ class WordLatticeMaker {
     }
   }
 
-  /// Numbers the tokens that become states. The best way from the start to any token has no slack,
-  /// so the rest alone decides.
+  /// Numbers the tokens that become states. The best way from the start to any token has slack 0,
+  /// so the rest of the path alone decides.
   void number_states() {
     state_of_.assign(rest_.size(), -1);
     int32_t frames = 0;
@@ -124,7 +124,8 @@ class WordLatticeMaker {
     last_link_[index(to)] = l;
   }
 
-  /// Adds the arcs from `from` with `word`; `first` are the links with the word. Word 0: no word.
+  /// Adds the arcs from `from` with `word`, where 0 means no word. `first` are the links with the
+  /// word.
   void follow(int32_t from, int32_t word, const std::vector<int64_t>& first) {
     std::vector<int32_t> reached;
     int32_t last = -1;
@@ -324,7 +325,7 @@ std::string symbol_table(const WfstGraph& graph) {
 
 namespace {
 
-// To drop a path's word costs a little more than to align it with a gap, so that the recursion
+// Dropping a word of a path costs a little more than aligning it with a gap, so that the recursion
 // prefers to find words at positions.
 constexpr double kDropped = 1 + 1e-5;
 
@@ -332,7 +333,7 @@ constexpr double kDropped = 1 + 1e-5;
 struct Share {
   double probability = 0, begin = 0, end = 0;  // begin and end are multiplied by the probability
 };
-using Positions = std::vector<std::map<int32_t, Share>>;  // by word; 0: no word
+using Positions = std::vector<std::map<int32_t, Share>>;  // by word; 0 stands for no word
 
 /// Returns R with a gap, word 0, before, between and after its words.
 std::vector<int32_t> with_gaps(const std::vector<int32_t>& words) {
@@ -376,7 +377,7 @@ class EditRecursion {
   }
 
  private:
-  /// A path's word is at a position, at no position, or the path has no word at a position.
+  /// A path's word is at a position, or at no position, or the path has no word at a position.
   enum Step { kReplace, kDrop, kSkip };
 
   static size_t index(int32_t i) { return static_cast<size_t>(i); }
