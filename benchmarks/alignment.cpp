@@ -1,6 +1,6 @@
-// Forced alignment of whole batches through CTC emissions: align_ctc_batch(), with what it copies
-// to the device and to the host. rows/s. rivals/torchaudio/forced_align.py times torchaudio's
-// function at the same sizes.
+// Times align_ctc_batch(), the forced alignment of whole batches through CTC emissions. The time
+// includes its copies to the device and to the host. The rate is rows/s.
+// rivals/torchaudio/forced_align.py times torchaudio's function at the same sizes.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 namespace rtfx::microbench {
 namespace {
 
-constexpr int64_t kTextTokens = 50;  // of an utterance of 16 s
+constexpr int64_t kTextTokens = 50;  // tokens of an utterance of 16 s
 
 void align(benchmark::State& state, at::Device device, int64_t rows) {
   at::manual_seed(9);

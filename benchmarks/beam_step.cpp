@@ -1,6 +1,6 @@
-// This times a step of a beam search for a whole batch, as alsd_pp makes it of LibTorch's operators
-// and of fused kernels. It decodes utterances of some frames (on a GPU as one graph) and divides by
-// the steps. The rate is steps/s.
+// Times a step of a beam search for a whole batch, in alsd_pp, with LibTorch's operators and with
+// fused kernels. It decodes utterances of some frames (on a GPU as one graph) and divides by the
+// number of steps. The rate is steps/s.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ std::unique_ptr<Decoder> make(const Place& place, const char* kernels, const cha
 
 void steps(benchmark::State& state, const Place& place, const char* kernels, int64_t rows,
            int64_t beam) {
-  // Each step costs the same: on the CPU, where many take long, a few of them are enough.
+  // Each step costs the same, so a few steps are enough on the CPU, where they are slow.
   const int64_t frames = place.device.is_cuda() ? kUtteranceFrames : 8;
   const Limits limits{rows, frames};
   const EncodedBatch batch = random_utterances(place, rows, frames);

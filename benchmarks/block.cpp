@@ -1,7 +1,8 @@
-// rtfx's own operations of a block of threads, and its barrier of a grid, beside those of CUB and
-// of cooperative groups, on a GPU. Each benchmark times both of a pair by turns, so that a change
-// of the clock meets both. Its counters are the nanoseconds of one operation and their ratio, own /
-// library. The repetitions, 20 unless an option says otherwise, give the interval of the ratio.
+// Compares rtfx's own operations of a block of threads, and its barrier of a grid, with those of
+// CUB and of cooperative groups, on a GPU. Each benchmark times both kernels of a pair alternately,
+// so that a change of the clock affects both. Its counters are the nanoseconds of one operation and
+// their ratio, own / library. The repetitions, 20 unless an option says otherwise, give the
+// interval of the ratio.
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
 
@@ -103,8 +104,8 @@ void compare(benchmark::State& state, const Device& device, const Pair& pair, in
   state.counters["ratio"] = own / library;
 }
 
-/// Registers a pair for each number of blocks that kernels have: one utterance, and a block or two
-/// on each multiprocessor.
+/// Registers a pair for each number of blocks that kernels have: one block for one utterance, and
+/// one or two blocks on each multiprocessor.
 void add(const Device& device, const Pair& pair) {
   std::vector<int32_t> grids = {device.processors()};
   if (!pair.grid) grids.push_back(1);
@@ -123,7 +124,7 @@ void add(const Device& device, const Pair& pair) {
 }
 
 int run(int argc, char** argv) {
-  // Options of the command line come later and count.
+  // Options of the command line come later, so they win.
   std::vector<std::string> options = {argv[0], "--benchmark_repetitions=20",
                                       "--benchmark_enable_random_interleaving=true"};
   options.insert(options.end(), argv + 1, argv + argc);

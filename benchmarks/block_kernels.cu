@@ -12,9 +12,9 @@
 namespace rtfx::bench_block {
 namespace {
 
-/// A block with the members of CudaBlock, by CUB. CUB gives a reduction to the first thread alone,
-/// so that a second barrier passes it on. Two buffers spare the barriers between operations, as
-/// they do in CudaBlock.
+/// A block with the members of CudaBlock, made with CUB. CUB gives the result of a reduction to the
+/// first thread alone, so a second barrier passes it on. Two buffers make barriers between
+/// operations unnecessary, as they do in CudaBlock.
 template <int32_t kThreads, cub::BlockReduceAlgorithm kReduce, cub::BlockScanAlgorithm kScan>
 class CubBlock {
  public:
@@ -64,10 +64,10 @@ __device__ uint32_t seed() {
   return x ^ x >> 16;
 }
 
-// Operations. next(block, value, round) is one round of a thread: what it returns depends on
-// `value`, which the round before returned.
+// The operations. next(block, value, round) is one round of a thread. Its result depends on
+// `value`, the result of the round before.
 
-/// The greatest of 64-bit keys, as beam searches choose the best hypotheses.
+/// Finds the greatest of 64-bit keys, as beam searches choose the best hypotheses.
 struct GreatestKey {
   static constexpr const char* kName = "greatest_key";
   uint64_t own = uint64_t{seed()} << 32 | threadIdx.x;
@@ -78,7 +78,7 @@ struct GreatestKey {
   }
 };
 
-/// The least of float32 values, as ctc_wfst finds the cost of the best path.
+/// Finds the least of float32 values, as ctc_wfst finds the cost of the best path.
 struct LeastFloat {
   static constexpr const char* kName = "least_float";
   float own = static_cast<float>(seed() % 1000);
@@ -91,8 +91,8 @@ struct LeastFloat {
   }
 };
 
-/// The sum of float32 values, as a softmax has it. The values are whole numbers, so that the sum is
-/// exact in any order.
+/// Computes the sum of float32 values, as a softmax does. The values are whole numbers, so that the
+/// sum is exact in any order.
 struct SumOfFloats {
   static constexpr const char* kName = "sum_of_floats";
   float own = static_cast<float>(seed() % 1000);
@@ -105,7 +105,7 @@ struct SumOfFloats {
   }
 };
 
-/// Whether any thread has something left to do.
+/// Finds whether any thread has something left to do.
 struct AnyThread {
   static constexpr const char* kName = "any_thread";
 
@@ -116,7 +116,7 @@ struct AnyThread {
   }
 };
 
-/// Sums of small numbers over the threads before, as ctc_wfst numbers the arcs of its tokens.
+/// Sums small numbers over the threads before, as ctc_wfst numbers the arcs of its tokens.
 struct ExclusiveSum {
   static constexpr const char* kName = "exclusive_sum";
   int32_t own = static_cast<int32_t>(seed() % 8);
@@ -182,8 +182,9 @@ struct GroupBarrier {
   }
 };
 
-/// Each block reads after a barrier what another block wrote before it. kBetween: additions that a
-/// thread does between arrive() and wait(), each of which depends on the one before.
+/// After a barrier, each block reads what another block wrote before it. kBetween is the number of
+/// additions that a thread does between arrive() and wait(). Each addition depends on the one
+/// before.
 template <class Barrier, int32_t kBetween>
 __global__ void __launch_bounds__(kSearchThreads, 1) barrier_kernel(const Work work) {
   Barrier barrier(work);

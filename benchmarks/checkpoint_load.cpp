@@ -1,8 +1,9 @@
-// How long a checkpoint takes to load, and how much memory, beside reading the file once.
+// Measures how long a checkpoint takes to load, and how much memory, compared with reading the
+// file.
 //   rtfx_bench_checkpoint_load --checkpoint=FILE [Google Benchmark's own options]
-// `cold`: the file's pages are dropped from memory before each pass. `peak_per_weights` is the most
-// memory held while loading, mapped pages included, over the bytes of the weights in the wanted
-// type.
+// In `cold` passes, the file's pages are dropped from memory before each pass. `peak_per_weights`
+// is the greatest memory held while loading, mapped pages included, divided by the bytes of the
+// weights in the wanted dtype.
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
@@ -31,7 +32,7 @@ void drop_from_memory(const std::string& path) {
   ::close(file);
 }
 
-/// A field of /proc/self/status in bytes.
+/// Returns a field of /proc/self/status in bytes.
 double status_bytes(const std::string& field) {
   std::ifstream in("/proc/self/status");
   for (std::string line; std::getline(in, line);)
@@ -69,8 +70,8 @@ void load(benchmark::State& state, at::Device device, at::ScalarType dtype, bool
     state.ResumeTiming();
     const rtfx::Checkpoint checkpoint = rtfx::load_checkpoint(checkpoint_file);
     const auto model = rtfx::AcousticModel::build(checkpoint, device, dtype);
-    // A view of the file is loaded once its pages are. Not all stay views: the model joins the maps
-    // of queries, keys and values.
+    // A weight that is a view of the file is loaded once its pages are. Not all weights stay views:
+    // the model joins the maps of queries, keys and values.
     if (device.is_cpu()) {
       for (const auto& [name, tensor] : checkpoint.weights) {
         const bool joined = std::ranges::any_of(

@@ -1,6 +1,6 @@
-// Greedy CTC search from encoder frames to hypotheses on the host, by LibTorch's operators and by
-// one kernel (DeviceCollapse). Their common part, the product of the head, also stands alone, and
-// with the number of columns rounded up to a multiple of 8. frames/s.
+// Times greedy CTC search from encoder frames to hypotheses on the host, with LibTorch's operators
+// and with one kernel (DeviceCollapse). The product of the head, which both share, is also timed
+// alone, and with the number of columns rounded up to a multiple of 8. The rate is frames/s.
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 
 #include <ATen/ATen.h>
@@ -17,7 +17,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// A head with random weights that finds blank in 70 % of random_frames().
+/// Returns a head with random weights that finds blank in 70 % of random_frames().
 CtcHead random_head(const Place& place, int64_t columns) {
   at::manual_seed(11);
   const at::Tensor weight = at::randn({columns, kFrameWidth}) / std::sqrt(double{kFrameWidth});

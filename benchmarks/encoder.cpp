@@ -1,7 +1,8 @@
-// The encoder's forms on a GPU, from features to frames, as one CUDA graph: the operators, the
-// fused kernels, the same over the padding too, and with 8-bit products.
+// Times the forms of the encoder on a GPU, from features to frames, as one CUDA graph. The forms
+// are the operators, the fused kernels, the fused kernels with padding, and those with 8-bit
+// products.
 //   rtfx_bench_encoder --architecture=parakeet-0.6b [Google Benchmark's own options]
-// rtfx: seconds of audio per second; latency benchmarks have one utterance.
+// The counter `rtfx` is seconds of audio per second. Latency benchmarks have one utterance.
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
@@ -23,7 +24,7 @@ using namespace rtfx;
 struct Form {
   const char* name;
   EncoderOptions options;
-  bool packed = true;  // where the host knows no lengths, rows are padded
+  bool packed = true;  // if the host knows no lengths, rows are padded
 };
 constexpr Form kForms[] = {{"reference", {EncoderForm::reference}},
                            {"fused_padded", {EncoderForm::fused}, false},
@@ -43,7 +44,8 @@ std::shared_ptr<const AcousticModel> make_model(const Architecture& architecture
   return model;
 }
 
-/// `utterances` of `seconds` at most, the shortest half as long as the longest, or all alike.
+/// Encodes `utterances` of at most `seconds`. If `ragged`, the shortest is half as long as the
+/// longest; otherwise all are equally long.
 void encode(benchmark::State& state, const Architecture& architecture, const Form& form,
             int64_t utterances, double seconds, bool ragged) {
   const c10::InferenceMode guard;

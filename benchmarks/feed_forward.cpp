@@ -3,14 +3,14 @@
 // several schedules, tiles and clusters, whose bits must be equal. It needs a GPU of compute
 // capability 9.0.
 //
-// Each benchmark times all three forms by turns, so that a change of the clock meets all. Its
-// counters are the microseconds of one product and the ratio fused / (cublas + silu). Before, it
+// Each benchmark times all three forms alternately, so that a change of the clock affects all. Its
+// counters are the microseconds of one product and the ratio fused / (cublas + silu). It first
 // checks the results (feed_forward_kernels.h says how), and fails where they are wrong. Times are
-// those of recorded graphs, as the encoder runs.
+// those of recorded graphs, since the encoder runs as recorded graphs, too.
 //
-// few_rows/ are the encoder's other products of few rows: cuBLASLt's beside those of CUTLASS. A
-// product that is added to the frames is also timed with the norm behind it. Their results are
-// tested in tests/gpu/linear_gpu_test.cpp.
+// The benchmarks few_rows/ time the encoder's other products of few rows: cuBLASLt's and those of
+// CUTLASS. A product that is added to the frames is also timed together with the norm that follows.
+// Their results are tested in tests/gpu/linear_gpu_test.cpp.
 #include <benchmark/benchmark.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -36,7 +36,7 @@ namespace {
 constexpr int32_t kIn = 1024, kOut = 4096;
 constexpr int32_t kRows[] = {16, 64, 128, 256, 512, 1250, 2500, 5300, 10600, 21000};
 constexpr int32_t kFewRows = 77;  // no multiple of a tile
-constexpr int32_t kSets = 4;      // inputs and outputs that take turns, as of layers
+constexpr int32_t kSets = 4;      // inputs and outputs that take turns, like those of layers
 constexpr int32_t kLaunches = 16;
 constexpr size_t kWeightBytes = 128
                                 << 20;  // of weights that take turns: more than the L2 cache has
@@ -57,7 +57,7 @@ std::shared_ptr<void> device_memory(size_t bytes) {
   return {memory, [](void* p) { cudaFree(p); }};
 }
 
-/// Records what `work` enqueues, and replays it.
+/// Records the work that `work` enqueues, and replays it.
 class Recorded {
  public:
   Recorded(cudaStream_t stream, const std::function<void()>& work) : stream_(stream) {
@@ -100,8 +100,8 @@ struct Shape {
   int32_t in, out;
 };
 
-/// cuBLASLt's product with the algorithm that it thinks fastest, as linear.cpp calls it: bf16 with
-/// bias, the same added to what is there, or float32 sums without bias.
+/// cuBLASLt's product with the algorithm that it thinks fastest, called as in linear.cpp. The
+/// result is bf16 with bias, or the same added to the present values, or float32 sums without bias.
 class CublasProduct {
  public:
   enum class Result { replace, add, sums };
@@ -167,7 +167,7 @@ std::vector<std::shared_ptr<void>> weights_of(const Shape& shape, cudaStream_t s
   return weights;
 }
 
-/// Inputs and outputs of so many rows, and the recorded products of cuBLASLt.
+/// Inputs and outputs of `rows` rows, and the recorded products of cuBLASLt.
 class Problem {
  public:
   Problem(int32_t rows, cudaStream_t stream)
@@ -290,11 +290,11 @@ void measure(benchmark::State& state, const Problem& problem, const Variant& var
   state.counters["differ_more"] = static_cast<double>(found.differ_by_more_than_a_unit) / elements;
 }
 
-/// A product of the encoder of few rows.
+/// A product of the encoder that has few rows.
 struct FewRowsProduct {
   const char* name;
   Shape shape;
-  bool add;  // to the frames, with a norm behind it
+  bool add;  // the result is added to the frames, and a norm follows
 };
 constexpr FewRowsProduct kFewRowsProducts[] = {{"feed_forward_second", {4096, 1024}, true},
                                                {"attention_out_or_pointwise2", {1024, 1024}, true},
@@ -324,7 +324,7 @@ void measure_few_rows(benchmark::State& state, const FewRowsProduct& product, in
         launch(of);
       }
     };
-    each();  // libraries prepare at their first call what a recording does not allow
+    each();  // at their first call, libraries do work that a recording does not allow
     RTFX_CUDA(cudaStreamSynchronize(stream));
     return Recorded(stream, each);
   };
@@ -336,7 +336,7 @@ void measure_few_rows(benchmark::State& state, const FewRowsProduct& product, in
     product_parts(Precision::bf16, of, stream);
   };
   const Recorded cublas_alone = recorded(by_cublas), cutlass_alone = recorded(by_cutlass);
-  // These have the norm too, where the product is added.
+  // These include the norm, too, if the product is added to the frames.
   const Recorded with_cublas = recorded([&](const Product& of) {
     by_cublas(of);
     if (product.add)
@@ -385,7 +385,7 @@ void add_benchmark(const std::string& name, const std::function<void(benchmark::
 }
 
 int run(int argc, char** argv) {
-  // Options of the command line come later and count.
+  // Options of the command line come later, so they win.
   std::vector<std::string> options = {argv[0], "--benchmark_repetitions=5",
                                       "--benchmark_counters_tabular=true"};
   options.insert(options.end(), argv + 1, argv + argc);

@@ -1,5 +1,6 @@
-// Otherwise CUTLASS multiplies a tile of 160 outputs by instructions for 32. The encoder has no
-// such tile, and goes without: these instructions take 20 s more to compile.
+// With this macro, CUTLASS multiplies a tile of 160 outputs by one wide instruction instead of
+// instructions for 32. The encoder has no such tile and does without the macro: these instructions
+// take 20 s more to compile.
 #define CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED
 
 #include <cuda_bf16.h>
@@ -17,8 +18,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr float kSlack = 0x1p-14F;
 
-/// The distance of bf16 numbers around x: they have 8 bits, and those below 2^-126 have one
-/// distance.
+/// Returns the distance of bf16 numbers around x. They have 8 bits, and those below 2^-126 all have
+/// one distance.
 __device__ float unit(float x) {
   int exponent = 0;
   frexpf(fmaxf(fabsf(x), 0x1p-126F), &exponent);
@@ -41,12 +42,12 @@ __global__ void __launch_bounds__(kThreads) compare_kernel(const Results in, Dif
   const float exact = sum / (1 + expf(-sum)), present = at(in.present, i), fused = at(in.fused, i);
   const float apart = fabsf(fused - present);
   const float of_result = unit(fmaxf(fabsf(exact), fmaxf(fabsf(present), fabsf(fused))));
-  // Written so that a NaN counts.
+  // The comparisons are negated so that a NaN counts.
   count(!(fabsf(fused - exact) <= 0.5F * unit(exact) + kSlack), counts->wrong);
   count(!(apart <= of_result + 0.55F * unit(sum) + 2 * kSlack), counts->too_far);
   count(!(apart == 0), counts->differ);
   count(!(apart <= of_result), counts->differ_by_more_than_a_unit);
-  // Bits, since 0 equals -0.
+  // Bits are compared, since 0 equals -0.
   const auto bits = [](const void* values, int64_t index) {
     return static_cast<const uint16_t*>(values)[index];
   };
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) compare_kernel(const Results in, Dif
   count(inside && bits(in.fused, i) != bits(in.first, i), counts->first_differ);
 }
 
-/// The sum of four uniform numbers, of a hash of seed and index.
+/// Writes the sum of four uniform numbers, which come from a hash of seed and index.
 __global__ void __launch_bounds__(kThreads)
     fill_kernel(__nv_bfloat16* values, int64_t count, uint32_t seed, float deviation) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -74,7 +75,7 @@ unsigned blocks(int64_t elements) {
   return static_cast<unsigned>(ceil_div<int64_t>(elements, kThreads));
 }
 
-/// `Tile` and `Cluster`: rows, outputs and, of a tile, depth.
+/// Makes a variant. `Tile` has rows, outputs and depth, and `Cluster` has rows and outputs.
 template <class Tile, class Cluster, Warpgroups kWarpgroups, int kBlocks = 1>
 Variant variant(int32_t fewest, int32_t most) {
   constexpr const char* kNames[] = {"one", "ping_pong", "cooperative"};

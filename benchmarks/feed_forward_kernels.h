@@ -12,18 +12,18 @@
 
 namespace rtfx::bench_feed_forward {
 
-/// A product in bf16. Enqueues one kernel and does not wait. Throws std::runtime_error if it
-/// cannot.
+/// A product in bf16. `launch` enqueues one kernel and does not wait. It throws std::runtime_error
+/// if it cannot.
 struct Variant {
   std::string name;  // warpgroups, tile, cluster, blocks of a multiprocessor if more than one
-  int32_t fewest_rows, most_rows;  // it is measured for
+  int32_t fewest_rows, most_rows;  // range of rows for which it is measured
   void (*launch)(const Product& work, cudaStream_t stream);
 };
 
-/// The encoder's own comes first.
+/// Returns all variants. The encoder's own variant comes first.
 std::vector<Variant> variants();
 
-/// Results of all elements. `sums`: x W^T in float32, without bias.
+/// The results to compare. `sums` is x W^T in float32, without bias.
 struct Results {
   const float* sums;             // [rows, out]
   const void *bias, *present;    // [out], [rows, out]; bf16
@@ -34,21 +34,23 @@ struct Results {
 
 /// Counts of elements. A unit is one in the last place of bf16.
 struct Differences {
-  /// Those that differ from silu(sum + bias), computed in float32 and rounded once, by more than
-  /// half a unit and 2^-14. The 2^-14 is for the order of sums and for approximate instructions.
+  /// Elements that differ from silu(sum + bias), computed in float32 and rounded once, by more than
+  /// half a unit and 2^-14. The 2^-14 allows for the order of sums and for approximate
+  /// instructions.
   unsigned long long wrong;
-  /// Those of `fused` that differ from `present` by more than one unit of the result and 0.55 units
-  /// of the sum with bias. `present` rounds the sum before SiLU, whose slope is at most 1.1.
+  /// Elements of `fused` that differ from `present` by more than one unit of the result and 0.55
+  /// units of the sum with bias. `present` rounds the sum before SiLU, whose slope is at most 1.1.
   unsigned long long too_far;
-  unsigned long long differ, differ_by_more_than_a_unit;  // `fused` from `present`
-  // Those with other bits than in a product of `few` rows, and than in that of the first variant
+  unsigned long long differ, differ_by_more_than_a_unit;  // elements of `fused` and `present`
+  // Elements whose bits differ from those of a product of `few` rows, and of the first variant.
   unsigned long long few_differ, first_differ;
 };
 
-/// Adds to `counts`, in device memory.
+/// Compares `results` and adds the counts to `counts`, in device memory.
 void compare(const Results& results, Differences* counts, cudaStream_t stream);
 
-/// Random bf16 with a deviation of about `deviation`, the same for the same seed.
+/// Fills `values` with random bf16 of a standard deviation of about `deviation`. Equal seeds give
+/// equal values.
 void fill(void* values, int64_t count, uint32_t seed, float deviation, cudaStream_t stream);
 
 }  // namespace rtfx::bench_feed_forward

@@ -1,6 +1,6 @@
-// The cost of a search's loops beside its work, on a GPU. It times a round of a conditional node
-// whose body only counts and sets its condition, and the same kernels without the node. It also
-// times a wait of the host for a flag or a number. The rates are rounds/s and reads/s.
+// Times the overhead of a search's loops on a GPU. It times a round of a conditional node whose
+// body only counts and sets its condition, and the same kernels without the node. It also times a
+// wait of the host for a flag or a number. The rates are rounds/s and reads/s.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kRounds = 100;
 
-/// A graph that counts to kRounds in a loop of its own, or as so many nodes in a row.
+/// Runs a graph that counts to kRounds, by a conditional node or by kRounds nodes in a row.
 void rounds(benchmark::State& state, at::Device device, bool node) {
   const auto numbers = at::TensorOptions(at::kLong).device(device);
   const at::Tensor n = at::zeros({1}, numbers);

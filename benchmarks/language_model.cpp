@@ -1,5 +1,5 @@
-// A 4-gram model of tokens: the scores of all tokens for each row, and the states behind one token
-// each. rows/s; bytes/s of the scores that are written.
+// Times a 4-gram model of tokens: the scores of all tokens for each row, and the states behind one
+// token for each row. The rates are rows/s, and bytes/s of the scores that are written.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kOrder = 4;
 
-/// An ARPA file of all n-grams of a random text in which few tokens are frequent.
+/// Writes an ARPA file of all n-grams of a random text in which few tokens are frequent.
 void write_arpa(const std::filesystem::path& path) {
   constexpr int kTokens = 100'000;
   std::mt19937 random(3);
@@ -60,7 +60,7 @@ const NgramLm& model(at::Device device) {
   return models.try_emplace(device.is_cuda(), on_host.to(device)).first->second;
 }
 
-/// States of different lengths of context: each row has walked up to 8 tokens.
+/// Returns states with contexts of different lengths: each row has walked up to 8 tokens.
 at::Tensor walked_states(const NgramLm& lm, int64_t rows) {
   at::manual_seed(4);
   at::Tensor states = lm.initial_states(rows);

@@ -1,5 +1,5 @@
 """Writes a .nemo file of the shape of a Parakeet RNN-T 0.6B with random weights, as NeMo's save_to()
-packs one: 2.4 GB in fp32. For measuring how long loading takes; its text is noise.
+packs one: 2.4 GB in fp32. It serves to measure how long loading takes, and its transcripts are noise.
 
     .venv/bin/python benchmarks/make_checkpoint.py data/shape_0.6b.nemo [--layers 24] [--dtype fp32]
 

@@ -61,7 +61,7 @@ namespace {
 
 ModelConfig transducer_config(int64_t vocabulary) {
   ModelConfig config;
-  config.encoder.width = kFrameWidth;  // of its frames; it has no layer
+  config.encoder.width = kFrameWidth;  // width of the frames; the encoder has no layer
   config.encoder.subsampling_channels = 1;
   config.encoder.heads = 1;
   config.has_transducer = true;
@@ -72,7 +72,8 @@ ModelConfig transducer_config(int64_t vocabulary) {
   return config;
 }
 
-/// The bias that makes blank the best label at `share` of random frames, after random tokens.
+/// Returns the bias that makes blank the best label at `share` of random frames, after random
+/// tokens.
 at::Tensor missing_bias(const PredictionNetwork& prediction, const Joint& joint, double share) {
   const int64_t vocabulary = prediction.blank();
   constexpr int64_t kRows = 1000;

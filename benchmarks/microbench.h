@@ -1,5 +1,5 @@
-// Shared by the micro-benchmarks of rtfx_microbench: their device, their registration, and inputs
-// of the size of a Parakeet RNN-T's, which are equal in every run.
+// The common parts of the micro-benchmarks of rtfx_microbench: their device, their registration,
+// and inputs of the size of a Parakeet RNN-T's, which are equal in every run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,47 +16,47 @@
 namespace rtfx::microbench {
 
 constexpr int64_t kVocabulary = 1024;
-constexpr int64_t kFrameWidth = 1024;      // of the encoder
-constexpr int64_t kHidden = 640;           // joint and prediction network
+constexpr int64_t kFrameWidth = 1024;      // width of an encoder frame
+constexpr int64_t kHidden = 640;           // width of joint and prediction network
 constexpr int64_t kUtteranceFrames = 200;  // 16 s
 constexpr int64_t kBatches[] = {1, 8, 32, 128};
 constexpr int64_t kBeams[] = {4, 8};
 
-/// A device with the type that models have there.
+/// A device with the dtype of models on it.
 struct Place {
   at::Device device;
   at::ScalarType dtype;
   std::string name;  // "cpu/fp32", "cuda/bf16"
 };
-/// The CPU, and the GPU where there is one.
+/// Returns the CPU, and the GPU where there is one.
 const std::vector<Place>& places();
-/// The GPU; null where there is none.
+/// Returns the GPU, or null where there is none.
 const Place* gpu();
 
-/// Registers `function`. Times are of the wall clock; the CPU's are those of all threads.
+/// Registers `function`. Times are wall-clock times. CPU times are summed over all threads.
 void add(const std::string& name, const std::function<void(benchmark::State&)>& function,
          benchmark::TimeUnit unit = benchmark::kMicrosecond);
 
-/// Times `work` until the device has done it, after a call that is not counted.
+/// Times `work` until the device has finished it. A first call is not counted.
 void measure(benchmark::State& state, at::Device device, const std::function<void()>& work);
 
-/// A rate that Google Benchmark prints as `name`: `of_each` per iteration.
+/// Adds a rate that Google Benchmark prints as `name`: `of_each` per iteration.
 void rate(benchmark::State& state, const std::string& name, double of_each);
 
-/// An RNN-T without encoder, of the sizes above and with two LSTM layers. The weights are random,
-/// and with its bias the blank is the best label at 70 % of random_frames(). What the weights say
-/// of a frame hardly changes with its tokens, so decoders want "max_symbols": 1. One for each place
-/// and vocabulary.
+/// Returns an RNN-T without encoder, of the sizes above and with two LSTM layers. The weights are
+/// random. The bias makes blank the best label at 70 % of random_frames(). The outputs at a frame
+/// hardly change with the tokens before, so decoders need "max_symbols": 1. There is one model for
+/// each place and vocabulary.
 std::shared_ptr<const AcousticModel> transducer(const Place& place,
                                                 int64_t vocabulary = kVocabulary);
 
-/// [rows, frames, kFrameWidth] in the place's type: what transducer() was made for.
+/// Returns inputs for transducer(): [rows, frames, kFrameWidth] in the place's dtype.
 at::Tensor random_frames(const Place& place, int64_t rows, int64_t frames);
 
-/// Utterances that all have `frames` frames.
+/// Returns utterances that all have `frames` frames.
 EncodedBatch random_utterances(const Place& place, int64_t rows, int64_t frames);
 
-// One of each file.
+// Each source file has one of these functions.
 void add_top_k();
 void add_language_model();
 void add_transducer();

@@ -1,7 +1,7 @@
-// Boosted phrases. The first benchmark makes the tree of 100 or 1,000 phrases (phrases/s). The
-// second computes the scores of all tokens and the states behind one token each, for rows that
-// share a tree (rows/s). The third lays out the trees of rows that have one each, new ones every
-// time (rows/s).
+// Times boosted phrases. The first benchmark makes the tree of 100 or 1,000 phrases (phrases/s).
+// The second computes the scores of all tokens and the states behind one token each, for rows that
+// share a tree (rows/s). The third lays out the trees of rows that have one each. The trees are new
+// ones in each iteration (rows/s).
 #include "algorithms/shared/biasing/phrase_tree.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// Phrases of two to six tokens, half of which are among 64.
+/// Returns phrases of two to six tokens. Half of the tokens are chosen from 64 frequent ones.
 std::vector<PhraseTokens> phrases(int64_t count, uint32_t seed = 8) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int32_t> length(2, 6), any(0, kVocabulary - 1), frequent(0, 63);

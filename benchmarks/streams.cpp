@@ -1,6 +1,6 @@
-// This pushes pieces of 1, 7 and 14 frames of 1, 16 and 64 streams at once through label_looping.
-// On a GPU it also pushes pieces of 1 and 14 frames of 256 and 1024 streams through fused_looping.
-// It reports frames/s of all streams, and tokens that a frame has.
+// Pushes pieces of 1, 7 and 14 frames of 1, 16 and 64 streams at once through label_looping. On a
+// GPU it also pushes pieces of 1 and 14 frames of 256 and 1024 streams through fused_looping. It
+// reports frames/s of all streams, and tokens that a frame has.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ void push(benchmark::State& state, const Place& place, const char* name, int64_t
   const auto decoder = make_decoder(name, {{"max_symbols", 1}}, "streams");
   decoder->prepare(transducer(place), {});
   const auto streams = decoder->streams({count, frames});
-  // Pieces of utterances of some length, from the first to the last, over and over.
+  // Pushes the pieces of utterances of some length, from the first to the last, over and over.
   const int64_t pieces = kUtteranceFrames / frames;
   const at::Tensor projected = streams->project(random_frames(place, count, pieces * frames));
   const std::vector<int64_t> lengths(static_cast<size_t>(count), frames);

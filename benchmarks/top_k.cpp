@@ -1,5 +1,6 @@
-// The best labels of each hypothesis: top_k(), which says what comes first of equal ones, beside
-// LibTorch's topk, which does not. rows/s, and bytes/s of what is read.
+// Times the choice of the best labels of each hypothesis. top_k() has a rule for the order of equal
+// values, and LibTorch's topk has none. The rates are rows/s, and bytes/s of the values that are
+// read.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
-// One call of the joint network, as greedy searches (decide) and beams (log_probs, 4 hypotheses an
-// utterance) make it, and one of the prediction network. rows/s: a row is a hypothesis.
+// Times one call of the joint network, as greedy searches (decide) and beam searches (log_probs, 4
+// hypotheses for each utterance) make it, and one call of the prediction network. The rate is
+// rows/s, where a row is a hypothesis.
 #include "algorithms/shared/transducer/transducer.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// A frame of the Viterbi search over a decoding graph of 20,000 random words, at several beams:
-// frames/s, and arcs/s that were looked at.
+// Times a frame of the Viterbi search over a decoding graph of 20,000 random words, at several
+// beams. The rates are frames/s, and arcs/s that the search looks at.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// A tree of words of one to five tokens, each of which ends in state 0 again.
+/// Returns a tree of words of one to five tokens, each of which ends in state 0 again.
 TransducerArcs word_loop(const TokenLabels& labels, std::vector<std::string>& words) {
   constexpr int32_t kWords = 20'000;
   std::mt19937 random(5);

@@ -1,4 +1,4 @@
-// Scoring: normalising a transcript (bytes/s) and counting its word errors (words/s).
+// Times scoring: normalising a transcript (bytes/s) and counting its word errors (words/s).
 #include <fmt/format.h>
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// A sentence of 30 words, some of them for the rules of numbers, money and abbreviations.
+/// A sentence of 30 words. Rules of numbers, money and abbreviations apply to some of them.
 constexpr const char* kSentence =
     "Mr. Brown's colour television, bought in nineteen eighty-four, cost twenty-two thousand "
     "dollars; it wasn't \xE2\x80\x94 he'd say \xE2\x80\x94 worth more than $150.50 or 3% of "
@@ -23,7 +23,7 @@ void normalise(benchmark::State& state, const Normalizer& normalizer) {
                           static_cast<int64_t>(text.size()));
 }
 
-/// A tenth of the words is another one, is left out, or comes twice.
+/// Counts word errors where a tenth of the words is replaced, left out or repeated.
 void edits(benchmark::State& state, int64_t words) {
   std::mt19937 random(7);
   std::uniform_int_distribution<int> word(0, 2000), event(0, 29);

@@ -1,10 +1,10 @@
-// Greedy RNN-T and TDT, one utterance after the other, as the papers' pseudocode has it:
+// Greedy RNN-T and TDT, one utterance after the other, as in the pseudocode of the papers:
 //
 //   for each frame t:  repeat  k = argmax joint(E_t, predictor(y));  emit k unless blank
 //                      until k is blank or max_symbols tokens were emitted at t
 //
-// TDT goes on by the predicted duration instead of by one frame. Waits for the device twice for
-// each evaluation of the joint network.
+// TDT advances by the predicted duration instead of by one frame. The search waits for the device
+// twice for each evaluation of the joint network.
 #include <ATen/ATen.h>
 
 #include <optional>

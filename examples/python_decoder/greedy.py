@@ -10,7 +10,7 @@ class Greedy:
         self.model = model
 
     def best(self, encoded, predicted):
-        """Projected frames and predictions [B, H] -> logit and id of the best label, [B] each."""
+        """Returns logit and id of the best label, [B] each, for projected frames and predictions [B, H]."""
         return self.model.joint(encoded, predicted).max(-1)
 
     def decode(self, frames, lengths):
@@ -20,7 +20,7 @@ class Greedy:
         output, state = model.predict(start, model.initial_state(rows))
         predicted = model.project_prediction(output)
         scores = torch.zeros(rows, device=frames.device)
-        steps = []  # (frame, the label of each row, whether it emits that)
+        steps = []  # (frame, label of each row, whether the row emits it)
         for frame in range(int(lengths.max()) if rows else 0):
             emits = frame < lengths
             for _ in range(model.max_symbols):
@@ -36,7 +36,7 @@ class Greedy:
         return steps, scores
 
     def objects(self, found):
-        """Lists on the host: what the journal counts apart from the search."""
+        """Returns lists on the host. The journal counts the time of this apart from the search."""
         steps, scores = found
         lists = [(frame, labels.tolist(), emits.tolist()) for frame, labels, emits in steps]
         rows = range(len(scores))

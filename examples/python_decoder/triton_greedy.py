@@ -12,7 +12,7 @@ from greedy import Greedy
 @triton.jit
 def best_label(encoded, predicted, weight, bias, logits, labels, outputs, tiles, width: tl.constexpr,
                LABELS: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
-    """The best of LABELS labels for one row: relu(encoded + predicted) @ weight.T + bias."""
+    """Finds the best of LABELS labels for one row in relu(encoded + predicted) @ weight.T + bias."""
     row, tile = tl.program_id(0), tl.program_id(1)
     label = tile * LABELS + tl.arange(0, LABELS)
     total = tl.load(bias + label, mask=label < outputs, other=float("-inf")).to(tl.float32)
