@@ -48,7 +48,7 @@ void BatchedHypotheses::append(const at::Tensor& mask, const at::Tensor& labels,
   // read-back.
   if (appended_ == capacity()) grow();
   ++appended_;
-  // The slot at a row's length is free in every row: written unconditionally, counted by the mask.
+  // The slot at a row's length is free in every row. All rows write it, and the mask counts it.
   const at::Tensor slot = lengths_.unsqueeze(1);
   const auto write = [&](at::Tensor& to, const at::Tensor& from) {
     to.scatter_(1, slot, from.unsqueeze(1));

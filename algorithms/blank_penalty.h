@@ -33,7 +33,7 @@ namespace rtfx {
 /// one.
 inline constexpr double kMaxBlankPenalty = 1e4;
 
-/// The field "blank_penalty" of a decoder's options, 0 by default.
+/// Returns the field "blank_penalty" of a decoder's options. The penalty is 0 by default.
 template <class Options>
 OptionField<Options> blank_penalty_option(double Options::*member) {
   return option("blank_penalty", member,

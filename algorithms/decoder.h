@@ -36,7 +36,7 @@ struct EncodedBatch {
   /// empty list, is biased by the decoder's options alone.
   std::vector<std::shared_ptr<const CompiledBias>> biases = {};
 
-  /// The largest of lengths_host; 0 without rows.
+  /// Returns the largest of lengths_host, or 0 without rows.
   int64_t longest() const;
 };
 
@@ -222,8 +222,9 @@ void load_plugin(const std::string& path);
 // BiasedDecoder (algorithms/shared/biasing) adds contextual biasing. GreedySearch and BeamSearch
 // (algorithms/shared/batched) also add the loops and the streams of a batched search.
 
-/// A decoder with options. `table` gives their names, ranges and help; it is the static member
-/// `table` of the struct, unless two decoders share a struct.
+/// The base class of a decoder with options. `option_table` returns the table of their names,
+/// ranges and help. It is the static function `table` of the struct, unless two decoders share a
+/// struct.
 template <class OptionStruct,
           const OptionTable<OptionStruct>& (*option_table)() = &OptionStruct::table>
 class DecoderBase : public Decoder {

@@ -138,7 +138,7 @@ class CommonBlock {
   /// tensors do not count.
   static std::optional<CommonBlock> find(const std::vector<at::Tensor>& tensors);
 
-  /// [n] uint8: the block from its start to the end of the last tensor.
+  /// Returns the block from its start to the end of the last tensor, [n] uint8.
   const at::Tensor& bytes() const { return bytes_; }
 
   /// Returns the view into `copy`, a copy of bytes(), at the place that `tensor` has in the block.
@@ -167,9 +167,9 @@ class HostLists {
   int64_t batch() const { return entries_.lengths.size(0); }
   int64_t size() const { return entries_.lengths.size(1); }  // entries of a list
 
-  /// The score of entry n of row b, once the result is on the host.
+  /// Returns the score of entry n of row b. The result must be on the host.
   float score(int64_t b, int64_t n) const;
-  /// Throws WrongResult where its length is beyond the slots.
+  /// Returns entry n of row b. Throws WrongResult where its length is beyond the slots.
   Hypothesis entry(int64_t b, int64_t n) const;
 
  private:

@@ -36,7 +36,7 @@ struct MbrOptions {
   static const OptionTable<MbrOptions>& table();
 };
 
-/// The row "mbr" of a decoder's option table.
+/// Returns the row "mbr" of a decoder's option table.
 template <class Options>
 OptionField<Options> mbr_option(std::optional<MbrOptions> Options::*member) {
   return option("mbr", member,

@@ -23,7 +23,8 @@ class Layout {
 
   int64_t batch() const { return batch_; }
 
-  /// All tensors are where the first is: on the batch's device or on the host.
+  /// Checks one tensor. The first tensor must be on the batch's device or on the host, and all
+  /// others on the device of the first.
   void tensor(const at::Tensor& t, std::string_view name, at::ScalarType dtype,
               const Sizes& sizes) {
     if (!t.defined()) fail(name, "is not there");
@@ -50,7 +51,7 @@ class Layout {
     if (sizes.back() > 1 && t.stride(-1) != 1) fail(name, "has gaps between its slots");
   }
 
-  /// Lists of the sizes `rows`: of a batch's results, or of its n-best lists.
+  /// Checks the tensors of a batch's results or of its n-best lists, whose sizes begin with `rows`.
   template <class Results>
   void results(const Results& r, const std::string& name, Sizes rows, bool with_durations) {
     tensor(r.lengths, name + "lengths", at::kInt, rows);
@@ -76,7 +77,7 @@ class Layout {
 
   int64_t batch_;
   at::Device batch_device_;
-  std::optional<Place> first_;  // of the first tensor
+  std::optional<Place> first_;  // place of the first tensor
 };
 
 void check_slot(int64_t row, const char* entry, size_t i, const Hypothesis& h, int64_t frames,
@@ -121,7 +122,7 @@ ResultRules::ResultRules(const Description& decoder, const ModelConfig& model,
     : vocabulary(model.vocabulary), is_ctc(decoder.head == Head::ctc) {
   if (decoder.head != Head::transducer) return;
   if (model.is_tdt()) durations = model.durations;
-  // A plug-in may have something else under this name.
+  // A plug-in may use this name for an option of another type.
   if (!options.is_object()) return;
   const auto found = options.find("max_symbols");
   if (found != options.end() && found->is_number_integer()) max_symbols = found->get<int64_t>();

@@ -22,7 +22,7 @@ struct ResultRules {
 
   int64_t vocabulary;       // number of tokens without blanks; valid ids are below it
   int64_t max_symbols = 0;  // largest number of tokens of a transducer at one frame; 0: no limit
-  bool is_ctc = false;      // of a CTC head: no row has more tokens than frames
+  bool is_ctc = false;      // if true, no row has more tokens than frames
   std::vector<int64_t> durations;  // allowed durations of tokens; empty if results have none
 };
 

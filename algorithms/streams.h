@@ -118,7 +118,7 @@ class OpenStreams {
     streams_.emplace(next_, std::move(stream));
     return next_++;
   }
-  /// The address stays as long as the stream is open.
+  /// Returns a stream. Its address stays as long as it is open. Throws UserError if it is not open.
   Stream& at(int64_t number) { return *found(streams_, number); }
   const Stream& at(int64_t number) const { return *found(streams_, number); }
   /// Returns the streams of a call, in its order. Throws UserError for a stream that is not open,

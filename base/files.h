@@ -82,7 +82,7 @@ class TextLines {
   /// line of more than 64 MiB and for text that is not UTF-8.
   bool next(std::string_view& line);
 
-  /// The number of the line that next() returned, counted from 1.
+  /// Returns the number of the line that next() returned, counted from 1.
   int64_t number() const { return number_; }
   /// Returns whether the line that next() returned has a line end, which the last line may lack.
   bool is_terminated() const { return terminated_; }

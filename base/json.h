@@ -39,7 +39,7 @@ class JsonView {
   JsonView(const nlohmann::json& value, std::string where)
       : value_(&value), where_(std::move(where)) {}
 
-  /// The place of the value, for example "file.json#/decoders/0/name".
+  /// Returns the place of the value, for example "file.json#/decoders/0/name".
   const std::string& where() const { return where_; }
   const nlohmann::json& value() const { return *value_; }
 

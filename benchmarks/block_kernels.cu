@@ -158,7 +158,7 @@ void add_operation(std::vector<Pair>& pairs) {
 
 // Barriers of a grid. arrive() and wait() are called in turn.
 
-constexpr int32_t kSearchThreads = 320;  // of fused_looping's persistent kernel
+constexpr int32_t kSearchThreads = 320;  // threads of a block in fused_looping's persistent kernel
 
 struct OwnBarrier : GridBarrier<kSearchThreads> {
   __device__ explicit OwnBarrier(const Work& work) : GridBarrier{work.barrier} {}

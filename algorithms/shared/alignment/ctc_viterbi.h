@@ -20,7 +20,7 @@
 
 namespace rtfx {
 
-/// One column at one frame.
+/// The two states of one column at one frame, as log probabilities.
 struct CtcColumn {
   float blank, token;
 };
@@ -62,7 +62,7 @@ struct CtcState {
   int32_t column;
   bool on_token;
 
-  /// The index of the token that the state emits; -1 for blank.
+  /// Returns the index of the token that the state emits, or -1 for blank.
   RTFX_HOST_DEVICE int32_t place() const { return on_token ? column - 1 : -1; }
 };
 
@@ -94,7 +94,7 @@ struct CtcBatchArrays {
   int64_t batch, frames, tokens, labels;  // B, T, U, V + 1
 };
 
-/// Bytes of shared memory that a row's columns take.
+/// Returns the bytes of shared memory that a row's columns take.
 constexpr int64_t ctc_column_bytes(int64_t tokens) {
   return 2 * (tokens + 1) * static_cast<int64_t>(sizeof(CtcColumn));
 }

@@ -57,9 +57,9 @@ std::vector<int32_t> guide_from(const Hypothesis& found, std::span<const int32_t
 
 /// Aligns `tokens` with encoder frames [T, D], T >= 1, in the model's dtype and on its device. The
 /// device evaluates the joint network for all nodes of the band, block by block, in the model's
-/// dtype with distributions in float32. The host searches. Memory is the outputs of the prediction
-/// network for all prefixes, a block of about 128 MiB, and 5 bytes for each node. The result has
-/// `nan` also where the band has no path. Waits for the device once per block.
+/// dtype with distributions in score_dtype(). The host searches. Memory is the outputs of the
+/// prediction network for all prefixes, a block of about 128 MiB, and 5 bytes for each node. The
+/// result has `nan` also where the band has no path. Waits for the device once per block.
 Alignment align_transducer(const Transducer& transducer, const at::Tensor& frames,
                            std::span<const int32_t> tokens, const LatticeBand& band);
 

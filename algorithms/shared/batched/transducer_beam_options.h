@@ -22,9 +22,9 @@ struct TransducerBeamOptions {
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // of the logits, see blank_penalty.h
+  double blank_penalty = 0;              // subtracted from logits, see blank_penalty.h
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
-  std::string kernels = "operators";     // of LibTorch, or "fused": see fused_search.h
+  std::string kernels = "operators";     // LibTorch's, or "fused": see fused_search.h
   std::string loop = "host";             // "host", "graph": see LoopForm
 
   static const OptionTable<TransducerBeamOptions>& table();

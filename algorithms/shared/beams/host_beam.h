@@ -116,7 +116,7 @@ class HostLogProbs {
 
   at::Tensor values_;  // [n, V+1+D] of score_dtype()
   int64_t labels_;
-  Numbers numbers_;  // those of values_
+  Numbers numbers_;  // the elements of values_
 };
 
 /// How far a label moves in time. RNN-T has one possibility: blank moves one frame, a token none.

@@ -28,8 +28,8 @@ struct BeamLm {
 /// The E best labels to continue each hypothesis with. [B, K, E] each.
 struct Expansions {
   at::Tensor labels;     // int64
-  at::Tensor scores;     // of score_dtype(), ln p of label and duration, fused
-  at::Tensor acoustic;   // of score_dtype(), ln p without language model and biasing
+  at::Tensor scores;     // score_dtype(), ln p of label and duration, fused
+  at::Tensor acoustic;   // score_dtype(), ln p without language model and biasing
   at::Tensor durations;  // int64, frames; undefined for RNN-T
 };
 

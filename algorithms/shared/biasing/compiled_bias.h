@@ -35,7 +35,7 @@ struct BoostingOptions {
   /// of weight `scale` would do (fusion.h).
   std::string blank_scoring = "no_score";  // or "lm_weighted_full", NeMo's default
 
-  /// The phrases of the file and of the list. Throws UserError.
+  /// Returns the phrases of the file and of the list. Throws UserError.
   std::vector<Phrase> all_phrases() const;
 };
 /// Beam searches of transducers have all fields. Other searches lack `blank_scoring`, which cannot
@@ -43,7 +43,7 @@ struct BoostingOptions {
 const OptionTable<BoostingOptions>& boosting_options();
 const OptionTable<BoostingOptions>& beam_boosting_options();
 
-/// The field "allowed" of a decoder's options.
+/// Returns the field "allowed" of a decoder's options.
 template <class Options>
 OptionField<Options> allowed_option(std::vector<std::string> Options::*member) {
   return list_option("allowed", member,

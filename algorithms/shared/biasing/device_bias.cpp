@@ -124,7 +124,7 @@ void DeviceBiasTables::append(std::map<const CompiledBias*, Place>& places) {
       of_states[2 * i + 1] = first + tree.first_arc[i + 1];
     }
     std::fill_n(back.at(state), tree.end.size(), root);
-    *back.at(state) = 0;  // of the root
+    *back.at(state) = 0;  // back-off of the root
     std::ranges::copy(tree.to_root, weight.at(state));
     std::ranges::copy(tree.end, end.at(state));
   };

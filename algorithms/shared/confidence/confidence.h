@@ -70,7 +70,7 @@ struct TokenEvidence {
   /// The number of frames from each token's own frame on at which the token is CTC's best label, at
   /// least 1. A run ends before the next token's frame. Empty for transducers.
   std::vector<int32_t> runs;
-  std::vector<double> confidence;  // of each token; empty where none was asked for
+  std::vector<double> confidence;  // of each token; empty unless it was asked for
 };
 
 class Confidence {

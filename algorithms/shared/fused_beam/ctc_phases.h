@@ -10,7 +10,7 @@ namespace rtfx::fused_beam {
 
 /// A hypothesis ("prefix") of an utterance, in memory that the block shares.
 struct Prefix {
-  MaxKey candidate;  // what it becomes: index hypothesis * (V+1) + label, and their score
+  MaxKey candidate;  // its next step: index hypothesis * (V+1) + label, and score
   int64_t hash, prefix_hash;
   int32_t length, last_label;  // number of tokens; last label, blank included, -1 at the start
   float chosen, score;         // before and after equal texts were merged

@@ -42,7 +42,7 @@ class ArpaReader {
   /// Reads \end\.
   void read_end();
 
-  /// The line of the current entry, from 1.
+  /// Returns the line of the current entry, counted from 1.
   int64_t line_number() const { return lines_.number(); }
   /// Returns "file:12", for messages about a line.
   std::string where(int64_t line) const;

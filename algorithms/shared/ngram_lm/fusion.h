@@ -44,9 +44,9 @@ struct LmOptions {
   int64_t memory_limit_mib = 0;
 };
 
-/// The fields of LmOptions. Beam searches have all. Greedy searches lack beta and the treatment of
-/// blank, which cannot change their result. A decoder with a member `std::optional<LmOptions> lm`
-/// uses them as
+/// Returns the fields of LmOptions. Beam searches have all of them. Greedy searches lack beta and
+/// the treatment of blank, which cannot change their result. A decoder with a member
+/// `std::optional<LmOptions> lm` uses the table as
 ///   option("lm", &Options::lm, "language model, fused with ...", beam_lm_options())
 const OptionTable<LmOptions>& beam_lm_options();
 const OptionTable<LmOptions>& greedy_lm_options();

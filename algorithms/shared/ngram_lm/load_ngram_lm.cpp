@@ -248,7 +248,7 @@ class LmTokens {
   int64_t vocabulary() const { return static_cast<int64_t>(added_.size()); }
 
   std::vector<char> added_;               // by id
-  std::array<char, 3> added_specials_{};  // of kStart, kEnd, kUnknown
+  std::array<char, 3> added_specials_{};  // kStart, kEnd, kUnknown
   Form form_ = Form::undecided;
 };
 
@@ -541,8 +541,8 @@ class Builder {
     }
   }
 
-  /// Longer n-grams with <unk> change no score where the 1-grams list all tokens of the acoustic
-  /// model: no text of it has an unknown token. Else they are not supported.
+  /// Refuses a longer n-gram with <unk> if a token of the acoustic model is unknown. If the 1-grams
+  /// list all tokens, such an n-gram changes no score, since no text has an unknown token.
   void require_no_unknown_tokens(int64_t line) const {
     if (unknown_tokens_ == 0) return;
     throw UserError(reader_.where(line),
@@ -558,7 +558,7 @@ class Builder {
   ArpaReader reader_;
   LmTokens tokens_;
   int64_t vocabulary_;
-  int64_t unknown_tokens_ = 0;  // which the 1-grams lack
+  int64_t unknown_tokens_ = 0;  // tokens of the vocabulary that the 1-grams lack
   std::vector<int32_t> arc_to_, arc_label_, state_arcs_, backoff_to_, context_;
   std::vector<float> arc_weight_, backoff_weight_, final_weight_;
 };

@@ -29,7 +29,7 @@ struct Judged {
   };
   Choice label;
   std::vector<Choice> durations;   // TDT, by index
-  double score = 0, variance = 0;  // of the label
+  double score = 0, variance = 0;  // score of the label, and its variance
 };
 
 /// The stretch between two tokens of a row: places [first, first + count).

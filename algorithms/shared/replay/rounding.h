@@ -42,8 +42,8 @@ class Rounding {
  public:
   explicit Rounding(at::ScalarType dtype);
 
-  /// The dtype in which values are computed here, whose own errors do not count: float32 for
-  /// bf16 and fp16, float64 for fp32 and fp64.
+  /// Returns the dtype in which values are computed here: float32 for bf16 and fp16, float64 for
+  /// fp32 and fp64. Its own errors do not count.
   at::ScalarType wide() const { return wide_; }
   double unit() const { return unit_; }
   /// Returns the variance of a rounding, relative to the square of the value.
@@ -57,6 +57,8 @@ class Rounding {
     Linear(const at::Tensor& weight, const at::Tensor& bias, at::ScalarType wide);
     at::Tensor weight, bias, squared;  // squared: weight^2
   };
+  /// The functions below return the result of an operation, with the variance that follows from the
+  /// operands and from rounding.
   Uncertain linear(const Uncertain& x, const Linear& map) const;
 
   Uncertain sum(const Uncertain& a, const Uncertain& b) const;

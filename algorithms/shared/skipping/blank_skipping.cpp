@@ -61,7 +61,7 @@ struct KeptFrames {
   at::Tensor lengths;  // [B] int64
   at::Tensor origins;  // [B, T'] int32: original place of each kept frame; 0 beyond the length
 
-  /// kept [B, T'] bool.
+  /// Moves the frames that `kept` [B, T'] bool marks.
   KeptFrames(const at::Tensor& all, const at::Tensor& kept) {
     const int64_t rows = kept.size(0), columns = kept.size(1), width = all.size(2);
     const auto options = at::TensorOptions(at::kLong).device(kept.device());

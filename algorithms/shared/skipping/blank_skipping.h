@@ -35,8 +35,8 @@ namespace rtfx {
 /// The least threshold. No frame is dropped at 1.
 inline constexpr double kMinSkipBlank = 1e-3;
 
-/// The row "skip_blank" of a decoder's option table, null by default. Decoders with it register by
-/// RegisterSkipping, which alone reads it.
+/// Returns the row "skip_blank" of a decoder's option table, null by default. Decoders with it
+/// register by RegisterSkipping, which alone reads it.
 template <class Options>
 OptionField<Options> skip_blank_option(std::optional<double> Options::*member) {
   return {

@@ -30,8 +30,9 @@ class RowsOnHost {
     at::Tensor frames;     // undefined if all rows are at `frame`
     int64_t frame = 0;
   };
-  /// Appends the labels of the rows of `mask` [B], bool. It waits once for each row to learn
-  /// whether there is a label. Then it waits once for each defined tensor of `decided`.
+  /// Appends the labels of the rows of `mask` [B], bool. It waits for the device once for each row
+  /// to learn whether there is a label. If there is one, it waits once more for each defined tensor
+  /// of `decided`.
   void append(HostReads& reads, const at::Tensor& mask, const Decided& decided);
 
   /// Returns the hypotheses. `nan` [B], bool, on the host: see rows_with_nan().

@@ -18,7 +18,9 @@ struct Decision {
   /// [...] int64: argmax over tokens and blanks, the first of equal ones. It is blank() for each of
   /// several blanks.
   at::Tensor labels;
-  at::Tensor scores;  // [...]: logit (model's dtype) or log-probability (float32) of that label
+  /// [...]: the logit of that label, in the model's dtype, or in score_dtype() with a bonus. With
+  /// the score kind "logprob", it is the log-probability in score_dtype().
+  at::Tensor scores;
   /// [...] int64: frames to advance. For TDT, this is the value of the likeliest duration, but 1
   /// for a blank of duration 0. For RNN-T, it is 1 for blank and 0 for a token. For multi-blank
   /// RNN-T, it is the duration of the blank, and 0 for a token.
@@ -27,7 +29,7 @@ struct Decision {
   at::Tensor is_blank;   // [...] bool
 };
 
-/// Natural logarithms of the probabilities of what may come next, float32.
+/// Natural logarithms of the probabilities of what may come next, of score_dtype().
 struct LogProbs {
   at::Tensor labels;     // [..., V+1], tokens and blank; with several blanks [..., labels()]
   at::Tensor durations;  // [..., D], TDT: independent of the label; undefined for RNN-T
@@ -54,6 +56,7 @@ class Transducer {
     at::Tensor output;  // [B, H], or [B, P] without project_prediction_once
     PredictionState state;
   };
+  /// Returns the zero state of `batch` rows.
   PredictionState initial_state(int64_t batch) const;
   /// Evaluates the prediction network for labels [B] int64 of all rows. blank() is the start
   /// symbol.
@@ -63,19 +66,21 @@ class Transducer {
 
   /// Decides for a label at each place. `encoded` is [..., H or D] (rows of encode()), and `output`
   /// is broadcast against it. If the joint decides for a token, the sum of logit and `bonus`
-  /// chooses which one, and this sum counts in the score (float32). `bonus` is [..., V] float32 and
-  /// broadcast like `output`. Without it, the logit chooses. Tokens that are set in `forbidden`
-  /// ([..., V] bool, broadcast likewise) are treated as if the joint did not have them.
+  /// chooses which one, and this sum counts in the score. `bonus` is [..., V] float32 and broadcast
+  /// like `output`. Without it, the logit chooses. Tokens that are set in `forbidden` ([..., V]
+  /// bool, broadcast likewise) are treated as if the joint did not have them.
   Decision decide(const at::Tensor& encoded, const at::Tensor& output, const at::Tensor& bonus = {},
                   const at::Tensor& forbidden = {}) const;
 
   /// Applies the rule of decide() to logits [..., labels() + D].
   Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
+  /// Returns the joint's logits for the inputs of decide(), [..., labels() + D] in the model's
+  /// dtype. Forbidden tokens have -inf.
   at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output,
                     const at::Tensor& forbidden = {}) const;
 
-  /// Returns log-probabilities for the inputs of decide(). The logits are divided by `temperature`
-  /// first.
+  /// Returns log-probabilities for the inputs of decide(), after the logits were divided by
+  /// `temperature`.
   LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature,
                      const at::Tensor& forbidden = {}) const;
 

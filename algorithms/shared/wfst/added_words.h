@@ -29,15 +29,15 @@ namespace rtfx {
 struct AddedPhrase {
   std::string text;                 // words with one space between them
   double cost = -1;                 // -ln p; below 0: the option's
-  std::vector<std::string> tokens;  // of a single word; empty: the tokenizer's
-  std::string where;                // for errors
+  std::vector<std::string> tokens;  // tokens of a single word; empty: the tokenizer's
+  std::string where;                // its place, for errors
 };
 
 /// The value of a decoder's option "words".
 struct AddedWordOptions {
   std::filesystem::path path;        // lines of a phrase, its cost and its tokens; empty: none
-  std::vector<AddedPhrase> phrases;  // beside those
-  double cost = 10;                  // of phrases without a cost of their own
+  std::vector<AddedPhrase> phrases;  // in addition to those of the file
+  double cost = 10;                  // cost of phrases that have none of their own
 };
 const OptionTable<AddedWordOptions>& added_word_options();
 

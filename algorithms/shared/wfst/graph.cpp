@@ -195,8 +195,8 @@ void WfstGraph::check(const std::string& where) {
     require(g.final_cost[s] > -std::numeric_limits<float>::infinity(),
             "has a final cost that is none");  // refuses NaN, too
 
-  // Topological order: remove states that no non-emitting arc leads to, again and again. There is
-  // no cycle of such arcs if this removes all states.
+  // This finds a topological order: states that no non-emitting arc leads to are removed again and
+  // again. There is no cycle of such arcs if all states can be removed.
   std::vector<int32_t> arcs_into(static_cast<size_t>(g.states)), ready;
   std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs to a state
   for (int64_t i = g.emitting_arcs; i < g.arc_count; ++i)

@@ -61,6 +61,7 @@ struct LexiconTransducer {
   TokenLabels labels;
   int32_t backoff_word = 0;  // output label of #0: number of words + 1
 };
+/// Returns L for a tokenizer of `tokens` tokens.
 LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens);
 
 /// Returns the words of the 1-grams of an ARPA file (plain or gzip) without <s> and </s>, sorted by

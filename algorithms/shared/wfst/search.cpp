@@ -70,10 +70,10 @@ void WfstLattice::add_tokens(int64_t count, std::span<const Link> into) {
   parallel_ranges(count, sort, kTokensOfAThread);
 }
 
-/// Dijkstra's search from the end to the start: the rest with the least slack comes first. The best
-/// way from the start to any token has slack 0, so the slack of a rest is the slack of the whole
-/// path. Two rests from the same token with the same words differ only in their times, and the
-/// first one is the best.
+/// Runs Dijkstra's search from the end to the start. The rest with the least slack comes first. The
+/// best way from the start to any token has slack 0, so the slack of a rest is the slack of the
+/// whole path. Two rests from the same token with the same words differ only in their times, and
+/// the first one is the best.
 std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& lattice,
                                  std::span<const WfstLattice::End> ends, const WfstPath& best,
                                  int64_t count) {

@@ -1,6 +1,6 @@
-// A graph of lexicon and grammar without the topology of CTC, as transducers search it: its arcs
-// read tokens, or nothing, and write words. A text is a sequence of tokens. Each text has a set of
-// graph states, those that its tokens lead to, and the cost of the best way to each of them:
+// A graph of lexicon and grammar without the topology of CTC, which searches of transducers use.
+// Its arcs read tokens, or nothing, and write words. A text is a sequence of tokens. Each text has
+// a set of graph states, those that its tokens lead to, and the cost of the best way to each:
 //
 //   c(y, s) = min over paths from the start to state s that read y, of the sum of their costs
 //   G(y)    = min over states s of c(y, s)

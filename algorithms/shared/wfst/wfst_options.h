@@ -26,7 +26,7 @@ struct WfstOptions {
   std::optional<MbrOptions> mbr;
   double lattice_beam = 8;  // largest cost of a path above that of the best path
   std::optional<BoostOptions> boost;
-  double blank_penalty = 0;          // of the logits, see blank_penalty.h
+  double blank_penalty = 0;          // subtracted from logits, see blank_penalty.h
   std::optional<double> skip_blank;  // threshold, see blank_skipping.h
   // Searches on a GPU:
   std::string loop = "persistent";

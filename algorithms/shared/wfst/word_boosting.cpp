@@ -69,7 +69,7 @@ WordBoosts read_word_boosts(const std::filesystem::path& path) {
     const size_t word = line.find_first_not_of(kSpace);
     if (word == line.npos) continue;
     line = line.substr(word, line.find_last_not_of(kSpace) + 1 - word);
-    // A tab ends the words; without one, the first space does.
+    // A tab ends the words. Without a tab, the first space ends the word.
     const size_t tab = line.find_last_of('\t');
     const size_t word_end = tab != line.npos ? line.find_last_not_of(kSpace, tab) + 1
                                              : std::min(line.find_first_of(kSpace), line.size());

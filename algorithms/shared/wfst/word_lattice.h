@@ -36,6 +36,7 @@ struct WordLattice {
   std::vector<int32_t> labels;  // columns of the emissions
 
   int32_t states() const { return static_cast<int32_t>(frame.size()); }
+  /// Returns the labels on the frames of an arc.
   std::span<const int32_t> labels_of(const Arc& arc) const;
 };
 
@@ -77,7 +78,7 @@ struct LatticePosteriors {
   double total() const { return forward.back(); }
 };
 
-/// The lattice must have states.
+/// Returns the posteriors of a lattice, which must have states.
 LatticePosteriors lattice_posteriors(const WordLattice& lattice, const LatticeScales& scales);
 
 struct WordPosterior {
@@ -131,7 +132,8 @@ struct MbrResult {
   double expected_errors = 0;  // the upper bound, in words
 };
 
-/// The lattice must have states. The time is a few times arcs times words of the result.
+/// Returns the result for a lattice, which must have states. The time is a small multiple of the
+/// number of arcs times the number of words in the result.
 MbrResult minimum_bayes_risk(const WordLattice& lattice, const LatticeScales& scales);
 
 }  // namespace rtfx
