@@ -49,8 +49,8 @@ template <at::Float32Backend backend, at::Float32Op op>
 constexpr Setting precision(const char* name) {
   return {name, [] { return static_cast<int64_t>(torch_settings().float32Precision(backend, op)); },
           [](int64_t value) {
-            // AcousticModel::build() sets the older switches like this. They would contradict the
-            // newer ones, which is an error of LibTorch.
+            // AcousticModel::build() turns the older switches off, too. LibTorch throws if older
+            // and newer switches contradict each other.
             torch_settings().setAllowTF32CuBLAS(false);
             torch_settings().setAllowTF32CuDNN(false);
             torch_settings().setFloat32Precision(backend, op,
@@ -258,7 +258,7 @@ void call_decoder(const Decoder& decoder, std::initializer_list<const SharedTens
     for (const SharedTensors* tensors : shared)
       for (std::string& name : tensors->restore()) changes.push_back(std::move(name));
   } catch (...) {
-    // After a fault of the device, comparing fails too, and the fault itself says more.
+    // After a fault of the device, the comparison fails, too. The error of `work` then says more.
     if (failure) std::rethrow_exception(failure);
     throw;
   }

@@ -23,8 +23,8 @@ bool has_tree(const std::shared_ptr<const CompiledBias>& bias);
 /// member waits for the device, and all can be recorded into a graph.
 struct DeviceBias {
   /// The tables of all models, null if no row has a model. State 0 of the tables belongs to no row:
-  /// it leads back to itself with score 0. The arcs of a model stay among its states. Where they
-  /// end they lead to state 0, which stands for the row's root.
+  /// it leads back to itself with score 0. The arcs of a model lead to its own states. A token for
+  /// which a model has no arc leads to state 0, which then stands for the row's root.
   std::shared_ptr<const NgramLm> models;
   at::Tensor roots;  // [R] int32, states of the tables; 0 for a row without a model
   /// [R] float32, for beams of transducers: the weight with which a row's model rescales blank

@@ -43,8 +43,8 @@ class GreedyFusion {
   /// Starts at the start of a sentence. `bias` has `rows` rows, or is empty.
   GreedyFusion(const GreedyLm& lm, int64_t rows, DeviceBias bias = {});
 
-  /// Returns the bonus of each token as the row's next one, [B, V] float32; undefined without a
-  /// model.
+  /// Returns the bonus of each token as the next one of each row, [B, V] float32. It is undefined
+  /// without a model.
   const at::Tensor& bonus() const { return bonus_; }
   /// Returns which tokens are forbidden, [B, V] bool; undefined if every row may have all tokens.
   const at::Tensor& forbidden() const { return bias_.forbidden; }

@@ -1,6 +1,7 @@
-// The phases of a frame of AES++ (algorithms/decoders/beam/aes_pp/aes_pp.h has the algorithm):
-// Normalize, StartFrame; for each expansion ExpandFrame, ChooseExpanded, Normalize; FinishFrame,
-// NextFrame. The kernels include this file, so it includes no LibTorch header.
+// The phases of a frame of AES++ (algorithms/decoders/beam/aes_pp/aes_pp.h has the algorithm). A
+// frame begins with Normalize and StartFrame. ExpandFrame, ChooseExpanded and Normalize follow for
+// each expansion. The frame ends with FinishFrame and NextFrame. The kernels include this file, so
+// it includes no LibTorch header.
 #pragma once
 
 #include <cmath>

@@ -2,15 +2,15 @@
 // file stays as it is. Galvez and Kaldewey ("GPU-Accelerated WFST Beam Search Decoder for CTC-based
 // Speech Recognition", 2023) name them as future work.
 //
-// An added word is one that a language model has only among its 1-grams. After any history it costs
-// what it costs to forget the history, and then its own cost. Behind it, there is no history:
+// An added word is one that a language model has only among its 1-grams. After any history, it
+// costs the back-off of this history plus its own cost. After it, the history is empty:
 //
 //   p(word | history) = back-off(history) p(word),   cost = -ln p(word)
 //
-// The state of a graph without history is where the start of an utterance backs off to. From there,
-// the tokens of an added word lead back to there, by arcs with the topology of the graph. So a
-// search finds the best path of a graph that was built with the word in its lexicon and among its
-// 1-grams. Costs of such a graph differ by its rounding, and by where its arcs have them.
+// The state without history is the one to which the start of an utterance backs off. The tokens of
+// an added word lead from there back to it, by arcs with the topology of the graph. So a search
+// finds the best path of a graph that was built with the word in its lexicon and among its 1-grams.
+// The costs of such a graph differ only by its rounding, and by the arcs on which they lie.
 //
 // A phrase is added like a word, with one cost, but each of its words has its own arc.
 #pragma once

@@ -37,8 +37,8 @@ struct GraphView {
   int32_t longest_nonemitting = 0;             // length of the longest path of such arcs
   const int32_t* shown_word = nullptr;         // [W + 1], see shown(); null: all are shown
 
-  /// Returns the word that results have in the place of an arc's word, usually the same. Words with
-  /// costs of their own may look alike: see with_phrases() in added_words.h.
+  /// Returns the word that results show for an arc's word, usually the same one. Results may show
+  /// one word for words with different costs: see with_phrases() in added_words.h.
   int32_t shown(int32_t word) const { return shown_word == nullptr ? word : shown_word[word]; }
 };
 
@@ -58,8 +58,8 @@ class WfstGraph {
   /// for an index out of bounds, a NaN and a cycle of non-emitting arcs.
   static WfstGraph map(const std::filesystem::path& path);
 
-  /// Returns this graph with the words [W + 1] that results have in the place of its own. A file
-  /// cannot hold them.
+  /// Returns this graph with the words [W + 1] that results show for its own words. A file cannot
+  /// hold them.
   WfstGraph showing(std::vector<int32_t> shown) const;
 
   /// Replaces the file in one step, in little endian. Throws UserError.

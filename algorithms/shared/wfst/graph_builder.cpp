@@ -96,7 +96,7 @@ bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
   return false;
 }
 
-/// Throws UserError at "path:line" for a name that symbol tables do not use for words.
+/// Throws UserError at "path:line" for a name that symbol tables reserve: <eps>, #0, #1, ...
 void require_word(std::string_view word, const std::filesystem::path& path, int64_t line,
                   const char* remedy) {
   const bool is_symbol = word.size() > 1 && word.front() == '#' &&
