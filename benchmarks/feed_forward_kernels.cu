@@ -1,6 +1,6 @@
-// With this macro, CUTLASS multiplies a tile of 160 outputs by one wide instruction instead of
-// instructions for 32. The encoder has no such tile and does without the macro: these instructions
-// take 20 s more to compile.
+// Without this macro, CUTLASS multiplies a tile of 160 outputs by instructions for 32. The encoder
+// has no such tile and does without the macro: the instructions that it adds take 20 s more to
+// compile.
 #define CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED
 
 #include <cuda_bf16.h>
