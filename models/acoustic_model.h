@@ -17,8 +17,9 @@
 
 namespace rtfx {
 
-/// Plain parts, so that a test can put together a model of any size by hand. Immutable once built
-/// and held by shared_ptr<const AcousticModel>: the weights exist once per (device, dtype).
+/// The members are public, so that a test can assemble a model of any size by hand. A model does
+/// not change once it is built. It is held by shared_ptr<const AcousticModel>, so that the weights
+/// exist once per (device, dtype).
 struct AcousticModel {
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -33,17 +34,18 @@ struct AcousticModel {
   std::optional<Joint> joint;
 
   /// Copies the weights to `device` in `dtypes` (float32, bfloat16, float16, fp8 for the encoder's
-  /// products, or on a CPU float64). float32 means float32: TF32 is switched off for the whole
-  /// process. `form`: how features and encoder are computed. Throws UserError where the encoder
-  /// cannot be computed like that, for float64 on a GPU, and for a weight that is NaN or infinite,
-  /// with the name of its tensor.
+  /// products, or on a CPU float64). TF32 is switched off for the whole process, so that float32
+  /// means float32. `form` says how features and encoder are computed. Throws UserError where the
+  /// encoder cannot be computed in this form, and for float64 on a GPU. Also throws UserError for a
+  /// weight that is NaN or infinite, with the name of its tensor.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
                                                     const Dtypes& dtypes,
                                                     EncoderForm form = EncoderForm::automatic);
 };
 
-/// The heads' weights, which decoders read, by the names of expected_tensors()
-/// (models/checkpoint/checkpoint.h). They are the model's own tensors.
+/// Returns the weights of the heads, which decoders read. The keys are the names of
+/// expected_tensors() (models/checkpoint/checkpoint.h). The tensors are the model's own, not
+/// copies.
 std::map<std::string, at::Tensor> head_weights(const AcousticModel& model);
 
 }  // namespace rtfx

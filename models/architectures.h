@@ -16,14 +16,17 @@ struct Architecture {
   EncoderConfig encoder;
 };
 
-/// parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
-/// fastconformer-large, conformer-{small,medium,large,ctc-large} (4x), and tiny, for trying.
+/// Returns parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
+/// fastconformer-large and conformer-{small,medium,large,ctc-large} (4x sub-sampling). A last one,
+/// tiny, is for trying.
 std::vector<std::string> architecture_names();
 
-/// Throws UserError with the nearest name where there is none. `where`: JSON pointer.
+/// Throws UserError with the nearest name where there is no such architecture. `where` is a JSON
+/// pointer.
 const Architecture& find_architecture(std::string_view name, std::string_view where);
 
-/// Returns random weights for the encoder that `config` describes, equal ones at every call.
+/// Returns random weights for the encoder that `config` describes. Every call returns equal
+/// weights.
 StateDict random_encoder(const ModelConfig& config);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Number types of a model in use: its encoder's, and that of its heads and decoders.
+// The number types of a model in use: one for its encoder, one for its heads and decoders.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -16,23 +16,23 @@ struct Dtypes {
 
   at::ScalarType encoder, decoder;
 
-  /// Returns the name in the names of cases. It is "bf16" where both are bf16, and "fp8" for an
+  /// Returns the name that case names use. It is "bf16" where both are bf16, and "fp8" for an
   /// encoder in fp8 (e4m3) with a decoder in bf16. Any other pair is named like "bf16+fp32", the
   /// encoder's dtype first.
   std::string label() const;
 };
 
-/// Back from a label. Throws UserError at `where`, also for a decoder in fp8.
+/// Returns the types that a label names. Throws UserError at `where`, also for a decoder in fp8.
 Dtypes parse_dtypes(std::string_view label, std::string_view where);
 
-/// The decoder's of a label: by it results are judged.
+/// Returns the name of the decoder's type in a label. Results are judged by this type.
 std::string decoder_dtype(std::string_view label);
 
-/// Whether GPUs of this compute capability (its first number) multiply fp8 with a scale for each
-/// row: Hopper's alone do.
+/// Returns whether GPUs of this compute capability (`major` is its first number) multiply fp8
+/// matrices with one scale per row. Only Hopper does.
 constexpr bool multiplies_fp8(int major) { return major == 9; }
 
-/// "fp32", "bf16", "fp16", "fp8" or "fp64".
+/// Returns "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
 
 }  // namespace rtfx

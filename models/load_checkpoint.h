@@ -1,4 +1,4 @@
-// Opens what people have: a checkpoint of NeMo or of Hugging Face.
+// Opens a checkpoint of NeMo or of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace rtfx {
 
 /// Reads a `.nemo` archive, also unpacked (models/formats/nemo.h), or a Hugging Face folder
 /// (models/formats/hugging_face.h). `given` is its path, or the name of a model of huggingface.co
-/// that has been downloaded (models/formats/hub.h). Tensors decide; where the settings beside them
-/// disagree, a notice says so. `att_context_size` selects one of the attention contexts of a
-/// cache-aware encoder, as in NeMo; empty: the model's default. Throws UserError for what is
-/// missing, damaged or not supported, naming the setting.
+/// that has been downloaded (models/formats/hub.h). The tensors decide: where the settings beside
+/// them disagree, the checkpoint has a notice. `att_context_size` selects one of the attention
+/// contexts of a cache-aware encoder, as in NeMo. Where it is empty, the model keeps its default.
+/// Throws UserError for what is missing, damaged or not supported, and names the setting.
 Checkpoint load_checkpoint(const std::filesystem::path& given,
                            const std::vector<int64_t>& att_context_size = {});
 

@@ -1,4 +1,4 @@
-// The dtype of a tensor as the element type of kernels.
+// Maps the dtype of a tensor to the element type of kernels.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,4 +1,4 @@
-// The number type of log-probabilities and of angles, beside that of a model's weights.
+// The number type of log-probabilities and of angles, which may differ from that of the weights.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -14,9 +14,9 @@
 
 namespace rtfx {
 
-/// A pointer to the elements of a contiguous tensor of type T. Throws c10::Error for another type.
-/// It does what Tensor::const_data_ptr<T>() does. That template has other symbols in other releases
-/// of LibTorch, and without it one build runs beside several of them.
+/// Returns a pointer to the elements of a contiguous tensor of type T. Throws c10::Error for
+/// another type. It does what Tensor::const_data_ptr<T>() does. The symbols of that template differ
+/// between releases of LibTorch. Without it, one build runs with several releases.
 template <class T>
 const T* data_of(const at::TensorBase& tensor) {
   constexpr auto kType = c10::CppTypeToScalarType<T>::value;
@@ -24,33 +24,33 @@ const T* data_of(const at::TensorBase& tensor) {
   return static_cast<const T*>(tensor.const_data_ptr());
 }
 
-/// Bytes and what keeps them in memory.
+/// Bytes, and the owner that keeps them in memory.
 struct StoredBytes {
   std::string_view bytes;
-  std::shared_ptr<const MappedFile> file;       // where they are a part of a mapped file
-  std::shared_ptr<const std::string> unpacked;  // where they were unpacked from one
+  std::shared_ptr<const MappedFile> file;       // set where the bytes are part of a mapped file
+  std::shared_ptr<const std::string> unpacked;  // set where they were unpacked from a file
 };
 
-/// A CPU tensor of `sizes` and `strides` (in elements) that begins `offset` elements into `storage`
-/// and keeps it alive; copied only where its address does not suit its type. Throws UserError with
-/// `where` and `name` where the tensor would reach outside of the storage, or has a negative size
-/// or stride. It also throws where the tensor has more elements than the storage (views that repeat
-/// elements: up to 2^20).
+/// Returns a CPU tensor of `sizes` and `strides` (in elements) that begins `offset` elements into
+/// `storage` and keeps it alive. The bytes are copied only where their address does not suit the
+/// type. Throws UserError with `where` and `name` where the tensor would reach outside of the
+/// storage, or has a negative size or stride. It also throws where the tensor has more elements
+/// than both the storage and 2^20, which limits views that repeat elements.
 at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64_t offset,
                          const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                          const std::string& where, const std::string& name);
 
-/// Strides of a dense tensor of `sizes`.
+/// Returns the strides of a dense tensor of `sizes`.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
 
-/// The index of the first element, in the order of the tensor's axes, that is NaN or infinite; none
-/// for a tensor of integers. Reads the tensor once, 14 GB in a second.
+/// Returns the index of the first element that is NaN or infinite, in the order of the tensor's
+/// axes. Returns nothing for a tensor of integers. Reads the tensor once, at 14 GB per second.
 std::optional<int64_t> first_not_finite(const at::Tensor& tensor);
 
-/// Brings a tensor's pages into memory at once; nothing for a tensor that is not mapped.
+/// Brings a tensor's pages into memory at once. Does nothing for a tensor that is not mapped.
 void fetch_pages(const at::Tensor& tensor);
 
-/// Gives back the memory of a tensor's pages, which are read again when needed; nothing for a
+/// Gives back the memory of a tensor's pages, which are read again when needed. Does nothing for a
 /// tensor that is not mapped.
 void release_pages(const at::Tensor& tensor);
 

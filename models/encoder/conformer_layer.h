@@ -18,7 +18,7 @@ struct LayerNorm {
   at::Tensor weight, bias;
 };
 
-/// Linear, SiLU, linear.
+/// A linear map, SiLU and a second linear map.
 struct FeedForward {
   explicit FeedForward(const WeightReader& reader);
   at::Tensor operator()(const at::Tensor& x) const;
@@ -26,22 +26,23 @@ struct FeedForward {
   at::Tensor weight1, bias1, weight2, bias2;
 };
 
-/// Masks of a batch that all layers share.
+/// The masks of a batch, which all layers share.
 struct FrameMasks {
   at::Tensor key_mask;   // [B, T'] bool: frames of the utterance
-  at::Tensor mask;       // [B, T', 1]: the same in the dtype of the frames
-  at::Tensor norm_mask;  // as ConvolutionNorm takes it
-  at::Tensor positions;  // as Attention takes them
+  at::Tensor mask;       // [B, T', 1]: key_mask in the dtype of the frames
+  at::Tensor norm_mask;  // argument of ConvolutionNorm
+  at::Tensor positions;  // argument of Attention
 };
 
-/// Pointwise, GLU, depthwise, norm, SiLU, pointwise. Batch norm is folded into the depthwise
-/// convolution (in float32).
+/// A pointwise convolution, GLU, a depthwise convolution, norm, SiLU and a pointwise convolution.
+/// Batch norm is folded into the depthwise convolution (in float32).
 struct ConvolutionModule {
   ConvolutionModule(const EncoderConfig& config, const WeightReader& reader);
-  /// x [B, T', d]; masks.mask zeroes the padding that the kernel could reach.
+  /// x is [B, T', d]. masks.mask zeroes the padding that the kernel could reach.
   at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
-  /// The next frames of longer rows; the kernel reaches back only. `past` [B, d, left]: what its
-  /// kernel sees of the frames before (zeros at a row's begin), then of those before the next.
+  /// Convolves the next frames of longer rows. The kernel reaches back only. `past` [B, d, left]
+  /// holds the input of the kernel from earlier frames, zeros at a row's begin. Afterwards it holds
+  /// the input for the next call.
   at::Tensor forward_step(const at::Tensor& x, at::Tensor& past, const FrameMasks& masks) const;
 
   at::Tensor pointwise1, bias1, depthwise, depthwise_bias, pointwise2, bias2;
@@ -56,15 +57,15 @@ struct ConvolutionModule {
 /// The state that a layer keeps of earlier frames.
 struct LayerPast {
   Attention::Past attention;
-  at::Tensor convolution;    // as ConvolutionModule::forward_step() takes it
-  at::Tensor position_keys;  // of attention->position_keys(); stays as it is
+  at::Tensor convolution;    // `past` of ConvolutionModule::forward_step()
+  at::Tensor position_keys;  // result of attention->position_keys(); stays as it is
 };
 
 struct ConformerLayer {
   ConformerLayer(const EncoderConfig& config, const WeightReader& reader);
   at::Tensor operator()(at::Tensor x, const FrameMasks& masks) const;
-  /// The next n frames of longer rows, [B, n, d]. masks.key_mask is of the frames before and of
-  /// these, masks.mask of these.
+  /// Computes the next n frames of longer rows, [B, n, d]. masks.key_mask covers the earlier frames
+  /// and these, masks.mask only these.
   at::Tensor forward_step(at::Tensor x, LayerPast& past, const FrameMasks& masks) const;
 
   LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;

@@ -18,21 +18,22 @@ class ConvolutionNorm {
  public:
   virtual ~ConvolutionNorm() = default;
 
-  /// x [B, d, T'] -> the same shape, any strides. norm_mask [B, 1, T'] float32: 1 for the frames
-  /// that statistics over time are of; may be undefined for a norm of each frame by itself.
+  /// Maps x [B, d, T'], with any strides, to the same shape. norm_mask [B, 1, T'] float32 is 1 for
+  /// frames that count in statistics over time. It may be undefined for a norm that treats each
+  /// frame by itself.
   virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& norm_mask) const = 0;
 };
 
-/// Null where the convolution has the norm in it.
+/// Returns null where the norm is folded into the convolution.
 std::unique_ptr<const ConvolutionNorm> make_convolution_norm(const EncoderConfig& config,
                                                              const WeightReader& norm);
 
-/// Whether the norm's statistics are over time.
+/// Returns whether the norm computes its statistics over time.
 bool norms_over_time(const EncoderConfig& config);
 
-/// The depthwise convolution of a layer, with a batch norm behind it folded in.
+/// The depthwise convolution of a layer, into which a following batch norm is folded.
 struct Depthwise {
-  /// `conv`: the weights of the convolution module. Folded in float32.
+  /// `conv` are the weights of the convolution module. The norm is folded in float32.
   Depthwise(const EncoderConfig& config, const WeightReader& conv);
 
   at::Tensor weight, bias;  // [d, 1, K], [d] or undefined; float32 on the CPU

@@ -10,15 +10,16 @@ namespace rtfx {
 
 struct Features {
   at::Tensor values;   // [B, M, T] float32; frames at or beyond a row's length are 0
-  at::Tensor lengths;  // [B] int64, FeatureConfig::frames() of its samples
-  /// The lengths once more where the host knows them, else empty: what it does not know it has to
-  /// reckon with at the most.
+  at::Tensor lengths;  // [B] int64: FeatureConfig::frames() of the row's samples
+  /// The lengths again, where the host knows them, else empty. Without them, the host assumes the
+  /// maximum for every row.
   std::vector<int64_t> host_lengths = {};
-  /// The rows that the batch is computed as, at least Encoder::rows(); 0: that number. Batches of
-  /// the same shape and as many rows are the same work for the device.
+  /// The number of rows that the batch is computed as, at least Encoder::rows(). 0 means that
+  /// number. Batches of the same shape with the same number of rows are the same work for the
+  /// device.
   int64_t packed_rows = 0;
-  /// [B] int64 on the device, the rows' prompts; undefined: PromptConfig::standard, or the model
-  /// takes none.
+  /// [B] int64 on the device: the prompts of the rows. Where it is undefined,
+  /// PromptConfig::standard holds, or the model takes no prompts.
   at::Tensor prompts = {};
 };
 
@@ -31,7 +32,7 @@ struct Encoded {
 class EncoderImplementation {
  public:
   virtual ~EncoderImplementation() = default;
-  /// Computes what Encoder does.
+  /// Encodes a batch as Encoder does, but does not condition the frames on prompts.
   virtual Encoded operator()(const Features& features) const = 0;
   virtual int64_t rows(int64_t utterances, int64_t feature_frames,
                        const std::vector<int64_t>& host_lengths) const = 0;

@@ -14,9 +14,9 @@ class FusedFeatures;
 
 class FeatureExtractor {
  public:
-  /// Filterbank and window come from the checkpoint, or from their formulas where it has none.
-  /// `fused`: by kernels of several steps each (fused/fused_features.h) on a GPU where they know
-  /// the settings; else by LibTorch's operators. Throws NotFinite.
+  /// Takes filterbank and window from the checkpoint, or computes them where it has none. `fused`
+  /// asks for kernels of several steps each (fused/fused_features.h). They run on a GPU if they
+  /// know the settings. Otherwise LibTorch's operators run. Throws NotFinite.
   FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device,
                    bool fused = true);
 
@@ -41,7 +41,7 @@ class FeatureExtractor {
   /// emphasised [B, n_fft + (T - 1) * hop] with T >= frames -> [B, M, frames].
   at::Tensor mel_frames(const at::Tensor& emphasised, int64_t frames) const;
   at::Tensor mel(const at::Tensor& power) const;
-  /// values [B, M, T], mask [B, 1, T] bool, frames [B] int64: valid ones.
+  /// values [B, M, T], mask [B, 1, T] bool; frames [B] int64 counts the valid ones.
   at::Tensor normalised(const at::Tensor& values, const at::Tensor& mask,
                         const at::Tensor& frames) const;
 
@@ -50,10 +50,10 @@ class FeatureExtractor {
   at::Tensor filterbank_;                       // [M, n_fft/2 + 1]
   at::Tensor fixed_mean_, fixed_scale_;         // [M, 1], or undefined
   at::Tensor zero_;                             // []
-  std::shared_ptr<const FusedFeatures> fused_;  // null where operators do it
+  std::shared_ptr<const FusedFeatures> fused_;  // null where operators compute the features
 };
 
-/// Slaney mel filterbank [mel_bins, n_fft/2 + 1] (area-normalised), 0 to sample_rate/2.
+/// Returns the Slaney mel filterbank [mel_bins, n_fft/2 + 1] (area-normalised), 0 to sample_rate/2.
 at::Tensor slaney_filterbank(int64_t sample_rate, int64_t n_fft, int64_t mel_bins);
 
 }  // namespace rtfx

@@ -9,19 +9,20 @@
 
 namespace rtfx {
 
-/// y = W_2 relu(W_1 [x; e_p] + b_1) + b_2, where e_p is the one-hot vector of prompt p.
+/// Computes y = W_2 relu(W_1 [x; e_p] + b_1) + b_2, where e_p is the one-hot vector of prompt p.
 class PromptKernel {
  public:
-  /// `reader`: of the tensors below "prompt_kernel."; its device and dtype are those of the frames.
+  /// `reader` gives the tensors below "prompt_kernel.". Its device and dtype are those of the
+  /// frames.
   PromptKernel(const PromptConfig& config, const WeightReader& reader);
 
-  /// frames [B, T', D], prompts [B] int64 from 0 to PromptConfig::count - 1, on the same device ->
-  /// [B, T', D]. Does not synchronise.
+  /// Maps frames [B, T', D] to [B, T', D]. prompts [B] int64 are from 0 to PromptConfig::count - 1,
+  /// on the same device. Does not synchronise.
   at::Tensor operator()(const at::Tensor& frames, const at::Tensor& prompts) const;
 
  private:
   at::Tensor of_frames_;   // [W, D], the columns of W_1 for x
-  at::Tensor of_prompts_;  // [P, W], those for each prompt, with b_1
+  at::Tensor of_prompts_;  // [P, W], the column of W_1 for each prompt, plus b_1
   at::Tensor weight_, bias_;
 };
 

@@ -1,5 +1,5 @@
-// The encoder by LibTorch's operators, one for each line of the model: what others are tested
-// against, and what runs on a CPU.
+// The encoder by LibTorch's operators, one for each line of the model. It runs on CPUs, and tests
+// compare other implementations with it.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,16 @@ namespace rtfx {
 
 class ReferenceEncoder : public EncoderImplementation {
  public:
-  /// `reader`: the weights below "encoder.".
+  /// `reader` gives the weights below "encoder.".
   ReferenceEncoder(const EncoderConfig& config, int64_t mel_bins, const WeightReader& reader);
 
   Encoded operator()(const Features& features) const override;
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
-  /// Its parts, for encoding streams (models/streaming): the front end, null where it is no
-  /// convolution, the layers, and the linear map behind the last, where there is one.
+  /// These give its parts for encoding streams (models/streaming). convolutions() is null where the
+  /// front end is no convolution. mapped() applies the linear map after the last layer, where there
+  /// is one.
   const Subsampling* convolutions() const { return std::get_if<Subsampling>(&front_end_); }
   const std::vector<ConformerLayer>& layers() const { return layers_; }
   at::Tensor mapped(const at::Tensor& frames) const;
@@ -34,8 +35,9 @@ class ReferenceEncoder : public EncoderImplementation {
   at::Tensor norm_mask(const at::Tensor& feature_lengths, int64_t frames) const;
 
   EncoderConfig config_;
-  /// Feature frames behind a row's end that count in norms over time: there, NeMo's tensor holds
-  /// that of the last window, or what fills a stack. They are no frames of the utterance.
+  /// Feature frames after a row's end that count in norms over time. In NeMo's tensor, they are the
+  /// frame of the last window, or the frames that fill a stack. They are no frames of the
+  /// utterance.
   int64_t silence_;
   FrontEnd front_end_;
   std::vector<ConformerLayer> layers_;

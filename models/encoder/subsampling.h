@@ -1,5 +1,5 @@
-// Sub-sampling of feature frames to encoder frames, by strided convolutions or by stacking, and the
-// later reduction of encoder frames.
+// Sub-samples feature frames to encoder frames, by strided convolutions or by stacking. Also
+// reduces the number of encoder frames later.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@
 
 namespace rtfx {
 
-/// dw_striding (FastConformer) and striding, each also causal.
+/// Sub-sampling by dw_striding (FastConformer) or striding (Conformer), each also in a causal form.
 class Subsampling {
  public:
   Subsampling(const EncoderConfig& config, int64_t mel_bins, const WeightReader& pre_encode);
@@ -27,22 +27,23 @@ class Subsampling {
   /// features [B, M, T] float32 -> [B, convolved(T), d] in the weights' dtype, scaled by sqrt(d)
   /// where the model asks for it. Padding is zeroed before every convolution.
   Output operator()(const Features& features) const;
-  /// A part of longer utterances, [B, M, T] -> [B, convolved(T), d]. Row b is frames [begin[b],
-  /// end[b]) of it ([B] int64); what lies before or behind them is treated as a whole utterance's
-  /// padding is. A row that goes on before its part begins at 0: its first frames are wrong, as far
-  /// as kernels reach back. begin is a multiple of the factor, the convolutions are causal.
+  /// Sub-samples a part of longer utterances, [B, M, T] -> [B, convolved(T), d]. The frames
+  /// [begin[b], end[b]) ([B] int64) of row b belong to the utterance. Frames before and after them
+  /// are treated as the padding of a whole utterance. If an utterance began before this part, its
+  /// begin is 0. Its first frames are then wrong, as far as the kernels reach back. begin is a
+  /// multiple of the factor, and the convolutions are causal.
   at::Tensor part(const at::Tensor& values, const at::Tensor& begin, const at::Tensor& end) const;
-  /// EncoderConfig::subsampled() on the device.
+  /// Computes EncoderConfig::subsampled() on the device.
   at::Tensor subsampled(const at::Tensor& lengths) const;
 
  private:
   struct Convolution {
     at::Tensor weight, bias;
     int64_t stride = 2, groups = 1;
-    bool relu = true;  // none between a depthwise convolution and its pointwise one
+    bool relu = true;  // false between a depthwise convolution and its pointwise one
   };
 
-  /// begin: undefined where all rows begin at 0.
+  /// `begin` is undefined where all rows begin at 0.
   at::Tensor convolve(at::Tensor image, at::Tensor begin, const at::Tensor& lengths) const;
   at::Tensor flattened(const at::Tensor& image) const;
   at::Tensor halved(const at::Tensor& lengths) const;
@@ -53,12 +54,13 @@ class Subsampling {
   int64_t largest_image_;  // elements of the first convolution's output per feature frame
 };
 
-/// `factor` frames side by side, layer norm of each where the model has one, and a linear map.
+/// Applies a layer norm to each frame where the model has one, concatenates `factor` frames to one,
+/// and applies a linear map.
 class Stacking {
  public:
   Stacking(const EncoderConfig& config, const WeightReader& encoder);
 
-  /// features [B, M, T] float32 -> [B, max(1, floor(T / factor)), d], as Subsampling does.
+  /// Maps features [B, M, T] float32 to [B, max(1, floor(T / factor)), d], like Subsampling.
   Subsampling::Output operator()(const Features& features) const;
   at::Tensor subsampled(const at::Tensor& lengths) const;
 
@@ -69,27 +71,27 @@ class Stacking {
 
 using FrontEnd = std::variant<Subsampling, Stacking>;
 
-/// `encoder`: the weights below "encoder.".
+/// `encoder` gives the weights below "encoder.".
 FrontEnd make_front_end(const EncoderConfig& config, int64_t mel_bins, const WeightReader& encoder);
 
-/// [B, T] bool: true for frames below the row's length.
+/// Returns [B, T] bool: true for frames below the row's length.
 at::Tensor frame_mask(const at::Tensor& lengths, int64_t frames);
 
-/// Reduces frames once more between two layers, or behind the last: NeMo's
+/// Reduces the number of frames once more between two layers or after the last: NeMo's
 /// SubsamplingReductionModule.
 class Reduction {
  public:
-  /// `encoder`: the weights below "encoder.".
+  /// `encoder` gives the weights below "encoder.".
   Reduction(const EncoderConfig& config, const WeightReader& encoder);
 
-  /// frames [B, T', d], lengths [B] -> [B, T' / factor, d] (at least one frame) and
-  /// EncoderConfig::reduced(). Pooling takes the greatest of each channel and drops an incomplete
-  /// last group of frames; what is longer by NeMo's lengths lies beyond a row's end.
+  /// Maps frames [B, T', d] and lengths [B] to [B, T' / factor, d] (at least one frame) and
+  /// EncoderConfig::reduced(). Pooling takes the maximum of each channel and drops an incomplete
+  /// last group of frames. Frames beyond NeMo's lengths lie after a row's end.
   Subsampling::Output operator()(const at::Tensor& frames, const at::Tensor& lengths) const;
 
  private:
   int64_t factor_;
-  std::optional<Subsampling> convolutions_;  // or pooling
+  std::optional<Subsampling> convolutions_;  // empty: the reduction is by pooling
 };
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Members of a tar or zip archive that is in memory, through libarchive.
+// Reads members of a tar or zip archive that is in memory, through libarchive.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ enum class ArchiveFormat {
 };
 
 struct ArchiveMember {
-  std::string_view bytes;                       // within the archive where it is stored as it is,
-  std::shared_ptr<const std::string> unpacked;  // else within this
+  std::string_view bytes;                       // part of the archive, or else of `unpacked`
+  std::shared_ptr<const std::string> unpacked;  // null where the archive has the bytes as they are
 };
 
-/// Members for which `wanted(name)` holds, by name: the path without a leading "./". `archive` must
-/// outlive the result, and `where` names it in errors. Nothing is written anywhere.
+/// Returns the members for which `wanted(name)` holds, by name. The name is the path without a
+/// leading "./". `archive` must outlive the result, and `where` names it in errors. Nothing is
+/// written anywhere.
 ///
-/// Throws UserError for a file that is no archive of the format, truncated or damaged, and for a
+/// Throws UserError for a file that is no archive of the format, truncated or damaged. Throws for a
 /// member that is a link, or whose path is absolute or holds "..". Also throws where a compressed
 /// archive expands to more than 64 times its size, which weights never do.
 std::map<std::string, ArchiveMember> read_archive(

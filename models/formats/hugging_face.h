@@ -1,4 +1,4 @@
-// Folders as transformers' save_pretrained() writes them.
+// Reads folders as transformers' save_pretrained() writes them.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 namespace rtfx {
 
 /// Reads `config.json`, `model.safetensors` (or the files of `model.safetensors.index.json`),
-/// `tokenizer.json` and `processor_config.json` (or `preprocessor_config.json`) of ParakeetForCTC,
-/// ParakeetForRNNT, ParakeetForTDT and NemotronAsrStreamingForRNNT. Tensors get NeMo's names
-/// (models/checkpoint/checkpoint.h). Throws UserError naming the file and the key.
+/// `tokenizer.json` and `processor_config.json` (or `preprocessor_config.json`). They may be of
+/// ParakeetForCTC, ParakeetForRNNT, ParakeetForTDT and NemotronAsrStreamingForRNNT. Tensors get
+/// NeMo's names (models/checkpoint/checkpoint.h). Throws UserError, and names the file and the key.
 Checkpoint read_hugging_face(const std::filesystem::path& folder);
 
 }  // namespace rtfx

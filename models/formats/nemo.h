@@ -1,4 +1,4 @@
-// `.nemo` archives, as NeMo's save_to() writes them.
+// Reads `.nemo` archives, as NeMo's save_to() writes them.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@ namespace rtfx {
 
 /// Reads a tar archive, plain or gzip, with `model_config.yaml` and `model_weights.ckpt` (fp32,
 /// fp16 or bf16). The YAML names the tokenizer: a SentencePiece model, a WordPiece vocabulary, or
-/// several of these by language; or it holds a list of characters. A plain archive is mapped, and
-/// its tensors are views of it. `path` may also be a folder into which an archive was unpacked.
-/// Throws UserError, for weights without configuration too.
+/// several of these by language. Instead of a tokenizer, it may hold a list of characters. A plain
+/// archive is mapped, and its tensors are views of it. `path` may also be a folder into which an
+/// archive was unpacked. Throws UserError, also for weights without configuration.
 Checkpoint read_nemo(const std::filesystem::path& path);
 
 }  // namespace rtfx

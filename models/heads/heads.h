@@ -41,17 +41,17 @@ class Joint {
   at::Tensor project_encoder(const at::Tensor& frames) const;     // [..., D] -> [..., H]
   at::Tensor project_prediction(const at::Tensor& output) const;  // [..., P] -> [..., H]
 
-  /// Logits [..., V+1+D] of projected inputs (broadcast against each other).
+  /// Returns logits [..., V+1+D] of projected inputs, which are broadcast against each other.
   at::Tensor logits(const at::Tensor& encoder, const at::Tensor& prediction) const;
 
-  /// Returns this joint with another b_o, [V+1+D]; the other weights are shared.
+  /// Returns this joint with another b_o, [V+1+D]. The other weights are shared.
   Joint with_output_bias(at::Tensor bias) const;
 
   int64_t width() const { return output_.weight.size(1); }  // H
   int64_t tokens() const { return tokens_; }                // V+1, blank included
   int64_t durations() const { return durations_; }          // D
 
-  /// The weights themselves, for decoders with kernels of their own.
+  /// The weights, for decoders that have their own kernels.
   const Linear& encoder() const { return encoder_; }        // [H, D], [H]
   const Linear& prediction() const { return prediction_; }  // [H, P], [H]
   const Linear& output() const { return output_; }          // [V+1+D, H], [V+1+D]
@@ -63,25 +63,26 @@ class Joint {
   int64_t tokens_, durations_;
 };
 
-/// State of B rows. LSTM: `h` and `c`, [layers, B, P] each. Stateless: `context`, [B, C-1] int64,
-/// newest label first. All row selection goes along the batch dimension.
+/// The state of B rows. An LSTM has `h` and `c`, each [layers, B, P]. A stateless network has
+/// `context`, [B, C-1] int64, newest label first. Functions that select rows do so along the batch
+/// dimension.
 struct PredictionState {
   at::Tensor h, c, context;
 
-  /// Rows where `mask` ([B] bool) come from `taken`, the others stay as they are in *this.
+  /// Returns the rows of `taken` where `mask` ([B] bool) is true, and the rows of *this elsewhere.
   PredictionState select(const at::Tensor& mask, const PredictionState& taken) const;
-  /// Replaces the rows of `mask` in place.
+  /// Replaces the rows where `mask` is true by those of `taken`, in place.
   void take(const at::Tensor& mask, const PredictionState& taken);
-  /// All rows of `from`, in place.
+  /// Replaces all rows by those of `from`, in place.
   void assign(const PredictionState& from);
-  /// walk(tensor, dimension of the rows) for each.
+  /// Calls walk(tensor, dimension of the rows) for each tensor.
   template <class Walk>
   void walk(Walk&& walk) {
     walk(h, 1);
     walk(c, 1);
     walk(context, 0);
   }
-  /// Rows `index` ([B'] int64) of this state.
+  /// Returns the rows `index` ([B'] int64) of this state.
   PredictionState rows(const at::Tensor& index) const;
 };
 
@@ -99,18 +100,18 @@ class PredictionNetwork {
   PredictionNetwork(const PredictionConfig& config, int64_t blank, const StateDict& weights,
                     at::Device device, at::ScalarType dtype);
 
-  /// Zeros (LSTM) or an all-blank context (stateless), before the start symbol.
+  /// Returns the state before the start symbol: zeros (LSTM) or an all-blank context (stateless).
   PredictionState initial_state(int64_t batch) const;
 
-  /// One step for all rows. labels: [B] int64, 0..V; the blank id V is the start symbol, whose
-  /// embedding is row V: zeros in what NeMo trains, any numbers in transformers' random models.
-  /// Does not synchronise.
+  /// Makes one step for all rows. labels are [B] int64, 0..V. The blank's id V is the start
+  /// symbol. Its embedding, the last row, is zero in models that NeMo trains, and has any values in
+  /// random models of transformers. Does not synchronise.
   Step step(const at::Tensor& labels, const PredictionState& state) const;
 
   int64_t blank() const { return blank_; }
   int64_t width() const { return config_.width; }
 
-  /// The weights themselves, for decoders with kernels of their own.
+  /// The weights, for decoders that have their own kernels.
   const PredictionConfig& config() const { return config_; }
   const std::vector<at::Tensor>& embeddings() const { return embeddings_; }
   const std::vector<LstmLayer>& layers() const { return layers_; }

@@ -1,4 +1,4 @@
-// From a NeMo YAML and the tensors beside it to a ModelConfig: tensors decide, then the YAML.
+// Makes a ModelConfig of a NeMo YAML and the tensors beside it. The tensors take precedence.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rtfx {
 
-/// `weights` under canonical names (rename_tensors). Every place where YAML and tensors disagree
-/// adds a line to `notices`. Throws UserError for a setting that rtfx does not support, naming it.
+/// `weights` are under canonical names (rename_tensors). Adds a line to `notices` wherever YAML and
+/// tensors disagree. Throws UserError for a setting that rtfx does not support, and names it.
 ModelConfig read_config(const YamlView& yaml, const StateDict& weights,
                         std::vector<std::string>& notices);
 

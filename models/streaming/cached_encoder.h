@@ -1,5 +1,5 @@
-// This makes a step of a cache-aware FastConformer: it encodes the next chunk of many streams, each
-// at a place of its own. The encoder is that of Noroozi et al., "Stateful Conformer with
+// Computes a step of a cache-aware FastConformer: the next chunk of many streams, each of which may
+// be at a different position. The encoder is that of Noroozi et al., "Stateful Conformer with
 // Cache-based Inference for Streaming Automatic Speech Recognition", 2024.
 #pragma once
 
@@ -15,31 +15,33 @@
 
 namespace rtfx {
 
-/// The sizes that NeMo's ConformerEncoder.setup_streaming_params() computes, by its names. Where
-/// there are two numbers, the first is that of a stream's first step.
+/// The sizes that NeMo's ConformerEncoder.setup_streaming_params() computes, under NeMo's names.
+/// Where there are two numbers, the first one holds for a stream's first step.
 struct StepSizes {
   std::array<int64_t, 2> chunk_size;             // mel frames that a step gets
-  std::array<int64_t, 2> shift_size;             // mel frames that it goes on by
-  std::array<int64_t, 2> pre_encode_cache_size;  // mel frames before them that it sees again
-  int64_t drop_extra_pre_encoded;   // encoder frames that come of these: not of the first step
+  std::array<int64_t, 2> shift_size;             // mel frames by which a step advances
+  std::array<int64_t, 2> pre_encode_cache_size;  // earlier mel frames that a step sees again
+  int64_t drop_extra_pre_encoded;   // encoder frames of these, to drop except at the first step
   int64_t valid_out_len;            // encoder frames of a full step
-  int64_t last_channel_cache_size;  // encoder frames that attention sees before the step's
-  int64_t last_time_cache_size;     // encoder frames that the convolutions see before them
-  int64_t cache_drop_size;          // encoder frames computed again by the next step: none here
+  int64_t last_channel_cache_size;  // earlier encoder frames that attention sees
+  int64_t last_time_cache_size;     // earlier encoder frames that the convolutions see
+  int64_t cache_drop_size;          // encoder frames that the next step computes again: none here
 };
 
-/// The sizes for an encoder to which why_not_cache_aware() does not object.
+/// Returns the sizes for an encoder that why_not_cache_aware() accepts.
 StepSizes step_sizes(const EncoderConfig& encoder);
 
-/// The reason why caches cannot give a model's results for the whole utterance; empty if they can.
-/// They can where every layer sees a limited number of frames before a chunk and nothing behind it:
+/// Returns the reason why caches cannot give a model's results for the whole utterance. Returns an
+/// empty text if they can. They can where every layer sees a limited number of frames before a
+/// chunk and nothing after it:
 ///
-///   - att_context_style is chunked_limited, or regular without right context;
-///   - sub-sampling is by causal convolutions, and all convolutions are causal;
-///   - there is no norm over time, no normalisation over the utterance, no reduction of frames.
+///   - att_context_style is chunked_limited, or regular without right context.
+///   - Sub-sampling is by causal convolutions, and all convolutions are causal.
+///   - There is no norm over time, no normalisation over the utterance, and no reduction of frames.
 std::string why_not_cache_aware(const ModelConfig& model);
 
-/// The input of a step, with fixed shapes. Rows without a stream have end 0 and the spare slot.
+/// The input of a step, with fixed shapes. Rows without a stream have an end of 0 and the spare
+/// slot.
 struct CachedStep {
   /// [rows, M, chunk] float32, chunk = StepSizes::chunk_size[1]: the mel frames of the chunk. At a
   /// stream's first step, they end with its chunk_size[0] frames.
@@ -48,7 +50,7 @@ struct CachedStep {
   /// (pre_encode_cache_size[1]) and those of the chunk.
   enum ControlRow : int64_t {
     kBegin,    // the stream's first frame in the window; 0 if it lies before the window
-    kEnd,      // the frame behind the stream's last one in the window, or 0
+    kEnd,      // the frame after the stream's last one in the window, or 0
     kEncoded,  // encoder frames that the stream has had
     kSlot,     // the stream's slot
     kPrompt,   // the stream's prompt, which only models with prompts read
@@ -57,40 +59,42 @@ struct CachedStep {
   at::Tensor control;  // [kControlRows, rows] int64
 };
 
-/// Caches of `slots` streams on the model's device, in the encoder's dtype, and the step over them:
-///   - mel frames before the chunk (float32), of which the sub-sampling makes its first frames
-///     again, and drops those that lack what is before them;
-///   - keys and values of the encoder frames that attention still sees. NeMo keeps what they are
-///     made of (cache_last_channel) and makes them anew each step: half the memory, and for each
-///     frame of a chunk the products of (left context + chunk) / chunk frames;
-///   - what the convolutions still see (cache_last_time).
+/// The caches of `slots` streams on the model's device, in the encoder's dtype, and the step that
+/// uses them. There are three caches:
+///   - The mel frames before the chunk (float32). From them, the sub-sampling computes its first
+///     frames again, and drops those that lack earlier frames.
+///   - The keys and values of the encoder frames that attention still sees. NeMo keeps the frames
+///     from which they are made (cache_last_channel) and computes keys and values again at each
+///     step. That takes half the memory. It costs, for each frame of a chunk, the products of
+///     (left context + chunk) / chunk frames.
+///   - The frames that the convolutions still see (cache_last_time).
 class CachedEncoder {
  public:
   virtual ~CachedEncoder() = default;
 
-  /// Encoder frames [rows, valid_out_len, D] of the rows' chunks, and the caches behind them. A
-  /// row's valid frames are valid_frames() of its end. Of fixed shapes, without a wait for the
-  /// device or a look at a value, so that a CUDA graph can hold it. The slots of rows must differ,
-  /// but for the spare one.
+  /// Returns the encoder frames [rows, valid_out_len, D] of the rows' chunks, and updates the
+  /// caches. A row's valid frames are valid_frames() of its end. Shapes are fixed, and the call
+  /// neither waits for the device nor reads a value from it, so that a CUDA graph can hold it. No
+  /// two rows may have the same slot, except for the spare one.
   at::Tensor operator()(const CachedStep& step) {
     return model_->encoder->conditioned(forward(step), step.control[CachedStep::kPrompt]);
   }
 
-  /// Makes a slot that of a new stream.
+  /// Prepares a slot for a new stream.
   virtual void clear(int64_t slot) { mel_.select(0, slot).zero_(); }
 
   const StepSizes& sizes() const { return sizes_; }
-  /// The slot of rows without a stream.
+  /// Returns the slot of rows without a stream.
   int64_t spare_slot() const { return mel_.size(0) - 1; }
-  /// Encoder frames of a row whose window ends at `end`.
+  /// Returns the number of encoder frames of a row whose window ends at `end`.
   int64_t valid_frames(int64_t end) const;
 
  protected:
   CachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                 int64_t slots);
 
-  /// [rows, M, pre_encode_cache_size + chunk]: the chunks behind what is before them, which goes
-  /// on.
+  /// Puts the mel frames of the cache before the chunks, and updates the cache. Returns [rows, M,
+  /// pre_encode_cache_size + chunk].
   at::Tensor next_window(const CachedStep& step);
 
   const std::shared_ptr<const AcousticModel> model_;
@@ -98,7 +102,7 @@ class CachedEncoder {
   const StepSizes sizes_;
 
  private:
-  /// The frames of the layers.
+  /// Returns the frames of the last layer.
   virtual at::Tensor forward(const CachedStep& step) = 0;
 
   at::Tensor mel_;  // [slots + 1, M, pre_encode_cache_size]

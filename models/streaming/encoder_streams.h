@@ -1,4 +1,4 @@
-// Encoding speech while it is spoken: samples in, encoder frames out, for many streams at a time.
+// Encodes speech while it is spoken: samples in, encoder frames out, for many streams at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,28 +18,28 @@
 
 namespace rtfx {
 
-/// The sizes of buffered streams in seconds; each is cut to whole encoder frames.
+/// The sizes of buffered streams in seconds. Each is rounded down to whole encoder frames.
 struct BufferSeconds {
   double chunk = 2, left = 10, right = 2;
 };
 
-/// Makes of a step, whose shapes and addresses stay the same, one that is enqueued at once, for
-/// example as a CUDA graph. The step has run before; making it anew must not run it.
+/// Makes a function that enqueues a step at once, for example as a CUDA graph. The shapes and
+/// addresses of the step stay the same. The step has run before, and the recording must not run it.
 using StepRecorder = std::function<std::function<void()>(const std::function<void()>& step)>;
 
 struct StreamOptions {
-  int64_t streams = 1;  // that can be open at a time
-  int64_t rows = 0;     // streams that a step encodes, at the most; 0 = all
-  /// Smaller numbers of rows. A step is computed with the smallest that holds its streams, so that
-  /// a few of them do not cost as much as all. Then frames are equal up to rounding alone.
+  int64_t streams = 1;  // streams that can be open at a time
+  int64_t rows = 0;     // the most streams that a step encodes; 0 = all
+  /// Smaller numbers of rows. A step is computed with the smallest number that holds its streams,
+  /// so that few streams cost less than all. Frames are then equal only up to rounding.
   std::vector<int64_t> fewer_rows = {};
-  /// Without: by caches, for models that are made for it. With: by the model's ordinary encoder,
-  /// again and again on a buffer of audio, for all others.
+  /// Without it, streams use caches, for models that are made for them. With it, the model's
+  /// ordinary encoder runs again and again on a buffer of audio, which works for all other models.
   std::optional<BufferSeconds> buffer = std::nullopt;
-  /// The attention context of cached streams: one of EncoderConfig::contexts, or another one of the
-  /// same form (models/checkpoint/config.h). Empty selects the model's.
+  /// The attention context of cached streams. It is one of EncoderConfig::contexts, or another one
+  /// of the same form (models/checkpoint/config.h). An empty list selects the model's context.
   std::vector<int64_t> att_context_size = {};
-  /// Records the steps of cached streams on a GPU. Without one they are launched kernel by kernel.
+  /// Records the steps of cached streams on a GPU. Without it, they are launched kernel by kernel.
   StepRecorder recorder = nullptr;
 };
 
@@ -51,57 +51,60 @@ struct NewSamples {
 
 /// The next frames of some streams, one row for each.
 struct EncodedPieces {
-  std::vector<int64_t> streams;  // in ascending order from the stream behind the last step's last
+  std::vector<int64_t> streams;  // ascending, from the one after the last step's last stream on
   at::Tensor frames;             // [rows, frames, D] in the encoder's dtype, on the model's device
   std::vector<int64_t> lengths;  // valid frames of each row; 0 is possible at a stream's end
-  std::vector<bool> last;        // nothing comes of this stream any more: once for each stream
-  int64_t computed_rows = 0;     // of the step, with those that have no stream
+  std::vector<bool> last;        // nothing more comes of this stream; true once for each stream
+  int64_t computed_rows = 0;     // rows of the step, including those without a stream
 
   bool empty() const { return streams.empty(); }
-  /// [lengths[row], D], a view.
+  /// Returns the frames of a row, [lengths[row], D], as a view.
   at::Tensor row(size_t row) const;
 };
 
-/// A step is computed as a batch of a fixed shape. A stream's frames therefore do not depend on the
-/// sizes of the pieces of its samples, on the time of finish(), or on the streams beside it. On a
-/// CPU a test compares every bit. With StreamOptions::fewer_rows there are several shapes, which
-/// round differently. One thread at a time may call. A stream that is not open, samples
-/// behind its end, and samples that are no numbers are UserErrors.
+/// Encodes many streams. A step is computed as a batch of a fixed shape. A stream's frames
+/// therefore depend neither on how its samples were cut into pieces, nor on the time of finish(),
+/// nor on other streams. On a CPU, a test compares every bit. With StreamOptions::fewer_rows there
+/// are several shapes, which round differently. Only one thread at a time may call. Throws
+/// UserError for a stream that is not open, for samples after its end, and for samples that are NaN
+/// or infinite.
 class EncoderStreams {
  public:
   virtual ~EncoderStreams() = default;
 
-  /// A new stream; returns its number, which no later one gets. `prompt`: what its frames are
-  /// conditioned on, for models with prompts; without, PromptConfig::standard. Throws UserError
-  /// where all are open, and for a model without a standard prompt. Does not wait for the device.
+  /// Opens a stream and returns its number, which no later stream gets. `prompt` conditions its
+  /// frames, for models with prompts. Without it, PromptConfig::standard holds. Throws UserError
+  /// where all streams are open, or where the model has prompts but no standard one. Does not wait
+  /// for the device.
   int64_t open(std::optional<int64_t> prompt = std::nullopt);
-  /// Further samples of each of these streams, or of none where one is refused. Kept on the host;
-  /// nothing is computed. Threads of LibTorch's pool share the copying.
+  /// Adds samples to each of these streams, or to none where one is refused. The samples stay on
+  /// the host, and nothing is computed. Threads of LibTorch's pool share the copying.
   void push(std::span<const NewSamples> all);
   void push(int64_t stream, std::span<const float> samples) {
     const NewSamples one{stream, samples};
     push(std::span(&one, 1));
   }
-  /// No more samples will come. Its last frames come out of step().
+  /// Says that no more samples will come. step() then returns the stream's last frames.
   void finish(int64_t stream);
-  /// Forgets the stream, at its end or in the middle.
+  /// Forgets the stream, whether it has ended or not.
   void close(int64_t stream);
 
-  /// Whether step() has a chunk of the stream to encode, or its end to tell.
+  /// Returns whether step() has a chunk of the stream to encode, or its end to report.
   bool waiting(int64_t stream) const;
 
   int64_t open_streams() const { return static_cast<int64_t>(streams_.size()); }
-  /// Streams that can be opened beside them.
+  /// Returns how many more streams can be opened.
   int64_t free_streams() const { return static_cast<int64_t>(free_slots_.size()); }
 
-  /// Encodes the next chunk of every stream that has one ready, or of so many of them as there are
-  /// rows; those behind the last step's streams come first. Nothing where none is ready. On a GPU
-  /// it does not wait for results.
+  /// Encodes the next chunk of every stream that has one ready, up to the number of rows. Streams
+  /// after those of the last step come first. The result is empty where no chunk is ready. On a
+  /// GPU, it does not wait for results.
   EncodedPieces step();
 
-  /// Encoder frames of a row at the most.
+  /// Returns the largest number of encoder frames of a row.
   virtual int64_t most_frames() const = 0;
-  /// Samples of one step of a stream, and those behind its chunk that it waits for.
+  /// Returns the number of samples of one step of a stream, and of those after its chunk that it
+  /// waits for.
   virtual int64_t chunk_samples() const = 0;
   virtual int64_t look_ahead_samples() const = 0;
 
@@ -111,8 +114,8 @@ class EncoderStreams {
     int64_t slot = 0;  // 0 to streams - 1
     int64_t prompt = 0;
     int64_t done = 0;   // mel frames (by caches) or samples (buffered) before the next chunk
-    int64_t steps = 0;  // so far
-    bool over = false;  // its last frames were given
+    int64_t steps = 0;  // steps so far
+    bool over = false;  // its last frames were returned
   };
   using Rows = std::span<const std::pair<int64_t, Stream*>>;  // number and stream
 
@@ -121,10 +124,11 @@ class EncoderStreams {
   const std::vector<int64_t>& row_counts() const { return row_counts_; }
 
  private:
-  /// The smallest of row_counts() that holds so many streams.
+  /// Returns the smallest of row_counts() that holds `streams` streams.
   int64_t rows_for(size_t streams) const;
   virtual bool ready(const Stream& stream) const = 0;
-  /// The next chunks of streams that are ready, as a step of `computed` rows, which holds them.
+  /// Encodes the next chunks of streams that are ready, in a step of `computed` rows. There are
+  /// enough rows for all.
   virtual EncodedPieces encode(Rows rows, int64_t computed) = 0;
   virtual void opened(int64_t slot) = 0;
 

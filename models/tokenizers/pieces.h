@@ -14,8 +14,8 @@
 
 namespace rtfx {
 
-/// The code point at byte `at` (below the size), which moves behind it; negative where the bytes
-/// there are no UTF-8.
+/// Returns the code point at byte `at`, which must be below the size, and moves `at` past it. The
+/// result is negative where the bytes there are not UTF-8.
 inline int32_t next_code_point(std::string_view text, size_t& at) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   const size_t size = text.size();
@@ -31,7 +31,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// The largest file in bytes; the objects built from it may take 30 times as much.
+/// The largest file in bytes. The objects that are built from it may take 30 times as much.
 constexpr size_t kMostTokenizerBytes = size_t{32} << 20;
 /// The largest vocabulary. Speech models have at most 16,384 pieces.
 constexpr size_t kMostPieces = size_t{1} << 20;
@@ -50,19 +50,19 @@ inline void check_count(size_t pieces, std::string_view where) {
                   "give the tokenizer of a speech model");
 }
 
-/// The characters of `pieces` (UTF-8) that Unicode counts as punctuation (categories P*), sorted.
-/// Pieces `[...]` and `<...>` do not count, nor those that begin with `##` or U+2581. A mark that
-/// only stands in such pieces keeps the space before it, as in NeMo.
+/// Returns the characters of `pieces` (UTF-8) that Unicode counts as punctuation (categories P*),
+/// sorted. Pieces `[...]` and `<...>` do not count, nor those that begin with `##` or U+2581. A
+/// mark that only occurs in such pieces keeps the space before it, as in NeMo.
 std::u32string punctuation_marks(const std::vector<std::string>& pieces);
 
-/// `text` (UTF-8) without one white-space character before each of `marks` (sorted). Only one: NeMo
-/// takes several for an error of the model that should stay visible.
+/// Removes one white-space character before each of `marks` (sorted) from `text` (UTF-8). It
+/// removes only one: NeMo takes several for an error of the model that should stay visible.
 std::string without_space_before(std::string text, std::u32string_view marks);
 
-/// Whether `text` (UTF-8) is punctuation and nothing else; an empty one is not.
+/// Returns whether `text` (UTF-8) is punctuation and nothing else. An empty text is not.
 bool is_punctuation(std::string_view text);
 
-/// The forms into which vocabularies bring text before they look for its pieces.
+/// The forms into which vocabularies bring text before they look up its pieces.
 enum class TextForm {
   as_is,
   nfkc,      // Unicode's compatibility composition: ﬁ -> fi, a fullwidth letter -> its plain one
@@ -71,28 +71,30 @@ enum class TextForm {
   nmt_nfkc_cf,
 };
 
-/// `text` (UTF-8) in that form, with one space for each white space.
+/// Returns `text` (UTF-8) in that form. Each white-space character becomes one space.
 std::string text_in_form(std::string_view text, TextForm form);
 
-/// Whether a character is of a script that has no spaces between words, such as Han, kana and Thai.
+/// Returns whether a character is of a script without spaces between words, such as Han, kana and
+/// Thai.
 bool is_unspaced(char32_t character);
 
-/// A word of text that has no spaces between words: bytes [begin, end), of which those up to
-/// `spoken` come before the punctuation that it ends with.
+/// A word of a text without spaces between words. It is the bytes [begin, end). Those from `spoken`
+/// on are the punctuation at its end.
 struct TextWord {
   size_t begin = 0, end = 0, spoken = 0;
 };
 
-/// The words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU), where a
-/// character of it is_unspaced(); else none.
-/// Punctuation belongs to the word before it, and opening brackets and quotes to the word behind.
+/// Returns the words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU).
+/// Returns none unless a character of `text` is_unspaced(). Punctuation belongs to the word before
+/// it. Opening brackets and quotes belong to the word after them.
 std::vector<TextWord> words_without_spaces(std::string_view text);
 
-/// Divides `text` (UTF-8) into parts of at most `most` code points, between characters as readers
-/// see them (grapheme clusters). A longer cluster is a part of its own.
+/// Divides `text` (UTF-8) into parts of at most `most` code points. It divides only between
+/// grapheme clusters, which readers see as characters. A longer cluster is a part of its own.
 std::vector<std::string> parts_of(std::string_view text, size_t most);
 
-/// Throws UserError where a piece is not UTF-8 or longer than 1,024 bytes, and where there is none.
+/// Throws UserError for a piece that is not UTF-8 or is longer than 1,024 bytes, and where there is
+/// no piece.
 void check_pieces(const std::vector<std::string>& pieces, std::string_view where);
 
 }  // namespace rtfx

@@ -1,4 +1,5 @@
-// Spelling: text to token ids, other spellings of a text, and tokens by their characters.
+// Converts text to token ids, finds other spellings of a text, and selects tokens by their
+// characters.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace rtfx {
 
-/// `<...>` or `[...]`: a piece that spells no text.
+/// Returns whether a piece has the form `<...>` or `[...]`. Such a piece spells no text.
 bool is_special_piece(std::string_view piece);
 
 /// Tells for ids 0 .. vocabulary - 1 whether a text of `characters` alone may have the token. An
@@ -23,21 +24,24 @@ std::vector<bool> allowed_tokens(const Tokenizer& tokenizer, int64_t vocabulary,
                                  const std::vector<std::string>& characters,
                                  std::string_view where);
 
-/// `text` in lower case, in upper case, and with each word's first character alone in upper case,
-/// as Unicode maps single characters; without those that are `text`, or one another.
+/// Returns `text` in lower case, in upper case, and with only the first character of each word in
+/// upper case. Unicode's mapping of single characters applies. Results that equal `text` or each
+/// other are left out.
 std::vector<std::string> other_spellings(const std::string& text);
 
-/// Turns text into token ids, for words that are not a transcript: phrases to be boosted.
+/// Converts text to token ids, for text that is not a transcript: phrases for contextual biasing.
 class Speller {
  public:
   /// The tokenizer must outlive it.
   explicit Speller(const Tokenizer& tokenizer);
 
-  /// Ids that read `text`, white space aside: by the tokenizer's own rule where it has one, else
-  /// the fewest pieces, of which the longer one comes first. Empty where no ids read it, or only
-  /// with the unknown piece. White space in `text` is single spaces between words. The text is
-  /// taken as the tokenizer normalises it, else as it is, else in Unicode's form NFKC: whichever is
-  /// the first with such ids.
+  /// Returns ids that spell `text`, up to white space. If the tokenizer has a rule of its own, it
+  /// applies. Otherwise the ids are the fewest pieces. Among equally few, those with the longest
+  /// first piece win. The result is empty where no ids spell the text, or only with the unknown
+  /// piece. White space in `text` must be single spaces between words.
+  ///
+  /// Three forms of the text are tried: as the tokenizer normalises it, then as it is, then in
+  /// Unicode's form NFKC. The first form that has such ids counts.
   std::vector<int32_t> operator()(const std::string& text) const;
 
  private:
@@ -46,9 +50,9 @@ class Speller {
   bool append_fewest(std::string_view text, bool continues, std::vector<int32_t>& ids) const;
 
   const Tokenizer& tokenizer_;
-  std::unordered_map<std::string, int32_t> ids_;  // of pieces that are no special tokens
-  size_t longest_ = 0;                            // of them, in bytes
-  std::string space_;         // what stands for a space before a word: "▁", "Ġ" or " "
+  std::unordered_map<std::string, int32_t> ids_;  // only pieces that are no special tokens
+  size_t longest_ = 0;                            // length of the longest of these pieces in bytes
+  std::string space_;         // how pieces write a space before a word: "▁", "Ġ" or " "
   bool words_apart_ = false;  // pieces "##..." continue a word, others begin one
 };
 

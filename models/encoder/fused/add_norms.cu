@@ -1,5 +1,5 @@
-// Norms of few rows to which a product is still to be added. A block takes a row and a thread four
-// elements of it, so that all loads of a row are in flight at the same time.
+// Norms of few rows to which a product is still to be added. A block takes a row, and a thread
+// takes four elements of it. All loads of a row are then in flight at the same time.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace rtfx {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
-constexpr int kElements = 4;  // of a thread
+constexpr int kElements = 4;  // elements of a row that a thread has
 using Bytes = BytesOf<kElements>::Type;
 constexpr int kMostThreads = kWidestNorm / kElements;
 
@@ -22,14 +22,14 @@ struct Rows {
   int64_t rows;
   int32_t width;
   ProductParts parts;
-  NormWeights norm, next;  // next: null weights for none
+  NormWeights norm, next;  // next has null weights where there is no second norm
   void* y;
 };
 
-/// The sums of the warps of a block.
+/// The sums of the warps of a block, one for each warp.
 using OfWarps = float[kMostThreads / 32];
 
-/// Returns the sum over the block. No thread writes of_warps again.
+/// Returns the sum over the block. of_warps may serve only one call.
 __device__ float block_sum(float value, OfWarps& of_warps) {
   const float of_warp = warp_sum(value);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = of_warp;
@@ -41,7 +41,7 @@ __device__ float block_sum(float value, OfWarps& of_warps) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// The weights of a norm for a thread's elements, as they come from memory.
+/// The weights of a norm for a thread's elements, as bytes that are not yet converted.
 struct LoadedNorm {
   Bytes weight, bias;
 };
@@ -52,7 +52,7 @@ __device__ LoadedNorm load_norm(const NormWeights& norm, int column) {
           *reinterpret_cast<const Bytes*>(static_cast<const T*>(norm.bias) + column)};
 }
 
-/// Norms the block's row. Threads that are not valid have zeros.
+/// Norms the block's row. The values of threads that are not valid are zeros.
 template <class T>
 __device__ void norm_row(float (&values)[kElements], const LoadedNorm& norm, bool valid, int width,
                          OfWarps (&of_warps)[2]) {
@@ -73,7 +73,7 @@ __device__ void norm_row(float (&values)[kElements], const LoadedNorm& norm, boo
     values[e] = valid ? (values[e] - mean) * inverse * weight[e] + bias[e] : 0;
 }
 
-/// Sets `values` to those of x with the product added, rounded.
+/// Sets `values` to the elements of x plus the product, rounded.
 template <class T>
 __device__ void add_product(float (&values)[kElements], const Rows& in, Bytes loaded_bias,
                             const T* x, int64_t row, int column) {
@@ -96,11 +96,11 @@ __device__ void add_product(float (&values)[kElements], const Rows& in, Bytes lo
   round_vector<T>(values);
 }
 
-/// kPadded: y is a padded batch, and x stays as it is.
+/// With kPadded, y is a padded batch, and x stays as it is.
 ///
-/// The weights, which come from device memory, are on their way before the product ends. It is the
-/// kernel before this one, and its blocks let this one start after they have waited for all earlier
-/// work. So whatever wrote the weights has ended.
+/// The loads of the weights start before the product ends, as those come from device memory. The
+/// product is the kernel before this one. Its blocks let this kernel start only after they have
+/// waited for all earlier work. So whatever wrote the weights has ended.
 ///
 /// The bound of one block per multiprocessor lets the compiler take registers for all loads at
 /// once.

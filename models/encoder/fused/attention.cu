@@ -1,7 +1,8 @@
-// A block of four warps takes 64 queries of a head, a warp 16 of them, and walks over the keys 32
-// at a time. The score of query i and key j is (q_i + u) k_j + (q_i + v) p_(i-j). A warp's 16
-// queries and 32 keys are at 47 different distances. The warp multiplies its queries with the
-// positions of these, and picks for each key the product that belongs to it, through shared memory.
+// A block of four warps takes 64 queries of a head, and each warp takes 16 of them. The block walks
+// over the keys, 32 at a time. The score of query i and key j is (q_i + u) k_j + (q_i + v) p_(i-j).
+// A warp's 16 queries and 32 keys are at 47 different distances. The warp multiplies its queries
+// with the positions of these distances. Through shared memory, it then picks the product that
+// belongs to each key.
 #include <algorithm>
 
 #include "base/gpu/check.h"
@@ -14,11 +15,11 @@ namespace rtfx {
 namespace {
 
 constexpr int kQueries = 64, kKeys = 32, kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kBlocks = 3;  // of a multiprocessor, so that one computes while others load
+constexpr int kBlocks = 3;  // blocks per multiprocessor: one computes while others load
 constexpr int kWarpQueries = kQueries / kWarps;
-constexpr int kPositions = kQueries + kKeys;  // distances of a block's queries and keys, and one
-constexpr int kBand = kWarpQueries + kKeys;   // of a warp's
-constexpr int kBandStride = kBand + 4;        // fewer accesses of one bank
+constexpr int kPositions = kQueries + kKeys;  // distances of a block's queries and keys, plus one
+constexpr int kBand = kWarpQueries + kKeys;   // distances of a warp's queries and keys, plus one
+constexpr int kBandStride = kBand + 4;        // a stride that avoids bank conflicts
 
 /// Rows of shared memory are 16 bytes longer than a head is wide: ldmatrix then reads eight rows
 /// from different banks.
@@ -29,17 +30,17 @@ template <int kWidth>
 constexpr size_t kShared = sizeof(uint16_t) * kStride<kWidth>*(2 * kKeys + kPositions) +
                            sizeof(float) * kWarps* kWarpQueries* kBandStride;
 
-/// kWidth: of a head, in shared memory. kExact: it is the head's own width.
+/// kWidth is the width of a head in shared memory. With kExact, it is the head's own width.
 template <class T, int kWidth, bool kExact, int kBytes>
 struct Rows {
   const T* values;
   int64_t stride;
   int end;  // rows from 0 to end - 1 exist
   int head_width;
-  int start = 0, ring = 0;  // row r is in slot (start + r) % ring; 0: in slot r
+  int start = 0, ring = 0;  // row r is in slot (start + r) % ring; ring 0: in slot r
 
-  /// Enqueues copies of `count` rows from `first` to shared rows `to` and following, zeros for rows
-  /// that do not exist.
+  /// Enqueues copies of `count` rows from `first` on to the shared rows from `to` on. Rows that do
+  /// not exist become zeros.
   template <bool kRing = false>
   __device__ void copy(T* shared, int to, int first, int count) const {
     constexpr int kElements = kBytes / sizeof(T);
@@ -55,7 +56,8 @@ struct Rows {
   }
 };
 
-/// Two neighbours of a row, as registers of mma take them; zeros where not `valid`.
+/// Loads two neighbours of a row in the form that the registers of mma have. They are zeros where
+/// not `valid`.
 template <class T>
 __device__ float2 load_pair(const T* from, bool valid) {
   if (!valid) return make_float2(0, 0);
@@ -74,7 +76,7 @@ __device__ Window window_of(const RelativeAttentionInput& in, int query, int len
           in.right < 0 ? length : min(length, first + in.chunk + in.right)};
 }
 
-/// The keys and values of an utterance. Keys are counted from the first that any query may see.
+/// The keys and values of an utterance. Key 0 is the first one that any query may see.
 template <class Source>
 struct KeysAndValues {
   Source keys, values;
@@ -103,15 +105,15 @@ __device__ KeysAndValues<Source> of_stream(const RelativeAttentionInput& in,
                          rings.slots[utterance] * ring * 2 * in.width + head * head_width;
   Source keys{first, 2 * in.width, past + length, head_width};
   keys.ring = ring;
-  keys.start = static_cast<int>((encoded + rings.frames) % ring);  // of encoded - past
+  keys.start = static_cast<int>((encoded + rings.frames) % ring);  // slot of frame encoded - past
   Source values = keys;
   values.values += in.width;
   return {
       keys, values, past, {encoded < past ? past - static_cast<int>(encoded) : 0, past + length}};
 }
 
-/// The queries of a warp as operands of mma, with each of the two biases. Lane l has parts of the
-/// queries l / 4 and l / 4 + 8.
+/// The queries of a warp as operands of mma, once with each of the two biases. Lane l has parts of
+/// the queries l / 4 and l / 4 + 8.
 template <int kDepth>
 struct WarpQueries {
   uint32_t with_u[kDepth][4], with_v[kDepth][4];
@@ -145,8 +147,8 @@ __device__ void load_queries(WarpQueries<kWidth / 16>& to, const RelativeAttenti
   }
 }
 
-/// Adds queries x rows^T, for 16 rows of shared memory from row `first` on: the products of the
-/// first eight rows to `left`, those of the others to `right`.
+/// Adds queries x rows^T for 16 rows of shared memory from row `first` on. The products of the
+/// first eight rows are added to `left`, those of the others to `right`.
 template <class T, int kWidth>
 __device__ void multiply_rows(float (&left)[4], float (&right)[4],
                               const uint32_t (&queries)[kWidth / 16][4], const T* rows, int first) {
@@ -162,9 +164,9 @@ __device__ void multiply_rows(float (&left)[4], float (&right)[4],
   }
 }
 
-/// Writes (q + v) p for a warp's queries and all their distances to its band. Column c is the
-/// position of query q and key j of the warp, c = j - q + 15. `ring_begin` is the slot of the first
-/// position of this turn.
+/// Writes (q + v) p for a warp's queries and all their distances to its band. Column c belongs to
+/// query q and key j of the warp with c = j - q + 15. `ring_begin` is the slot of the first
+/// position of this iteration.
 template <class T, int kWidth>
 __device__ void multiply_positions(float* band, const uint32_t (&with_v)[kWidth / 16][4],
                                    const T* positions, int ring_begin) {
@@ -184,8 +186,8 @@ __device__ void multiply_positions(float* band, const uint32_t (&with_v)[kWidth 
   }
 }
 
-/// Scores of a warp's queries and kKeys keys: element i of tile n belongs to the lane's query i / 2
-/// and to key 8 n + lane % 4 * 2 + i % 2.
+/// The scores of a warp's queries and kKeys keys. Element i of tile n belongs to the lane's query i
+/// / 2 and to key 8 n + lane % 4 * 2 + i % 2.
 using Scores = float[kKeys / 8][4];
 
 /// Computes scores = (q + u) k.
@@ -198,8 +200,8 @@ __device__ void multiply_keys(Scores& scores, const uint32_t (&with_u)[kWidth / 
   }
 }
 
-/// Adds the products of the distances and scales. Keys that a query does not see get minus
-/// infinity. key: the first of the keys.
+/// Adds the products of the distances, and scales. Keys that a query does not see get minus
+/// infinity. `key` is the first of the keys.
 __device__ inline void add_position_scores(Scores& scores, const float* band, float scale, int key,
                                            const Window (&windows)[2]) {
   const int lane = threadIdx.x % 32;
@@ -219,9 +221,9 @@ __device__ inline void add_position_scores(Scores& scores, const float* band, fl
 /// The online softmax of the lane's two queries, with powers of 2.
 struct OnlineSoftmax {
   float most[2] = {-INFINITY, -INFINITY};
-  float sum[2] = {0, 0};  // of this lane's keys
+  float sum[2] = {0, 0};  // sums over this lane's keys
 
-  /// Turns scores into weights, and returns in `rescale` the factors of what was summed before.
+  /// Turns scores into weights. `rescale` returns the factors for earlier sums.
   __device__ void add(Scores& scores, float (&rescale)[2]) {
     float highest[2] = {most[0], most[1]};
 #pragma unroll
@@ -272,7 +274,7 @@ __device__ void multiply_values(float (&context)[kWidth / 8][4], const Scores& s
   }
 }
 
-/// Divides the context by the sum of all weights and stores it. output: row 0 of the head.
+/// Divides the context by the sum of all weights and stores it. `output` is row 0 of the head.
 template <class T, int kWidth>
 __device__ void store_context(T* output, int width, int head_width, int own_query, int length,
                               const float (&context)[kWidth / 8][4], OnlineSoftmax& softmax) {
@@ -296,7 +298,7 @@ __device__ void store_context(T* output, int width, int head_width, int own_quer
   }
 }
 
-/// kStreams: keys and values are in `rings`, those of the frames before the utterance's too.
+/// With kStreams, `rings` holds keys and values, also those of frames before the step.
 template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     attend_kernel(const RelativeAttentionInput in, const RowLayout layout, const LayerRings rings) {
@@ -305,7 +307,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   extern __shared__ __align__(16) unsigned char memory[];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kKeys * kRowStride;
-  // The positions are a ring: key k + 32 needs 32 others than key k.
+  // The positions are a ring, because 32 of them change when the loop goes on by 32 keys.
   T* const positions = values + kKeys * kRowStride;
   float* const bands = reinterpret_cast<float*>(positions + kPositions * kRowStride);
 
@@ -330,7 +332,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const Source table{static_cast<const T*>(in.positions) + head * head_width, in.width,
                      2 * in.reach - 1, head_width};
 
-  if constexpr (!kExact) {  // what lies beyond a head's width stays zero
+  if constexpr (!kExact) {  // elements beyond a head's width stay zero
     for (int i = threadIdx.x; i < (2 * kKeys + kPositions) * kRowStride; i += kThreads)
       keys[i] = from_float<T>(0);
     __syncthreads();
@@ -354,7 +356,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
   float* const band = bands + warp * kWarpQueries * kBandStride;
 
-  int ring_begin = 0;  // the slot of the first position of this turn
+  int ring_begin = 0;  // slot of the first position of this iteration
   for (int key = begin; key < end; key += kKeys) {
     await_copies<1>();
     __syncthreads();

@@ -1,4 +1,4 @@
-// Where the frames of a batch lie among the rows of the fused encoder's matrices.
+// Where the frames of a batch lie in the rows of the fused encoder's matrices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,15 +10,15 @@
 
 namespace rtfx {
 
-/// Rows are counted in such steps, so that few different batches make many the same size.
+/// Numbers of rows are multiples of this, so that batches that differ little have the same size.
 constexpr int64_t kRowStep = 128;
 
 struct BatchRows {
   int64_t rows;                // of the matrices of encoder frames
-  int64_t frames;              // T', the most of an utterance
+  int64_t frames;              // T', frames of the longest utterance
   int32_t strides;             // levels of sub-sampling
-  at::Tensor lengths;          // [strides + 1, B] int32: frames of each level
-  at::Tensor begins;           // likewise where parts begin; undefined: all at 0
+  at::Tensor lengths;          // [strides + 1, B] int32: frames at each level
+  at::Tensor begins;           // [strides + 1, B] int32: where parts begin; undefined = all at 0
   at::Tensor offsets;          // [B] int32
   at::Tensor encoded_lengths;  // [B] int64
 
@@ -31,14 +31,15 @@ struct BatchRows {
   }
 };
 
-/// Rows that the utterances' frames take: their number in steps of kRowStep where the host knows
-/// it, as many as the padded batch has where it does not.
+/// Returns the number of rows that the frames take. Where the host knows the lengths, it is the
+/// number of the utterances' frames, rounded up to kRowStep. Otherwise it is that of the padded
+/// batch.
 int64_t row_count(const EncoderConfig& config, int64_t utterances, int64_t feature_frames,
                   const std::vector<int64_t>& host_lengths);
 
-/// Enqueues the reckoning of lengths and offsets; does not wait. `lengths` [B] int64: of the
-/// features, or with `strides` = 0 those of the encoder frames. `begins` [B] int64: of parts of
-/// longer utterances, undefined where all begin at 0.
+/// Enqueues the computation of lengths and offsets, and does not wait. `lengths` [B] int64 are
+/// those of the features, or with `strides` = 0 those of the encoder frames. `begins` [B] int64 say
+/// where parts of longer utterances begin. It is undefined where all begin at 0.
 BatchRows plan_rows(const at::Tensor& lengths, int32_t strides, bool causal, int64_t rows,
                     int64_t frames, const at::Tensor& begins = {});
 

@@ -14,14 +14,15 @@ namespace rtfx {
 
 // Sub-sampling (dw_striding) with the channels innermost. At 256 channels, the output of the first
 // convolution has 64 times as many values as its input, so it never leaves the registers. A thread
-// has two channels, and makes each column of it just before the second convolution wants it.
+// has two channels. It computes each column of that output just before the second convolution needs
+// it.
 
 namespace {
 
 constexpr int kMostThreads = 512;
-constexpr int64_t kFirstBlocks = 4 * 132;  // that an H100 runs at a time, at 256 channels or fewer
+constexpr int64_t kFirstBlocks = 4 * 132;  // blocks that an H100 runs at once, to 256 channels
 
-/// Mel frames that kFrames frames of the second convolution see.
+/// The mel frames that kFrames frames of the second convolution see.
 template <int kFrames>
 constexpr int kMelFramesOf = 4 * (kFrames - 1) + 7;
 
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
         ((static_cast<int64_t>(in.offsets[utterance]) << in.scale) + frame) * bins2 * in.channels +
         channel;
     const float* const seen = mel + 4 * (frame - first) * bins;
-    // Column `bin` of the first convolution's rows 2 frame - before + {0, 1, 2}.
+    // Computes column `bin` of the first convolution's rows 2 frame - before + {0, 1, 2}.
     const auto column = [&](int bin, float2(&to)[3]) {
 #pragma unroll
       for (int a = 0; a < 3; ++a) to[a] = make_float2(0, 0);
@@ -171,8 +172,7 @@ void first_convolutions(Precision precision, const FirstConvolutions& in, cudaSt
     const size_t shared = sizeof(float) * kMelFramesOf<kFrames> * (in.mel_bins + 4);
     launch_dependent(first_kernel<T, kFrames>, grid, threads, shared, stream, in);
   };
-  // Frames of a long run share mel frames and weights. Short runs give all multiprocessors
-  // something to do.
+  // In a long run, frames share mel frames and weights. Short runs occupy all multiprocessors.
   const int64_t frames = static_cast<int64_t>(in.utterances) * in.longest;
   const int fitting = frames <= kFirstBlocks ? 1 : frames <= 2 * kFirstBlocks ? 2 : 8;
   const auto with_run = [&]<class T>(T) {
@@ -197,26 +197,27 @@ void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream
       kThreads, 0, stream, in);
 }
 
-// The middle of the convolution module: gated unit, depthwise convolution over time, norm of each
-// frame where the model has one, SiLU. A block takes a run of frames of an utterance, a thread four
-// channels of them. The thread walks along the run with the gated values that its next outputs need
-// in registers, and loads the frames of a step while it computes those before.
+// The middle of the convolution module: the gated unit, the depthwise convolution over time, the
+// norm of each frame (where the model has one) and SiLU. A block takes a run of frames of an
+// utterance, and a thread takes four channels of them. The thread walks along the run. It keeps the
+// gated values that its next outputs need in registers. It loads the frames of a step while it
+// computes those before.
 
 namespace {
 
 constexpr int kChannels = 4;
-constexpr int kPart = 32;  // threads of a block that need not see whole frames
+constexpr int kPart = 32;  // threads per block where no block has to see whole frames
 constexpr int kMostTimeThreads = kWidestConvolution / kChannels;
-constexpr int kTimeWarps = 16;  // that the registers of a multiprocessor have to suffice for
+constexpr int kTimeWarps = 16;  // warps that share the registers of a multiprocessor
 constexpr float kNormEpsilon = 1e-5f;
 
-/// Frames of a step of a run. Every run is a multiple of it.
+/// The frames of one step of a run. Every run is a multiple of it.
 template <int kKernel>
 constexpr int kStep = kKernel > 0 ? 4 : 8;
 constexpr int kShortestRun = 8, kLongestRun = 32;
 
-/// The gated unit's output for a thread's channels of an utterance. In streams the ring has it for
-/// the frames before the step, whose first frame is 0.
+/// The gated unit's output for a thread's channels of an utterance. In streams, the ring holds it
+/// for frames before the step, whose first frame has number 0.
 template <class T, bool kStreams>
 class GatedFrames {
  public:
@@ -237,8 +238,8 @@ class GatedFrames {
     }
   }
 
-  /// Loads something for frames that do not exist too, so that no load waits for another. kAny: the
-  /// frame may lie before the step of a stream.
+  /// Loads some value also for frames that do not exist, so that no load waits for another one.
+  /// With kAny, the frame may lie before the step of a stream.
   template <bool kAny = true>
   __device__ Loaded load(int frame) const {
     if constexpr (kStreams && kAny) {
@@ -248,7 +249,7 @@ class GatedFrames {
     return {*reinterpret_cast<const uint2*>(row), *reinterpret_cast<const uint2*>(row + width_)};
   }
 
-  /// Computes the output for a frame that load() returned: zeros for one that does not exist.
+  /// Computes the output for a frame that load() returned. A frame that does not exist gives zeros.
   template <bool kAny = true>
   __device__ void gate(float (&value)[kChannels], const Loaded& loaded, int frame) const {
     const bool before = kStreams && kAny && frame < 0;
@@ -262,7 +263,7 @@ class GatedFrames {
     round_vector<T>(value);
   }
 
-  /// Keeps a frame of the step for the stream's later steps. No other block reads its place.
+  /// Keeps a frame of the step for the stream's later steps. No other block reads this row.
   __device__ void keep(const float (&value)[kChannels], int frame) const {
     if (frame < length_) store_vector(ring_row(frame), value);
   }
@@ -282,9 +283,9 @@ class GatedFrames {
   int rows_ = 0, first_row_ = 0;
 };
 
-/// Returns the sum over the block of one of kCount numbers that each thread has: lane l of a warp
-/// gets the sum of number l / (32 / kCount). of_warps: [warps, kCount], which no thread writes
-/// again before another barrier.
+/// Returns the sums over the block of kCount numbers that each thread has. Lane l of a warp gets
+/// the sum of number l / (32 / kCount). of_warps is [warps, kCount]. No thread may write it again
+/// before another barrier.
 template <int kCount>
 __device__ float block_sums(float (&values)[kCount], float* of_warps) {
   const int lane = threadIdx.x % 32, own = lane / (32 / kCount);
@@ -296,12 +297,12 @@ __device__ float block_sums(float (&values)[kCount], float* of_warps) {
   return sum;
 }
 
-/// Norm of each of a step's frames. of_warps: of block_sums(). valid: whether the thread's channels
-/// exist.
+/// Norms each of a step's frames. of_warps is the one of block_sums(). valid says whether the
+/// thread's channels exist.
 template <class T, int kFrames>
 __device__ void norm_frames(float (&frames)[kFrames][kChannels], const NormWeights& norm, int width,
                             int channel, bool valid, float (*of_warps)[kFrames]) {
-  constexpr int kLanes = 32 / kFrames;  // that have the sum of one frame
+  constexpr int kLanes = 32 / kFrames;  // lanes that hold the sum of one frame
   const int warps = static_cast<int>(blockDim.x) / 32;
   float numbers[kFrames];
 #pragma unroll
@@ -332,8 +333,8 @@ __device__ void norm_frames(float (&frames)[kFrames][kChannels], const NormWeigh
   }
 }
 
-/// kKernel: taps, or 0 for in.kernel. kStreams: `rings` have what the gated unit gave for the
-/// frames before the utterance's. A block of kPart threads computes no norm.
+/// kKernel is the number of taps, or 0 for in.kernel. With kStreams, `rings` holds the gated unit's
+/// output for frames before the step. A block of kPart threads computes no norm.
 template <class T, int kKernel, int kBlock, bool kStreams>
 __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
     convolve_kernel(const TimeConvolution in, const RowLayout layout, const LayerRings rings) {
@@ -355,10 +356,10 @@ __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
     sum[0] += w.x * value[0], sum[1] += w.y * value[1];
     sum[2] += w.z * value[2], sum[3] += w.w * value[3];
   };
-  T* output = static_cast<T*>(in.output) +  // of the next frame
+  T* output = static_cast<T*>(in.output) +  // position of the next frame
               static_cast<int64_t>(layout.offsets[utterance] + first) * in.width + channel;
 
-  // Each step begins with this, and ends with finish().
+  // Each step begins with begin() and ends with finish().
   float sums[kFrames][kChannels];
   const auto begin = [&] {
 #pragma unroll
@@ -384,7 +385,7 @@ __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
   if constexpr (kKernel > 0) {
     using Loaded = typename GatedFrames<T, kStreams>::Loaded;
     constexpr int kBefore = kKernel - 1;
-    float window[kBefore + kFrames][kChannels];  // gated values, from frame - in.left on
+    float window[kBefore + kFrames][kChannels];  // gated values from frame - in.left on
     Loaded next[kFrames];
     float4 weights[kKernel];
     {
@@ -400,7 +401,7 @@ __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
       for (int i = 0; i < kBefore; ++i) gated.gate(window[i], loaded[i], first - in.left + i);
     }
     for (int frame = first; frame < end; frame += kFrames) {
-      const int newest = frame - in.left + kBefore;  // in streams, the first of the step
+      const int newest = frame - in.left + kBefore;  // in streams, the first frame of the step
 #pragma unroll
       for (int i = 0; i < kFrames; ++i) {
         gated.template gate<false>(window[kBefore + i], next[i], newest + i);
@@ -442,10 +443,10 @@ __global__ void __launch_bounds__(kBlock, kTimeWarps * 32 / kBlock)
   }
 }
 
-/// Returns the frames of a block that walks. In a long run few frames are gated by two blocks;
-/// short runs give all multiprocessors something to do. warps: that a run takes.
+/// Returns the frames of a block that walks along them. In a long run, few frames are gated by two
+/// blocks. Short runs occupy all multiprocessors. `warps` is the number of warps that a run takes.
 int run_of(const TimeConvolution& in, const RowLayout& layout, int warps) {
-  // Blocks with a norm wait for each other's sums, so that more warps are wanted.
+  // Blocks with a norm wait for each other's sums, so that they need more warps.
   const int64_t wanted = in.norm.weight != nullptr ? 4096 : 2048;
   const int64_t work = static_cast<int64_t>(layout.utterances) * layout.longest * warps;
   return static_cast<int>(std::clamp<int64_t>(

@@ -34,7 +34,7 @@ constexpr int kMelThreads = 256, kFrames = 16;
 
 __global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues in) {
   await_previous();
-  extern __shared__ float power[];  // [kFrames, bins]: bins are odd, so rows begin in other banks
+  extern __shared__ float power[];  // [kFrames, bins]; odd bins make rows begin in other banks
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int frames = frames_of(in.lengths[utterance], in.hop, in.count);
   if (first >= frames) return;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues in) {
 __device__ float block_sum(float value) {
   __shared__ float of_warps[kThreads / 32];
   value = warp_sum(value);
-  __syncthreads();  // all have read those of the last call
+  __syncthreads();  // all have read the sums of the last call
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
   __syncthreads();
   value = 0;

@@ -6,7 +6,7 @@ namespace {
 
 using cute::Shape, cute::_1, cute::_128, cute::_2, cute::_32, cute::_64;
 
-/// The tiles that silu_product() has for so many rows. Both give equal bits.
+/// Uses the tiles that silu_product() has for this number of rows. Both give equal bits.
 template <class Element, ProductOutput kOutput>
 void launch(const Product& in, cudaStream_t stream) {
   constexpr auto kOne = Warpgroups::one;
@@ -34,7 +34,7 @@ void product_parts(Precision precision, const Product& in, cudaStream_t stream) 
 bool suits_few_rows(int64_t rows, int64_t in, int64_t out, int32_t parts) {
   constexpr int64_t kMultiprocessors = 132, kMostInputs = 1024;
   if (rows < 1 || rows > kFewRows || in % (8 * parts) != 0 || out % 8 != 0) return false;
-  const int64_t outputs = rows <= kSiluRows[0] ? 32 : 64;  // of a tile, which has 64 rows
+  const int64_t outputs = rows <= kSiluRows[0] ? 32 : 64;  // outputs per tile, which has 64 rows
   const int64_t tiles = ceil_div<int64_t>(rows, 64) * ceil_div(out, outputs) * parts;
   return tiles <= kMultiprocessors && in / parts <= kMostInputs;
 }

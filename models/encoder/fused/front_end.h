@@ -1,4 +1,4 @@
-// Features to the rows of the fused encoder.
+// Computes the rows of the fused encoder from features.
 #pragma once
 
 #include <optional>
@@ -10,30 +10,31 @@
 
 namespace rtfx {
 
-/// dw_striding by kernels of its own; other front ends by ReferenceEncoder's operators.
+/// The front end of the fused encoder. dw_striding has kernels of its own. Other front ends use
+/// ReferenceEncoder's operators.
 class FusedFrontEnd {
  public:
   FusedFrontEnd(const EncoderConfig& config, int64_t mel_bins, const WeightReader& encoder);
 
-  /// `rows` as row_count() gives it. Enqueues; does not wait.
+  /// `rows` is the result of row_count(). Enqueues and does not wait.
   struct Output {
     at::Tensor frames;  // [rows, d]
     BatchRows batch;
   };
   Output operator()(const Features& features, int64_t rows) const;
   /// Computes Subsampling::part(): [B, M, T] -> [B, T', d], and the number of frames up to each
-  /// row's end, [B] int64. Needs a front end of convolutions.
+  /// row's end, [B] int64. The front end must have convolutions.
   Subsampling::Output part(const at::Tensor& values, const at::Tensor& begin,
                            const at::Tensor& end) const;
 
  private:
-  /// A strided convolution of each channel, and ReLU(pointwise) behind it.
+  /// A strided convolution of each channel, followed by ReLU(pointwise).
   struct Stage {
     at::Tensor weight, bias;  // [9, C], [C] float32
     std::optional<Linear> pointwise;
   };
 
-  /// `begins`: of parts of longer utterances, undefined where all begin at 0.
+  /// `begins` says where parts of longer utterances begin. It is undefined where all begin at 0.
   Output convolve(const Features& features, int64_t rows, const at::Tensor& begins = {}) const;
   Output reference(const Features& features, int64_t rows) const;
 

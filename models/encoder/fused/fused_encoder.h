@@ -1,10 +1,10 @@
 // The encoder on a GPU in 16-bit or 8-bit floats, by kernels that do not move data without need.
 //
-// It computes what ReferenceEncoder does, with other roundings. The frames of all utterances are
-// the rows of one matrix without padding. A layer is eight matrix products (cuBLASLt, which adds
+// It computes the same as ReferenceEncoder, with other roundings. The frames of all utterances are
+// the rows of one matrix without padding. A layer has eight matrix products (cuBLASLt, which adds
 // biases and residuals) with eight kernels between them (kernels.h). Products of few rows may be
-// split, and the norms behind them add the parts. Attention keeps no scores in
-// memory (Dao et al. 2022), so its memory grows with the number of frames, not with its square.
+// split, and the following norms add the parts. Attention keeps no scores in memory (Dao et al.
+// 2022). Its memory therefore grows with the number of frames, not with its square.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,16 +21,17 @@
 
 namespace rtfx {
 
-/// Rings of frames for each layer and stream: the frames that a step still sees, and its own. A
-/// step writes its own frames and moves none. LayerRings (kernels.h) says where frame f is.
+/// Rings of frames for each layer and stream. A ring holds the frames of a step, and the earlier
+/// ones that the step still sees. A step writes its own frames and moves none. LayerRings
+/// (kernels.h) says where frame f is.
 struct StreamRings {
-  /// Makes rings for `streams` streams whose steps have `frames` frames. The encoder sees nothing
-  /// behind a step, and config.left_context frames before it.
+  /// Makes rings for `streams` streams whose steps have `frames` frames. The encoder sees
+  /// config.left_context frames before a step, and no frame after it.
   StreamRings(const EncoderConfig& config, int64_t streams, int64_t frames,
               const at::TensorOptions& options);
 
-  /// The rings for a step of the streams in slots [B] int64, of which encoded [B] int64 frames are
-  /// done.
+  /// Returns the rings of a layer for a step. The streams are in slots [B] int64, and encoded [B]
+  /// int64 of their frames are done.
   LayerRings layer(int64_t index, const at::Tensor& slots, const at::Tensor& encoded) const;
 
   at::Tensor keys_values;  // [layers, streams, left context + frames, 2 d]
@@ -40,8 +41,8 @@ struct StreamRings {
 
 class FusedEncoder : public EncoderImplementation {
  public:
-  /// Why an encoder cannot be fused, as the end of "the fused encoder knows no ..."; empty if it
-  /// can.
+  /// Returns why an encoder cannot be fused, as the end of "the fused encoder knows no ...".
+  /// Returns an empty text if it can.
   static std::string missing(const EncoderConfig& config);
 
   /// `reader` gives the weights below "encoder.", and the device and dtype (bfloat16 or float16) of
@@ -61,28 +62,30 @@ class FusedEncoder : public EncoderImplementation {
 
   /// The next chunks of streams.
   struct Chunks {
-    at::Tensor features;    // [B, M, T] float32, what Subsampling::part() wants
-    at::Tensor begin, end;  // [B] int64, likewise
-    int64_t dropped;        // first encoder frames of these that are not wanted
-    at::Tensor slots;       // [B] int64: the streams' places in the rings
-    at::Tensor encoded;     // [B] int64: frames that they have had before
+    at::Tensor features;    // [B, M, T] float32, argument of Subsampling::part()
+    at::Tensor begin, end;  // [B] int64, arguments of Subsampling::part()
+    int64_t dropped;        // number of first encoder frames of these chunks to drop
+    at::Tensor slots;       // [B] int64: the slots of the streams in the rings
+    at::Tensor encoded;     // [B] int64: frames that the streams had before
   };
-  /// -> [B, rings.frames, D]; a row's frames beyond its end are anything. For encoders that can be
-  /// streamed by caches (models/streaming/cached_encoder.h). Enqueues; does not wait.
+  /// Encodes the next chunks -> [B, rings.frames, D]. A row's frames beyond its end have any value.
+  /// Works for encoders that can be streamed with caches (models/streaming/cached_encoder.h).
+  /// Enqueues and does not wait.
   at::Tensor forward_step(const Chunks& chunks, const StreamRings& rings) const;
-  /// Frames that attention can see at the most, with those of the step, in forward_step().
+  /// The largest number of frames that attention can see in forward_step(), including those of the
+  /// step.
   static constexpr int64_t kMostAttended = kReadyPositions;
 
  private:
-  /// From the first layer on: frames [rows, d] -> [B, T', D]. `rings`: of streams, for each layer;
-  /// empty for whole utterances.
+  /// Runs the layers and all that follows: frames [rows, d] -> [B, T', D]. `rings` are those of
+  /// streams, one for each layer. For whole utterances, it is empty.
   at::Tensor through_layers(const at::Tensor& frames, const BatchRows& batch,
                             const std::vector<LayerRings>& rings) const;
 
   EncoderConfig config_;
   FusedFrontEnd front_end_;
   std::vector<FusedLayer> layers_;
-  std::optional<Linear> out_;  // behind the last layer
+  std::optional<Linear> out_;  // map after the last layer
   at::ScalarType dtype_;
   bool eight_bits_;
 };

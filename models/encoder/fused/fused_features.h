@@ -1,4 +1,4 @@
-// Features on a GPU by three kernels around cuFFT's transform.
+// Computes features on a GPU by three kernels around cuFFT's transform.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,21 +10,22 @@ namespace rtfx {
 
 class FusedFeatures {
  public:
-  /// Whether the kernels know these settings: powers and their logarithms, normalised per feature.
+  /// Returns whether the kernels know these settings: power 2, logarithms and normalisation per
+  /// feature.
   static bool supports(const FeatureConfig& config);
 
-  /// window [n_fft], filterbank [mel_bins, n_fft/2 + 1], float32 on a GPU. Reads the filterbank on
-  /// the host, once.
+  /// window [n_fft] and filterbank [mel_bins, n_fft/2 + 1] are float32 on a GPU. Reads the
+  /// filterbank on the host, once.
   FusedFeatures(const FeatureConfig& config, const at::Tensor& window,
                 const at::Tensor& filterbank);
 
-  /// Computes what FeatureExtractor does. Enqueues and does not wait.
+  /// Computes the same as FeatureExtractor. Enqueues and does not wait.
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
  private:
   FeatureConfig config_;
   at::Tensor window_, filterbank_;
-  at::Tensor ranges_;  // [mel_bins, 2] int32: where a filter is not zero
+  at::Tensor ranges_;  // [mel_bins, 2] int32: the bins where a filter is not zero
 };
 
 }  // namespace rtfx

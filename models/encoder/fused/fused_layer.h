@@ -10,8 +10,8 @@
 
 namespace rtfx {
 
-/// Positions of so many frames are ready for every layer (82 s of audio at 8x sub-sampling); those
-/// of longer batches are made for each.
+/// Each layer has the projected positions of this many frames ready (82 s of audio at 8x
+/// sub-sampling). Positions for longer batches are computed for each batch.
 constexpr int64_t kReadyPositions = 1024;
 
 /// Memory that the layers of a batch use one after the other.
@@ -24,25 +24,25 @@ struct LayerMemory {
   LinearInput activated;  // [rows, expansion d]
   at::Tensor mixed;       // [rows, d]: contexts of attention, output of the convolution
 
-  at::Tensor sums;  // [kParts, rows, d] float32: a product in parts; undefined before the first
-  ProductParts pending;  // what the next norm has to add to the frames; null sums for nothing
+  at::Tensor sums;       // [kParts, rows, d] float32: parts of a product; undefined at first
+  ProductParts pending;  // what the next norm adds to the frames; null sums = nothing
 };
 
 class FusedLayer {
  public:
   FusedLayer(const EncoderConfig& config, const WeightReader& reader, bool eight_bits);
 
-  /// The norm before the layer, of frames [rows, d], into memory.normed.
+  /// Writes the norm before the layer, of frames [rows, d], to memory.normed.
   void begin(const at::Tensor& frames, LayerMemory& memory) const;
-  /// The layer but for its last norm, added to `frames` here or in end(); memory.normed is as
-  /// begin() leaves it. `positions`: relative_positions() or local_positions() of the batch's
-  /// frames where these are more than kReadyPositions. `rings`: of a step of streams, null for
-  /// whole utterances.
+  /// Computes the layer except for its last norm. The result is added to `frames` here or in end().
+  /// memory.normed must be as begin() leaves it. `positions` are relative_positions() or
+  /// local_positions() of the batch's frames, if these are more than kReadyPositions. `rings` are
+  /// those of a step of streams, and null for whole utterances.
   void operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                   const at::Tensor& positions, const LayerRings* rings) const;
-  /// The last norm, and the first of the next layer.
+  /// Computes the last norm, and the first norm of the next layer.
   void end(const at::Tensor& frames, LayerMemory& memory, const FusedLayer& next) const;
-  /// The last norm of the last layer, into padded [B, T', d].
+  /// Computes the last norm of the last layer. Returns a padded batch [B, T', d].
   at::Tensor end(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch) const;
 
  private:
@@ -53,11 +53,11 @@ class FusedLayer {
   };
   struct FeedForward {
     FeedForward(const WeightReader& reader, bool eight_bits);
-    Linear first, second;  // the second times a half
+    Linear first, second;  // the output of the second is multiplied by 1/2
   };
 
   void norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const;
-  /// Adds map(x) to the frames, or leaves its parts to the next norm.
+  /// Adds map(x) to the frames, or leaves its parts for the next norm to add.
   void add(const Linear& map, const at::Tensor& x, const at::Tensor& frames,
            LayerMemory& memory) const;
   void feed_forward(const at::Tensor& frames, const FeedForward& map, LayerMemory& memory) const;

@@ -1,9 +1,9 @@
-// The kernels of the fused encoder. No LibTorch here: kernels include it.
+// The kernels of the fused encoder. This header has no LibTorch, because kernels include it.
 //
-// The frames of all utterances of a batch are the rows of one matrix, without padding between them
-// (or with: RowLayout says where each utterance begins). All functions enqueue work on `stream`
-// and do not wait; they throw std::runtime_error with the call that CUDA refused. Matrices are
-// dense, row by row, with elements of `precision` (bf16 or fp16) unless said otherwise; sums are
+// The frames of all utterances of a batch are the rows of one matrix. They usually have no padding
+// between them. RowLayout says where each utterance begins. All functions enqueue work on `stream`
+// and do not wait. They throw std::runtime_error with the call that CUDA refused. Matrices are
+// dense and row-major, with elements of `precision` (bf16 or fp16) unless said otherwise. Sums are
 // float32.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace rtfx {
 
-/// On the device: row offsets[b] + t is frame t of utterance b.
+/// A layout on the device: frame t of utterance b is row offsets[b] + t.
 struct RowLayout {
   const int32_t* offsets;  // [utterances]
   const int32_t* lengths;  // [utterances] frames
@@ -23,8 +23,8 @@ struct RowLayout {
   int32_t longest;  // no length is greater
 };
 
-/// The input of a matrix product: elements of the precision, or e4m3 (8-bit floats) with a factor
-/// per row.
+/// The input of a matrix product. Its elements have the type `precision`, or are e4m3 (8-bit
+/// floats) with a factor per row.
 struct ProductInput {
   void* values;   // [rows, width]
   float* scales;  // [rows], or null
@@ -35,38 +35,38 @@ struct NormWeights {
   const void* bias;
 };
 
-/// Lengths of each level of sub-sampling and where the rows of each utterance begin. Of parts of
-/// longer utterances also where these begin in them, at each level.
+/// The lengths at each level of sub-sampling, and the first row of each utterance. For parts of
+/// longer utterances, it also has where they begin in the utterance, at each level.
 struct LayoutPlan {
   const int64_t* feature_lengths;  // [utterances] in
   const int64_t* feature_begins;   // [utterances] in, or null: all begin at 0
   int32_t* lengths;                // [strides + 1, utterances] out, the features' own first
-  int32_t* begins;                 // likewise; null as feature_begins is
+  int32_t* begins;                 // [strides + 1, utterances] out; null if feature_begins is
   int32_t* offsets;                // [utterances] out
   int64_t* encoded_lengths;        // [utterances] out
   int32_t utterances;
-  int32_t strides;        // convolutions that halve
+  int32_t strides;        // number of convolutions that halve
   bool causal;            // EncoderConfig::causal_downsampling
   int32_t padded_frames;  // rows per utterance; 0 = as many as it has frames
 };
 void plan_layout(const LayoutPlan& plan, cudaStream_t stream);
 
-/// The first two strided convolutions: 3 x 3 from one channel, ReLU, 3 x 3 of each channel. Frames
-/// beyond a length, or before a begin, count as zeros before each.
+/// The first two strided convolutions: 3 x 3 from one channel, ReLU, and 3 x 3 of each channel.
+/// Before each of them, frames beyond a length or before a begin count as zeros.
 struct FirstConvolutions {
   const float* features;           // [utterances, mel_bins, mel_frames]
   const int32_t* lengths;          // [3, utterances], levels 0 to 2
   const int32_t* begins;           // [3, utterances], or null
-  const int32_t* offsets;          // [utterances], of the last level
+  const int32_t* offsets;          // [utterances], at the last level
   const float *weight1, *weight2;  // [9, channels]
   const float *bias1, *bias2;      // [channels]
   void* output;                    // [rows << scale, halved twice(mel_bins), channels]
   int32_t utterances, mel_bins, mel_frames, channels;
   int32_t before;   // zeros before the first frame and bin: 1, or 2 for causal
   int32_t longest;  // frames of level 2
-  int32_t scale;    // level 2 has that many times more rows than the last, as a power of 2
-  /// Frames of level 2 that a block computes: 1, 2 or 8, or 0 for a number that suits the batch.
-  /// Outputs do not depend on it.
+  int32_t scale;    // level 2 has 2^scale times as many rows as the last level
+  /// Frames of level 2 that a block computes: 1, 2 or 8. With 0, the number depends on the batch.
+  /// The outputs do not depend on it.
   int32_t run = 0;
 };
 void first_convolutions(Precision precision, const FirstConvolutions& in, cudaStream_t stream);
@@ -76,7 +76,7 @@ struct DepthwiseStride {
   const void* input;           // [rows << (scale + 1), bins, channels]
   const int32_t* lengths;      // [2, utterances]: of the input and of the output
   const int32_t* begins;       // [2, utterances], or null
-  const int32_t* offsets;      // [utterances], of the last level
+  const int32_t* offsets;      // [utterances], at the last level
   const float *weight, *bias;  // [9, channels], [channels]
   void* output;                // [rows << scale, halved(bins), channels]
   int32_t utterances, bins, halved_bins, channels;
@@ -84,24 +84,24 @@ struct DepthwiseStride {
 };
 void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream_t stream);
 
-/// Rows [utterances, frames, width] of a padded batch -> those of a layout.
+/// Copies the rows [utterances, frames, width] of a padded batch to the rows of a layout.
 void pack_rows(Precision precision, const void* padded, int32_t frames, int32_t width,
                const RowLayout& layout, void* packed, cudaStream_t stream);
 
-/// y = norm(x), of each row.
+/// Computes y = norm(x) for each row.
 void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
                 const NormWeights& norm, const ProductInput& y, cudaStream_t stream);
-/// x = norm(x) and y = next(x): from one layer to the next.
+/// Computes x = norm(x) and y = next(x), for the transition from one layer to the next.
 void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
                  const NormWeights& next, const ProductInput& y, cudaStream_t stream);
-/// norm(x) into a padded batch [utterances, layout.longest, width]. Rows beyond a length stay as
-/// they were.
+/// Writes norm(x) into a padded batch [utterances, layout.longest, width]. Rows beyond a length
+/// keep their values.
 void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
                        const RowLayout& layout, void* padded, cudaStream_t stream);
 constexpr int32_t kWidestNorm = 2048;
-constexpr int64_t kWidestScaledRow = 8192;  // of an activation in 8 bits
+constexpr int64_t kWidestScaledRow = 8192;  // values of a row that becomes 8-bit floats
 
-/// y = x * sigmoid(x); x [rows, width]. y may be x.
+/// Computes y = x * sigmoid(x), where x is [rows, width]. y may be x.
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
           cudaStream_t stream);
 
@@ -114,64 +114,67 @@ struct Product {
   void* y;                // [rows, out], not x
   int32_t rows, in, out;  // at least 1 row; `in` and `out` are multiples of 8
 };
-/// y = silu(x W^T + b). Sums and SiLU are float32, and only y is rounded. The bits of a row depend
-/// neither on other rows nor on their number. One kernel without workspace.
+/// Computes y = silu(x W^T + b). Sums and SiLU are float32, and only y is rounded. The bits of a
+/// row depend neither on other rows nor on their number. It is one kernel without workspace.
 void silu_product(Precision precision, const Product& in, cudaStream_t stream);
-/// Up to so many rows, silu_product() takes smaller tiles: the smallest first.
+/// Limits of the number of rows, in ascending order. Up to each limit, silu_product() uses smaller
+/// tiles than above it.
 constexpr int32_t kSiluRows[] = {64, 128, 768};
 
 /// With few rows, a product has fewer tiles than a GPU has multiprocessors, and those without a
 /// tile read no weights. So product_parts() splits the inputs into kParts parts, which have tiles
 /// of their own, and add_norm() adds the sums of the parts.
 constexpr int32_t kFewRows = kSiluRows[1], kParts = 4;
-/// The sums of x W^T over each part of the inputs, y [kParts, rows, out] float32. `in` is a
-/// multiple of 8 kParts, in.bias null, and rows are kFewRows at most. The bits of a row depend
-/// neither on other rows nor on their number. One kernel without workspace.
+/// Computes the sums of x W^T over each part of the inputs, y [kParts, rows, out] float32. `in.in`
+/// is a multiple of 8 kParts, in.bias is null, and there are at most kFewRows rows. The bits of a
+/// row depend neither on other rows nor on their number. It is one kernel without workspace.
 void product_parts(Precision precision, const Product& in, cudaStream_t stream);
-/// y = x W^T + b, of kFewRows rows at most. Only y is rounded. The bits of a row depend neither on
-/// other rows nor on their number. One kernel without workspace.
+/// Computes y = x W^T + b for at most kFewRows rows. Only y is rounded. The bits of a row depend
+/// neither on other rows nor on their number. It is one kernel without workspace.
 void few_rows_product(Precision precision, const Product& in, cudaStream_t stream);
-/// Whether an H100 has a multiprocessor for each tile of a product with so many parts, and shared
-/// memory for nearly all inputs of a tile. Other products of few rows are better left to cuBLASLt.
+/// Returns whether an H100 has a multiprocessor for each tile of a product with this number of
+/// parts, and shared memory for nearly all inputs of a tile. Other products of few rows are faster
+/// in cuBLASLt.
 bool suits_few_rows(int64_t rows, int64_t in, int64_t out, int32_t parts);
 
-/// Rows to which a product is still to be added: x + bias + the sum of the parts, rounded once.
+/// A product that is still to be added to rows x: x + bias + the sum of the parts, rounded once.
 struct ProductParts {
   const float* sums;  // [kParts, rows, width], of product_parts()
   const void* bias;   // [width], or null
 };
-/// Adds the product to x, then y = norm(x). This and the next two directly follow product_parts()
-/// on the stream. They read weights and bias while it runs, and wait for its end before all else.
+/// Adds the product to x, then computes y = norm(x). This function and the next two must directly
+/// follow product_parts() on the stream. They read weights and bias while it runs, and wait for its
+/// end before everything else.
 void add_norm(Precision precision, void* x, int64_t rows, int32_t width, const ProductParts& parts,
               const NormWeights& norm, void* y, cudaStream_t stream);
-/// Adds the product to x, then x = norm(x) and y = next(x).
+/// Adds the product to x, then computes x = norm(x) and y = next(x).
 void add_norms(Precision precision, void* x, int64_t rows, int32_t width, const ProductParts& parts,
                const NormWeights& norm, const NormWeights& next, void* y, cudaStream_t stream);
-/// layer_norm_padded() of the sum of x [rows, width] and the product. x stays as it is.
+/// Computes layer_norm_padded() of the sum of x [rows, width] and the product. x stays as it is.
 void add_norm_padded(Precision precision, const void* x, int64_t rows, int32_t width,
                      const ProductParts& parts, const NormWeights& norm, const RowLayout& layout,
                      void* padded, cudaStream_t stream);
 
 /// The state of a layer for streams (models/encoder/fused/fused_encoder.h). Each stream has a ring
-/// of the frames that its next step still sees, and of those of a step. Frame f of a stream is in
-/// row f % (rows of the ring). A step has equally many frames for all utterances.
+/// of the frames of a step and the earlier ones that the step still sees. Frame f of a stream is in
+/// row f % (rows of the ring). A step has the same number of frames for all utterances.
 struct LayerRings {
   void* keys_values;       // [streams, attended + frames, 2 width]
-  void* gated;             // [streams, convolved + frames, width]: what the gated unit gives
-  const int64_t* slots;    // [utterances]: which of the streams
+  void* gated;             // [streams, convolved + frames, width]: output of the gated unit
+  const int64_t* slots;    // [utterances]: the stream of each utterance
   const int64_t* encoded;  // [utterances]: frames of the stream before the step
   int32_t attended;        // frames that attention sees before the step
   int32_t convolved;       // frames that the convolution sees before the step
-  int32_t frames;          // of a step
+  int32_t frames;          // frames of a step
 };
-/// Keys and values of a step's frames, qkv [rows, 3 width], into the rings. Slots of utterances
-/// with frames differ.
+/// Copies keys and values of a step's frames from qkv [rows, 3 width] into the rings. The slots of
+/// utterances with frames must differ.
 void keep_keys(const void* qkv, int32_t width, const LayerRings& rings, const RowLayout& layout,
                cudaStream_t stream);
 
-/// Gated unit, convolution over time, norm of each frame (where there is one), SiLU.
+/// The gated unit, the convolution over time, the norm of each frame (where there is one) and SiLU.
 struct TimeConvolution {
-  const void* gates;            // [rows, 2 width]: values, then what gates them
+  const void* gates;            // [rows, 2 width]: values, then their gates
   const float* weight;          // [kernel, width]
   const float* bias;            // [width]
   NormWeights norm;             // null = none
@@ -180,26 +183,26 @@ struct TimeConvolution {
   /// In streams, the rings hold the frames before the step, and receive the gated unit's output.
   /// The kernel reaches back only.
   const LayerRings* rings;  // null = whole utterances
-  /// Frames that a block computes: a multiple of 8, or 0 for one that suits the batch. Outputs do
-  /// not depend on it.
+  /// Frames that a block computes: a multiple of 8. With 0, the number depends on the batch. The
+  /// outputs do not depend on it.
   int32_t run = 0;
 };
 constexpr int32_t kWidestConvolution = 4096;
 void convolve_time(Precision precision, const TimeConvolution& in, const RowLayout& layout,
                    cudaStream_t stream);
 
-/// Self-attention with relative positions (Dai et al. 2019), an online softmax (Milakov and
-/// Gimelshein 2018; Dao et al. 2022): neither scores nor biases are ever in memory.
+/// Self-attention with relative positions (Dai et al. 2019) and an online softmax (Milakov and
+/// Gimelshein 2018; Dao et al. 2022). Scores and biases are never stored in device memory.
 struct RelativeAttentionInput {
   const void* qkv;        // [rows, 3 width]: queries, keys, values, of all heads each
-  const void* positions;  // [2 reach - 1, width]: row reach - 1 - d of the distance query - key = d
+  const void* positions;  // [2 reach - 1, width]; row reach - 1 - d has distance query - key = d
   const void *bias_u, *bias_v;  // [width]
   void* output;                 // [rows, width]
   int32_t width, heads;
-  int32_t reach;               // distances of the table are less than that
+  int32_t reach;               // the table's distances are from -(reach - 1) to reach - 1
   int32_t left, right, chunk;  // EncoderConfig
-  /// In streams, all frames of a step see each other and the frames in the rings. The rings hold
-  /// keys and values of the step's frames too; left, right and chunk are not used.
+  /// In streams, all frames of a step see each other and the frames in the rings. The rings also
+  /// hold keys and values of the step's frames. left, right and chunk are not used.
   const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestHead = 128;
@@ -208,9 +211,9 @@ void attend(Precision precision, const RelativeAttentionInput& in, const RowLayo
 
 // The kernels of features, around cuFFT's transform, compute in float32.
 
-/// Windows of pre-emphasised audio, as the transform takes them.
+/// Cuts windows of pre-emphasised audio, as the transform takes them.
 struct FeatureWindows {
-  const float* audio;      // [utterances, samples]; what lies at or beyond a length is not read
+  const float* audio;      // [utterances, samples]; values at or beyond a length are not read
   const int64_t* lengths;  // [utterances] samples
   const float* window;     // [n_fft]
   float* frames;           // [utterances, count, n_fft] out; only frames within a length
@@ -220,16 +223,16 @@ struct FeatureWindows {
 };
 void cut_windows(const FeatureWindows& in, cudaStream_t stream);
 
-/// Logarithms of mel values of spectra.
+/// Logarithms of the mel values of spectra.
 struct MelValues {
   const float2* spectra;    // [utterances, count, bins]
   const int64_t* lengths;   // [utterances] samples
   const float* filterbank;  // [mel_bins, bins]
-  const int32_t* ranges;    // [mel_bins, 2]: the first bin of a filter and the one behind its last
+  const int32_t* ranges;    // [mel_bins, 2]: a filter's first bin and the one after its last
   float* values;            // [utterances, mel_bins, count] out; only frames within a length
   int32_t utterances, count, bins, mel_bins, hop;
   float guard;
-  bool clamp;  // `guard` is the least value; else it is added
+  bool clamp;  // `guard` is the lower limit; otherwise it is added
 };
 void mel_values(const MelValues& in, cudaStream_t stream);
 

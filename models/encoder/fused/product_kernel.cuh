@@ -49,7 +49,7 @@ static_assert(cutlass::arch::IsGdcGloballyEnabled, "a dependent launch needs ker
 template <>
 struct FastSilu<float> {};  // CUTLASS asks whether it has arguments
 
-/// The warpgroups of a block that multiply; one warp loads what they read.
+/// The warpgroups of a block that multiply. One warp loads the tiles that they read.
 enum class Warpgroups {
   one,          // a block has one tile: while it applies SiLU, other blocks multiply
   ping_pong,    // two have tiles of their own: one applies SiLU while the other multiplies
@@ -63,8 +63,9 @@ enum class ProductOutput {
   parts,   // the sums of x W^T over each of kParts parts of the inputs, in float32
 };
 
-/// `Element`: cutlass::bfloat16_t or half_t. `Tile`: rows, outputs and depth of a tile. `Cluster`:
-/// blocks that share what they load. `kBlocks`: blocks whose memory fits into a multiprocessor.
+/// `Element` is cutlass::bfloat16_t or half_t. `Tile` has the rows, outputs and depth of a tile.
+/// `Cluster` gives the blocks that share loaded data. `kBlocks` blocks fit into the memory of a
+/// multiprocessor.
 ///
 /// Each kernel adds 16 inputs at a time to one float32 accumulator, in ascending order, whatever
 /// its tile is. So all kernels give equal bits, as rtfx_bench_feed_forward checks.
@@ -140,8 +141,8 @@ class ProductKernel {
     RTFX_CUDA(cudaGetDevice(&arguments.hw_info.device_id));
     RTFX_CUDA(cudaDeviceGetAttribute(&arguments.hw_info.sm_count, cudaDevAttrMultiProcessorCount,
                                      arguments.hw_info.device_id));
-    // Blocks with several tiles: CUTLASS's own guess leaves multiprocessors idle where a cluster
-    // has more than two blocks.
+    // Blocks have several tiles here. CUTLASS's own estimate leaves multiprocessors idle where a
+    // cluster has more than two blocks.
     if constexpr (!kOne && cute::size(Cluster{}) > 2)
       arguments.hw_info.max_active_clusters =
           cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();

@@ -1,4 +1,4 @@
-// Kernels that take the rows of a matrix one by one: norms, activation, and where rows lie.
+// Kernels that take the rows of a matrix one by one: norms, activation, and the layout of rows.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -17,17 +17,17 @@ constexpr float kEpsilon = 1e-5f;
 constexpr float kLargestE4m3 = 448;
 constexpr int kThreads = 128;
 
-/// A row in the registers of a warp: lane l holds the vectors l, l + 32, ... of eight elements.
-/// kFull: every lane has kVectors, so that nothing depends on how many it has.
+/// A row in the registers of a warp. Lane l holds the vectors l, l + 32, ... of eight elements.
+/// With kFull, every lane has kVectors vectors, so that no code depends on their number.
 template <int kVectors, bool kFull>
 struct Row {
   float values[kVectors][8];
-  int vectors;  // of the row
+  int vectors;  // number of vectors of the whole row
 
   __device__ bool has(int i) const { return kFull || i * 32 + threadIdx.x % 32 < vectors; }
   __device__ int column(int i) const { return (i * 32 + static_cast<int>(threadIdx.x % 32)) * 8; }
 
-  /// A row that is still on its way from memory.
+  /// A row whose loads may not have ended.
   struct Loaded {
     uint4 bytes[kVectors];
   };
@@ -101,7 +101,7 @@ struct Row {
     }
   }
 
-  /// The value after rounding to T.
+  /// Rounds the values to T.
   template <class T>
   __device__ void round() {
 #pragma unroll
@@ -113,14 +113,15 @@ struct Norms {
   void* x;
   int64_t rows;
   int32_t width;
-  NormWeights norm, next;  // next: null weights for none
+  NormWeights norm, next;  // next has null weights where there is no second norm
   ProductInput y;
 };
 
-constexpr int kNormBlocks = 6;  // of a multiprocessor, unless rows are very wide
-constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // of an H100
+constexpr int kNormBlocks = 6;  // blocks per multiprocessor, unless rows are very wide
+constexpr int64_t kAllNormBlocks = 132 * kNormBlocks;  // number of such blocks on an H100
 
-/// A warp takes several rows by turns, and loads one while it computes the one before.
+/// A warp takes several rows, one after the other, and loads a row while it computes the one
+/// before.
 template <class T, int kVectors, bool kFull>
 __global__ void __launch_bounds__(kThreads, kVectors <= 4 ? kNormBlocks : 1)
     norm_kernel(const Norms in) {
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(kThreads)
   values.store(padded + (static_cast<int64_t>(utterance) * layout.longest + frame) * width);
 }
 
-/// work.template operator()<T, vectors per lane, whether each lane has as many>()
+/// Calls work.template operator()<T, vectors per lane, whether each lane has that many>().
 template <class Work>
 void for_width(Precision precision, int32_t width, const Work& work) {
   const auto with = [&]<class T>(T) {
@@ -188,7 +189,7 @@ void launch_norms(Precision precision, const Norms& in, cudaStream_t stream) {
   });
 }
 
-/// One block a row where rows get a scale, since that is of the whole row.
+/// Uses one block per row where rows get a scale, since the scale depends on the whole row.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kThreads)
     scaled_silu_kernel(const T* x, int32_t width, ProductInput y) {
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(kThreads)
     *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
 }
 
-/// A block a frame. Elements have two bytes, whatever they are.
+/// Uses one block per frame. Elements have two bytes, whatever their type is.
 __global__ void __launch_bounds__(kThreads)
     keep_keys_kernel(const uint16_t* qkv, int32_t width, LayerRings rings, RowLayout layout) {
   await_previous();
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kPlanThreads = 1024;
 
-/// One block; utterances beyond its threads in further turns.
+/// Runs as one block, which loops where there are more utterances than threads.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan plan) {
   await_previous();
   __shared__ int32_t of_warps[kPlanThreads / 32], before;
@@ -297,7 +298,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan pla
       length = length == 0 ? 0 : plan.causal ? length / 2 + 1 : (length + 1) / 2;
     }
     const int32_t sum = warp_inclusive_sum(length, lane);
-    __syncthreads();  // `before` is set, and all have read the sums of the last turn
+    __syncthreads();  // `before` is set, and all have read the last iteration's sums
     if (lane == 31) of_warps[warp] = sum;
     __syncthreads();
     int32_t own = before, all = 0;

@@ -5,9 +5,9 @@ namespace {
 
 using cute::Shape, cute::_1, cute::_128, cute::_192, cute::_2, cute::_32, cute::_64;
 
-/// The fastest tiles that rtfx_bench_feed_forward measured on an H200, by the number of rows. Tiles
-/// of 64 rows, the fewest of wgmma, compute the fewest rows that do not exist. Narrow tiles give
-/// more blocks, which read the weights. All kernels give equal bits.
+/// Chooses the fastest tiles that rtfx_bench_feed_forward measured on an H200, by the number of
+/// rows. 64 rows are the smallest tile of wgmma. Such tiles compute the fewest rows that do not
+/// exist. Narrow tiles give more blocks, which read the weights. All kernels give equal bits.
 template <class Element>
 void launch(const Product& in, cudaStream_t stream) {
   constexpr auto kOne = Warpgroups::one;

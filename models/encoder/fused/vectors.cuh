@@ -1,4 +1,4 @@
-// Eight (or four) elements at a time, as float32 in registers.
+// Loads and stores eight (or four) elements at a time, as float32 in registers.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -28,7 +28,7 @@ __device__ void unpack_vector(float (&values)[kCount], typename BytesOf<kCount>:
 #pragma unroll
   for (int i = 0; i < kCount; i += 2) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      // The upper half of a float32: one instruction each.
+      // A bfloat16 is the upper half of a float32, so that each takes one instruction.
       values[i] = __uint_as_float(pairs[i / 2] << 16);
       values[i + 1] = __uint_as_float(pairs[i / 2] & 0xffff0000U);
     } else {
@@ -38,8 +38,8 @@ __device__ void unpack_vector(float (&values)[kCount], typename BytesOf<kCount>:
   }
 }
 
-/// The bytes of elements nearest to the values. Pairs are converted together, which takes a
-/// fraction of the time of two conversions.
+/// Rounds the values to the nearest elements and returns their bytes. Pairs are converted together,
+/// which takes a fraction of the time of two conversions.
 template <class T, int kCount>
 __device__ typename BytesOf<kCount>::Type pack_vector(const float (&values)[kCount]) {
   static_assert(sizeof(T) == 2);
@@ -50,13 +50,13 @@ __device__ typename BytesOf<kCount>::Type pack_vector(const float (&values)[kCou
   return bytes;
 }
 
-/// The values after rounding to T.
+/// Rounds the values to T.
 template <class T, int kCount>
 __device__ void round_vector(float (&values)[kCount]) {
   unpack_vector<T>(values, pack_vector<T>(values));
 }
 
-/// `from` is aligned to all elements.
+/// `from` must be aligned to the size of all its elements.
 template <int kCount, class T>
 __device__ void load_vector(float (&values)[kCount], const T* from) {
   unpack_vector<T>(values, *reinterpret_cast<const typename BytesOf<kCount>::Type*>(from));
@@ -67,7 +67,7 @@ __device__ void store_vector(T* to, const float (&values)[kCount]) {
   *reinterpret_cast<typename BytesOf<kCount>::Type*>(to) = pack_vector<T>(values);
 }
 
-/// values * factor, saturated.
+/// Stores values * factor, saturated.
 __device__ inline void store_e4m3(__nv_fp8_storage_t* to, const float (&values)[8], float factor) {
   uint2 bytes;
   auto* const pairs = reinterpret_cast<__nv_fp8x2_storage_t*>(&bytes);
