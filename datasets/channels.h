@@ -1,4 +1,5 @@
-// One channel of several, or the average of all, and whether they cancel each other in it.
+// Takes one channel of several, or the average of all, and finds out whether they cancel each
+// other.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +7,10 @@
 
 namespace rtfx {
 
-/// Sums of squares, by which an average of channels shows that they cancel each other.
+/// Sums of squares that show whether the channels cancel each other in their average.
 struct MixPower {
-  double mixed = 0;     // of the averages
-  double channels = 0;  // of the channels, divided by their number
+  double mixed = 0;     // sum over the averages
+  double channels = 0;  // sum over the channels, divided by their number
 
   MixPower& operator+=(const MixPower& other) {
     mixed += other.mixed;
@@ -17,20 +18,20 @@ struct MixPower {
     return *this;
   }
 
-  /// Whether the average has less than a fiftieth of the channels' power. Equal channels have all
-  /// of it, and independent ones their number's part.
+  /// Returns whether the average has less than a fiftieth of the channels' power. The average of n
+  /// equal channels has all of it, that of n independent ones 1/n.
   bool cancels() const { return mixed < 0.02 * channels; }
 
-  /// The notice for that.
+  /// Returns the notice for channels that cancel each other.
   static std::string notice() {
     return "its channels cancel each other in their average, so that text may be missing; choose "
            "one (--channel 1), or all (--channel separate)";
   }
 };
 
-/// Puts one channel, or the average of all, into the first `frames` elements of `samples`, in which
-/// the channels of a frame are neighbours. `channel` is a number from 1 on, or 0 for the average.
-/// Returns the power of that average.
+/// Puts one channel, or the average of all, into the first `frames` elements of `samples`. On
+/// input, the channels of a frame are neighbours there. `channel` is a number from 1 on, or 0 for
+/// the average. Returns the power of that average.
 inline MixPower mix(float* samples, size_t frames, size_t channels, int channel) {
   MixPower power;
   for (size_t i = 0; i < frames; ++i) {

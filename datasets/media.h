@@ -1,5 +1,5 @@
-// Audio of people's files: what libsndfile reads (audio.h), and through the system's ffmpeg, where
-// it is installed, sound tracks of videos and formats such as m4a.
+// Reads audio of any format that libsndfile knows (audio.h). Uses the system's ffmpeg, where it is
+// installed, for sound tracks of videos and formats such as m4a.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,40 @@
 
 namespace rtfx {
 
-/// Endings (lower case, with the dot) of the names of files with sound.
+/// Returns the endings (lower case, with the dot) of the names of audio and video files.
 const std::vector<std::string>& media_endings();
 
-/// An audio track and a channel of it; see AudioSegment.
+/// An audio track and one of its channels; see AudioSegment.
 struct AudioChoice {
   int channel = 0, track = 0;
 };
 
-/// Bounds of one run of ffmpeg, which is ended where it goes beyond them.
+/// The limits of one run of ffmpeg, which is ended where it exceeds them.
 struct FfmpegLimits {
-  double silent_seconds = 120;                 // without a byte of sound
-  double audio_seconds = 24.0 * 3600;          // of sound
-  int64_t complaint_bytes = int64_t{1} << 24;  // of messages
+  double silent_seconds = 120;                 // time without a byte of sound
+  double audio_seconds = 24.0 * 3600;          // length of the sound
+  int64_t complaint_bytes = int64_t{1} << 24;  // size of the messages
 };
-/// Those of this process, which tests may change.
+/// Returns the limits of this process, which tests may change.
 FfmpegLimits& ffmpeg_limits();
 
-/// Reads what libsndfile can open with read_audio(). Other files with an ending that ffmpeg is for,
-/// or that begin as a container of video or sound does, are decoded by ffmpeg. It gives the chosen
-/// track, its channel or the average of all, resampled. ffmpeg runs as a child process without a
-/// shell and without access to a network, once to count the channels and once to decode. This call
-/// waits for it.
+/// Reads the file with read_audio() if libsndfile can open it. ffmpeg decodes other files that have
+/// one of its endings, or that begin like a container of video or sound. It returns the chosen
+/// track, one channel of it or the average of all, resampled. ffmpeg runs as a child process
+/// without a shell and without access to a network, once to count the channels and once to decode.
+/// This call waits for it.
 ///
-/// Throws UserError naming the file where read_audio() does, where ffmpeg is not installed or goes
-/// beyond ffmpeg_limits(), and with ffmpeg's own words where it fails or finds no sound.
+/// Throws UserError, and names the file, where read_audio() does. Also throws where ffmpeg is not
+/// installed or exceeds ffmpeg_limits(). Where ffmpeg fails or finds no sound, the error has
+/// ffmpeg's message.
 Audio read_media(const std::filesystem::path& path, int sample_rate = 16000,
                  const AudioChoice& choice = {});
 
-/// The number of channels of a track. ffmpeg decodes a moment of the files that it is for. Throws
-/// as read_media() does.
+/// Returns the number of channels of a track. Where ffmpeg is needed, it decodes a moment of the
+/// file. Throws as read_media() does.
 int media_channels(const std::filesystem::path& path, int track = 0);
 
-/// audio_seconds(); 0 where only ffmpeg could tell.
+/// Returns audio_seconds(), or 0 where only ffmpeg could tell.
 double media_seconds(const std::filesystem::path& path);
 
 }  // namespace rtfx

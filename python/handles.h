@@ -18,7 +18,7 @@
 
 struct rtfx_model {
   std::shared_ptr<const rtfx::AcousticModel> model;
-  // Batches of the caller's own are rarely of a size that came before: recording would only cost.
+  // Batches of the caller rarely have a size that came before, so that recording would only cost.
   std::unique_ptr<rtfx::RecordedEncoder> encoder;
   std::shared_ptr<rtfx::RecordedEncoder> recorded;  // for rtfx_transcribe()
   rtfx::ModelConfig config;
@@ -28,28 +28,29 @@ struct rtfx_model {
 struct rtfx_decoder {
   std::shared_ptr<const rtfx::AcousticModel> model;
   std::shared_ptr<rtfx::Decoder> decoder;  // streams outlive the handle
-  std::optional<rtfx::ResultRules> rules;  // of its results
+  std::optional<rtfx::ResultRules> rules;  // rules of its results
 };
 
 struct rtfx_result {
   std::shared_ptr<const rtfx::AcousticModel> model;
   rtfx::ResultRules rules;
-  rtfx::EncodedBatch batch;  // its lengths, for the check of values
+  rtfx::EncodedBatch batch;  // for its lengths, which the check of values reads
   rtfx::Hypotheses hypotheses;
-  std::vector<rtfx_hypothesis> rows;  // once they were asked for
+  std::vector<rtfx_hypothesis> rows;  // filled on the first request
   rtfx::ViewMemory memory;
 };
 
 namespace rtfx {
 
-/// A string that lives until the thread's next call.
+/// Keeps a string until the thread's next call.
 const char* keep(std::string value);
 
-/// Notes the exception that is being handled as the thread's last failure.
+/// Stores the exception that is being handled as the thread's last failure.
 void note_failure();
 
 /// Runs `work`. An exception becomes rtfx_error(), since the caller's language cannot catch it. The
-/// caller's autocast is off meanwhile: it would change the dtypes, and with them the results.
+/// caller's autocast is off during the call, because it would change the dtypes, and with them the
+/// results.
 template <class Result, class Work>
 Result guarded(Result on_failure, const Work& work) {
   try {
@@ -62,17 +63,18 @@ Result guarded(Result on_failure, const Work& work) {
   return on_failure;
 }
 
-/// Returns `decode_again`, seconds of speech without a word. Throws UserError unless these are 0 to
-/// `most`.
+/// Returns `decode_again`, seconds of speech without a word. Throws UserError unless it is from 0
+/// to `most`.
 double require_decode_again(double decode_again, double most);
 
 inline at::DeviceGuard on_device_of(const AcousticModel& model) {
   return at::DeviceGuard(model.device);
 }
 
-/// The batch that decoders read, made of the caller's frames [B, T, D]. In row b, lengths[b] of
-/// them count. Copies the lengths to the device and waits for that. Throws UserError without rows,
-/// where shape, dtype or device is not the model's, and for a length outside of 0 to T.
+/// Makes the batch that decoders read from the caller's frames [B, T, D]. In row b, the first
+/// lengths[b] frames count. Copies the lengths to the device and waits for that. Throws UserError
+/// without rows, for a shape, dtype or device that is not the model's, and for a length outside of
+/// 0 to T.
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows);
 

@@ -1,4 +1,4 @@
-// Results as structs of pointers, and the memory that these point into.
+// Results as structs of pointers, and the memory into which they point.
 #pragma once
 
 #include <deque>
@@ -32,7 +32,7 @@ class ViewMemory {
   const char* const* view(const std::vector<std::string>& texts);
 
  private:
-  /// Returns the view of a hypothesis that this holds already.
+  /// Returns the view of a hypothesis that this object holds already.
   rtfx_hypothesis view_of_kept(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
   std::deque<Hypothesis> hypotheses_;

@@ -1,5 +1,5 @@
-// Forced alignment of recordings with their texts: reading, batching, encoding, and the best path
-// of each text (algorithms/shared/alignment). `rtfx align` prints what this returns.
+// Aligns recordings with their texts: reading, batching, encoding, and the best path of each text
+// (algorithms/shared/alignment). `rtfx align` prints the results.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 namespace rtfx {
 
 struct AlignerOptions {
-  Head head = Head::none;  // whose path: ctc or transducer; none: ctc where the model has it
-  int64_t batch_size = 0;  // recordings; 0: one on a CPU, and on a GPU as many as fit in its memory
-  double long_above = 600;                         // seconds; longer recordings are cut into chunks
-  double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
-  double band_seconds = 5;  // transducer: how far a path may be from its guide; 0: any distance
+  Head head = Head::none;   // ctc or transducer; none = ctc where the model has it
+  int64_t batch_size = 0;   // recordings; 0 = one on a CPU, as many as fit on a GPU
+  double long_above = 600;  // seconds; longer recordings are cut into chunks
+  double chunk_seconds = 20, context_seconds = 1;  // of such chunks (long_audio.h)
+  double band_seconds = 5;  // transducer: limit of a path's distance to its guide; 0 = none
   double pause = 1;         // seconds without a word that end a segment
 };
 
 class Aligner {
  public:
-  /// The calling thread is on the model's device. `encoder`: as Transcriber takes it. Throws
+  /// The calling thread must be on the model's device. `encoder` is as for Transcriber. Throws
   /// UserError where the model lacks the head.
   Aligner(std::shared_ptr<const AcousticModel> model, const AlignerOptions& options,
           std::shared_ptr<RecordedEncoder> encoder = nullptr);
@@ -36,21 +36,23 @@ class Aligner {
   Aligner(const Aligner&) = delete;
   Aligner& operator=(const Aligner&) = delete;
 
-  /// Aligns each recording with texts[i], any white space between words. Results, notices and
-  /// failures go to the observer in the order of the recordings, one at a time. The transcript of a
-  /// result holds the text as the tokenizer spells it, and the confidence of alignment.h. A
-  /// recording fails by itself: without a text, with one that the tokenizer cannot spell or that is
-  /// too long for the audio, and as in Transcriber::run(). Returns the seconds of audio that have a
-  /// result.
+  /// Aligns each recording with texts[i], whose words may have any white space between them.
+  /// Results, notices and failures go to the observer in the order of the recordings, one at a
+  /// time. The transcript of a result holds the text as the tokenizer spells it, and the confidence
+  /// of alignment.h. Returns the seconds of audio that have a result.
   ///
-  /// Recordings form batches in their order. Encoder frames of a long recording, which is encoded
-  /// chunk by chunk, are all in memory (of the device). They take 0.2 GB for an hour of 1,024
-  /// numbers each 80 ms in float32. The emissions of its frames are computed block by block.
+  /// One recording may fail while the others go on. It fails where it has no text, where the
+  /// tokenizer cannot spell the text, or where the text is too long for the audio. It also fails
+  /// for the reasons of Transcriber::run().
+  ///
+  /// Recordings form batches in their order. A long recording is encoded chunk by chunk, and all
+  /// its encoder frames are in memory (of the device). An hour of frames with 1,024 float32 numbers
+  /// every 80 ms takes 0.2 GB. The emissions of its frames are computed block by block.
   ///
   /// A transducer's lattice is restricted to nodes within `band_seconds` of a guide
-  /// (band_around()). The guide is the path of the CTC head. Without such a head it is the greedy
-  /// result, searched in rows of 30 s (guide_from()). A notice tells where the path touches the
-  /// edge of its band.
+  /// (band_around()). The guide is the path of the CTC head. Without such a head, it is the greedy
+  /// result, searched in rows of 30 s (guide_from()). A notice says where the path touches the edge
+  /// of its band.
   double run(const std::vector<Recording>& recordings,
              const std::vector<std::optional<std::string>>& texts, TranscriptionObserver& observer);
 
@@ -63,15 +65,17 @@ class Aligner {
   std::unique_ptr<Parts> parts_;
 };
 
-/// "auto" is none. Throws UserError, with `where`, for another name than "ctc" and "transducer".
+/// Returns the head of that name; "auto" is none. Throws UserError, with `where`, for another name
+/// than these, "ctc" and "transducer".
 Head head_named(const std::string& name, const std::string& where);
 
-/// The head that `asked` stands for (AlignerOptions). Throws UserError, with `where`, where the
-/// model lacks it.
+/// Returns the head that `asked` stands for (AlignerOptions). Throws UserError, with `where`, where
+/// the model lacks it.
 Head alignment_head(const ModelConfig& model, Head asked, const std::string& where);
 
-/// Token ids of a text, whose words stand between any white space. Throws UserError, with `where`,
-/// for an empty text, and for one that the tokenizer cannot spell, with the word and the character.
+/// Returns the token ids of a text, whose words may have any white space between them. Throws
+/// UserError, with `where`, for an empty text. Also throws for a text that the tokenizer cannot
+/// spell, and names the word and the character.
 std::vector<int32_t> spell_text(const Speller& speller, const std::string& text,
                                 const std::string& where);
 

@@ -1,5 +1,5 @@
-// From recordings to transcripts: reading, batching, encoding, decoding, and the cutting of long
-// files. `rtfx transcribe` prints what this returns.
+// Makes transcripts of recordings: reading, batching, encoding, decoding, and the cutting of long
+// files. `rtfx transcribe` prints the results.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@
 namespace rtfx {
 
 struct TranscriberOptions {
-  int64_t batch_size = 0;  // recordings; 0: one on a CPU, and on a GPU as many as fit in its memory
-                           // (fitting_batch_seconds())
-  double long_above = 600;                         // seconds; longer recordings are cut into chunks
-  double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
+  int64_t batch_size = 0;   // recordings; 0 = one on a CPU, and on a GPU fitting_batch_seconds()
+  double long_above = 600;  // seconds; longer recordings are cut into chunks
+  double chunk_seconds = 20, context_seconds = 1;  // of such chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
-  /// Seconds of speech without a word that are decoded again (long_audio/decode_again.h), in the
-  /// chunks of long recordings half as many. 0: nothing is. Not for a decoder without a head.
+  /// Parts with this many seconds of speech and no word are decoded again
+  /// (long_audio/decode_again.h). In the chunks of long recordings, half as many seconds count. 0
+  /// means that no part is decoded again. A decoder without a head cannot do it.
   double decode_again = 8;
-  bool with_times = true;  // words, tokens and segments; without, a transcript is its text
+  bool with_times = true;  // words, tokens and segments; if false, a transcript is only its text
   std::optional<ConfidenceOptions> confidence = {};
 };
 
-/// The result for one recording.
+/// The result of one recording.
 struct Transcription {
   double seconds = 0;  // of audio
   Hypothesis hypothesis;
@@ -40,39 +40,41 @@ struct Transcription {
 };
 
 /// Receives the results of Transcriber::run() while it works. Calls come from several threads, but
-/// never two at a time. A recording is named by its index in the list that run() was given. What
-/// started(), reading(), result() and failure() throw ends run().
+/// never two at a time. A recording is named by its index in the list that run() was given.
+/// Exceptions of started(), reading(), result() and failure() end run().
 class TranscriptionObserver {
  public:
   virtual ~TranscriptionObserver() = default;
 
-  /// These recordings form the batch that is encoded next; a long one stands alone.
+  /// These recordings form the batch that is encoded next. A long recording forms a batch alone.
   virtual void started(const std::vector<size_t>& recordings) {}
-  /// The reader has come to this recording, or again to one that did not fit the last batch.
+  /// The reader has begun this recording, or begins it again because it did not fit the last batch.
   virtual void reading(size_t recording) {}
-  /// So many seconds of a long recording are done.
+  /// `seconds` of a long recording are done.
   virtual void progress(size_t recording, double seconds) {}
-  /// Something about the recording was changed or left out, for example its sample rate, or
-  /// decoded again.
+  /// Something about the recording was changed, left out or decoded again. An example is its sample
+  /// rate.
   virtual void notice(size_t recording, const std::string& text) {}
   /// Results come in the order of the recordings.
   virtual void result(size_t recording, const Transcription& transcription) = 0;
-  /// There is no result for this recording. `message` names it and says why. Failures stand in the
-  /// order of the recordings, too. `bad_input`: the recording or an option is at fault (UserError).
+  /// There is no result for this recording. `message` names it and says why. Failures come in the
+  /// order of the recordings, too. With `bad_input`, the recording or an option is at fault
+  /// (UserError).
   virtual void failure(size_t recording, const std::string& message, bool bad_input) = 0;
-  /// Asked before each recording that is taken, each batch, and each part of a long recording. From
-  /// the first `true` on, no batch is begun. Those in flight still end, and no other recording
-  /// does.
+  /// Is called before each recording, each batch, and each part of a long recording. After the
+  /// first `true`, no batch is begun. Batches in flight still end, and no other recording does.
   virtual bool stopped() { return false; }
 };
 
 class Transcriber {
  public:
-  /// Returns a decoder that is prepared for the model: by `prepare`, or already. Throws UserError.
+  /// Returns a decoder that is prepared for the model, either by `prepare` or already. Throws
+  /// UserError.
   using ChooseDecoder = std::function<std::shared_ptr<Decoder>(const PrepareDecoder& prepare)>;
 
-  /// The calling thread is on the model's device. Waits for the device. `encoder`: of the model, so
-  /// that its CUDA graphs serve several transcribers; null: one of its own.
+  /// The calling thread must be on the model's device. Waits for the device. `encoder` is an
+  /// encoder of the model, so that its CUDA graphs serve several transcribers. With null, the
+  /// transcriber has its own.
   Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
               const TranscriberOptions& options,
               std::shared_ptr<RecordedEncoder> encoder = nullptr);
@@ -82,14 +84,16 @@ class Transcriber {
 
   struct Totals {
     double audio_seconds = 0;       // of the recordings that have a result
-    double confidence_seconds = 0;  // spent on confidence
+    double confidence_seconds = 0;  // seconds that the confidence took
   };
 
-  /// Transcribes all recordings, batch by batch. Batches are formed of the recordings of a window,
-  /// the longest ones first, so that little is padding. A recording that cannot be read costs
-  /// itself, and a batch that fails costs its recordings; the others go on. Several threads read
-  /// files ahead. On a GPU, up to six batches are in flight. Memory is checked before a batch is
-  /// encoded. Parts that are decoded again form batches of their own, which go the same way.
+  /// Transcribes all recordings, batch by batch. Batches are formed from the recordings of a
+  /// window, the longest ones first, so that there is little padding. A recording that cannot be
+  /// read fails alone. A batch that fails costs only its recordings. The other recordings go on.
+  ///
+  /// Several threads read files ahead. On a GPU, up to six batches are in flight. Memory is checked
+  /// before a batch is encoded. Parts that are decoded again form batches of their own, which are
+  /// processed in the same way.
   Totals run(const std::vector<Recording>& recordings, TranscriptionObserver& observer);
 
  private:

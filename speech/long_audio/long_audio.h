@@ -1,16 +1,16 @@
-// Audio of hours in bounded memory: cut into chunks, encoded with what is around them, many at a
-// time, and searched in pieces (algorithms/streams.h) in their order.
+// Transcribes audio of hours in bounded memory. The audio is cut into chunks. Many chunks are
+// encoded at a time, with the audio around them. Their frames are searched in pieces
+// (algorithms/streams.h), in order.
 //
-// Chunks lie on the grid of the encoder's frames, and of each chunk's encoded frames exactly its
-// own are kept: the rest is context. So every frame of the audio is searched once, and by
-// construction no token is lost or doubled at a seam. The result differs from that of encoding the
-// whole at once by what the encoder sees beyond the contexts. A chunk ends in a pause if there is
-// one (best_cut()); behind a pause the search begins anew, as for an utterance of its own, and
-// elsewhere it goes on.
+// Chunks lie on the grid of the encoder's frames. Of the encoded frames of each chunk exactly its
+// own are kept, and the rest is context. So every frame of the audio is searched once, and no token
+// can be lost or doubled at a border. The result differs from that of the whole audio only by what
+// the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut()). After
+// a pause the search starts over, as for an utterance of its own. Elsewhere it goes on.
 //
-// Where there are no tokens for long although somebody speaks, that part is decoded again, by the
-// same encoder and search (decode_again.h). A chunk's levels and those of all chunks before it say
-// what speech is.
+// Where somebody speaks for long without a token, that part is decoded again by the same encoder
+// and search (decode_again.h). The levels of a chunk and all chunks before it decide which sound
+// counts as speech.
 #pragma once
 
 #include <functional>
@@ -34,47 +34,50 @@ namespace rtfx {
 struct PipelineStreams;  // speech/pipeline/overlapped_pipeline.h
 
 struct LongAudioOptions {
-  double chunk_seconds = 20;   // at most; at least half of it
+  double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
   double context_seconds = 1;  // on either side
   int64_t batch = 8;           // chunks that are encoded together
-  /// Speech without a token, in one chunk, that is decoded again; 0: none is. A part may lie on
-  /// both sides of a cut, so this is half of what it is for a recording that is not cut.
+  /// Parts of a chunk with this many seconds of speech and no token are decoded again. 0 means
+  /// none. A part may lie on both sides of a cut. So this is half of the value for recordings that
+  /// are not cut.
   double wordless_seconds = 4;
-  bool begin_anew = true;              // behind pauses
-  std::optional<int64_t> prompt = {};  // of a model with prompts; unset: the standard one
+  bool begin_anew = true;              // starts the search over after pauses
+  std::optional<int64_t> prompt = {};  // prompt of a model with prompts; unset = the standard one
 };
 
 /// A part that one search decoded without starting over. It ends where the next one begins.
 struct LongSection {
   int64_t first = 0;              // frame
-  std::vector<Hypothesis> nbest;  // best first, frames from the start of the audio
+  std::vector<Hypothesis> nbest;  // best first; frames count from the start of the audio
 };
 
 struct LongResult {
-  Hypothesis hypothesis;   // frames from the start of the audio; its score is a sum over sections
-  TokenEvidence evidence;  // of its tokens; without `confidence` empty
-  /// In order, of a decoder with a list of hypotheses; without what was decoded again.
+  Hypothesis hypothesis;   // frames from the start of the audio; score summed over sections
+  TokenEvidence evidence;  // evidence of its tokens; empty without `confidence`
+  /// In order, for a decoder with n-best lists. They lack the parts that were decoded again.
   std::vector<LongSection> sections;
-  double confidence_seconds = 0;  // that it took
+  double confidence_seconds = 0;  // seconds that the confidence took
   int64_t samples = 0;
-  /// Parts that were decoded again, in order; blocks are frames. Those where the search has found
+  /// Parts that were decoded again, in order. Blocks are frames. Parts in which the search did find
   /// words in the end are left out.
   std::vector<WordlessPart> again;
 };
 
 class LongAudio {
  public:
-  /// `decoder` is prepared for `model`; `confidence`, of both, may be null. `judge`: the confidence
-  /// that decides whether what was decoded again counts; null: all of it does. Throws UserError if
-  /// the decoder takes no pieces. All must outlive this.
+  /// `decoder` is prepared for `model`. `confidence` belongs to both and may be null. `judge` is
+  /// the confidence that decides whether the result of decoding again counts. With null, every such
+  /// result counts. Throws UserError if the decoder takes no pieces. All arguments must outlive
+  /// this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr,
             const Confidence* judge = nullptr);
 
-  /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
-  /// a time. On a GPU four times as many: some are read, some copied to the device and some
-  /// encoded, by threads and on streams of their own, while some are searched. `read` is called by
-  /// a thread at a time, a chunk's length ahead; `progress` by another. Waits for the device.
+  /// Transcribes the audio. `progress` receives the seconds that are done. Host and device hold
+  /// options().batch chunks at a time. On a GPU they hold four times as many. While some are
+  /// searched, threads read some, copy some to the device and encode some, on streams of their own.
+  /// `read` is called by one thread at a time, a chunk's length ahead, and `progress` by another
+  /// thread. Waits for the device.
   LongResult transcribe(const ChunkSource& source,
                         const std::function<void(double)>& progress = {});
 
@@ -82,11 +85,12 @@ class LongAudio {
   struct Section;
   struct Batch;
   struct OwnFrames;
-  /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
+  /// The evidence of a section's tokens. Frames are kept as long as a token may still be found in
+  /// them.
   struct StreamEvidence {
-    int64_t first = 0;  // frame of the section that `frames` begin with
-    at::Tensor frames;  // [T, D] of the encoder
-    size_t done = 0;    // tokens that have evidence
+    int64_t first = 0;  // frame of the section that is the first one of `frames`
+    at::Tensor frames;  // [T, D], encoder frames
+    size_t done = 0;    // number of tokens that have evidence
     Confidence::Before before;
     TokenEvidence evidence;
   };
@@ -111,14 +115,14 @@ class LongAudio {
   const AcousticModel& model_;
   RecordedEncoder& encoder_;
   RegionClock clock_;
-  std::mutex encoding_;  // what a search is stuck at is encoded again by its thread
+  std::mutex encoding_;  // the thread of the search also encodes, to decode parts again
   const Confidence* confidence_;
   const Confidence* judge_;
   const PipelineStreams* pipeline_;  // null on the CPU
   std::unique_ptr<Streams> streams_;
-  std::map<int64_t, StreamEvidence> evidence_of_streams_;  // of open streams
+  std::map<int64_t, StreamEvidence> evidence_of_streams_;  // one for each open stream
   size_t block_;                                           // samples of an encoder frame
-  LevelHistogram heard_;                                   // of the chunks so far
+  LevelHistogram heard_;                                   // levels of the chunks so far
   std::vector<AgainPart> decoded_again_;  // in order; frames and blocks from the audio's start
 };
 

@@ -1,4 +1,4 @@
-// The decoder where nobody has named one.
+// Chooses the decoder where the user names none.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 
 namespace rtfx {
 
-/// A decoder as make_decoder() makes it of these.
+/// The arguments of make_decoder().
 struct DecoderChoice {
   std::string name;
   nlohmann::json options;
 };
 
-/// Calls Decoder::prepare() as the caller needs it.
+/// Calls Decoder::prepare() with the caller's arguments.
 using PrepareDecoder = std::function<void(Decoder&)>;
 
-/// The first of `choices` that can be made and prepared, prepared. Of those before the last a
-/// UserError (another model, GPU or option than they know) is passed over; the last one's is
-/// thrown. `where` names them in errors.
+/// Returns the first of `choices` that can be made and prepared, prepared. A UserError of one
+/// before the last is ignored (it may not know the model, the GPU or an option). That of the last
+/// one is thrown. `where` names the choices in errors.
 std::unique_ptr<Decoder> first_prepared(const std::vector<DecoderChoice>& choices,
                                         std::string_view where, const ModelConfig& model,
                                         const PrepareDecoder& prepare);
 
-/// The fastest exact greedy search for a model on its device that takes these options: on a GPU
-/// fused_looping, else label_looping; ctc_greedy for a model without a transducer.
+/// Returns the fastest exact greedy search for a model on its device that takes these options. On a
+/// GPU it is fused_looping, else label_looping. For a model without a transducer it is ctc_greedy.
 std::unique_ptr<Decoder> default_greedy(const AcousticModel& model, const nlohmann::json& options,
                                         std::string_view where, const PrepareDecoder& prepare);
 

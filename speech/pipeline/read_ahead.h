@@ -1,4 +1,4 @@
-// Reading on threads of its own, ahead of the thread that needs what is read.
+// Reads items on threads of its own, ahead of the thread that needs them.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +17,23 @@ namespace rtfx {
 
 struct ReadAheadLimits {
   size_t threads = 1;
-  size_t items = 1;  // that are read or being read, and not taken yet
-  size_t bytes = 0;  // of those that are read: with more, no other one is begun; 0: any number
+  size_t items = 1;  // items that are read or being read, and not taken yet
+  size_t bytes = 0;  // bytes of the items read; with more, no other item is begun; 0 = any number
 };
 
 /// Reads items 0 .. count - 1 in this order, for one thread that takes them in this order.
 template <class Item>
 class ReadAhead {
  public:
-  /// `read` reads an item on any thread, and throws where it cannot. `size` gives an item's bytes.
+  /// `read` reads an item on any thread, and throws where it cannot. `size` returns an item's
+  /// bytes.
   ReadAhead(size_t count, const ReadAheadLimits& limits, std::function<Item(size_t)> read,
             std::function<size_t(const Item&)> size)
       : count_(count), limits_(limits), read_(std::move(read)), size_(std::move(size)) {
     const size_t threads = std::min({count, limits.threads, limits.items});
     try {
       for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-    } catch (...) {  // the threads that have begun read all items, with fewer of them at once
+    } catch (...) {  // fewer threads read all items
       if (threads_.empty()) throw;
     }
   }
@@ -48,12 +49,12 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Both are for the thread that takes items.
+  /// Only the thread that takes items may call these.
   bool more() const { return taken_ < count_; }
   size_t index() const { return taken_; }
 
-  /// Waits for item index(), and returns it or throws what reading it threw. The next one is then
-  /// index() + 1. There must be more().
+  /// Waits for item index(), and returns it or throws what reading it threw. Adds 1 to index().
+  /// Requires more().
   Item next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_.contains(taken_); });
@@ -75,7 +76,7 @@ class ReadAhead {
   };
 
   bool may_begin() const {
-    if (begun_ == taken_) return true;  // it is waited for
+    if (begun_ == taken_) return true;  // next() waits for it
     return begun_ - taken_ < limits_.items && (limits_.bytes == 0 || bytes_ < limits_.bytes);
   }
 

@@ -1,5 +1,5 @@
-// The encoder of a pipeline: recorded as CUDA graphs, and checked to fit into the memory of the
-// device.
+// The encoder of a pipeline, recorded as CUDA graphs. Also checks whether its work fits into the
+// memory of the device.
 #pragma once
 
 #include <compare>
@@ -15,13 +15,14 @@
 
 namespace rtfx {
 
-// The encoder as CUDA graphs: hundreds of small kernels a batch, launched at once.
+// The encoder as CUDA graphs, which launch the hundreds of small kernels of a batch at once.
 
-/// Records `step` as a CUDA graph on the current device and gives what enqueues it on LibTorch's
-/// current stream: a StepRecorder (models/streaming/encoder_streams.h). Waits for the device.
+/// Records `step` as a CUDA graph on the current device. Returns a function that enqueues the graph
+/// on LibTorch's current stream. This function is a StepRecorder
+/// (models/streaming/encoder_streams.h). Waits for the device.
 std::function<void()> record_step(const std::function<void()>& step);
 
-/// The sizes that a batch is computed in.
+/// The sizes with which a batch is computed.
 struct EncoderSize {
   int64_t utterances = 0, mel_frames = 0;
   int64_t rows = 0;  // Features::packed_rows
@@ -29,17 +30,17 @@ struct EncoderSize {
   auto operator<=>(const EncoderSize&) const = default;
 };
 
-/// Rounds sizes up, so that few of them serve all batches. Utterances and mel frames grow by an
-/// eighth at most, but few mel frames by up to 63. Packed rows, which the fused encoder computes,
-/// grow by a 32nd at most, but few rows by up to 127. The encoder by operators computes all that is
-/// padded, so there mel frames grow by a 16th at most, and utterances not.
+/// Rounds sizes up, so that few sizes serve all batches. For the fused encoder, utterances and mel
+/// frames grow by at most an eighth. Packed rows, which it computes, grow by at most a 32nd, but
+/// few rows by up to 127. The encoder by operators computes all padding. There, mel frames grow by
+/// at most a 16th, and utterances do not grow. Few mel frames may grow by up to 63 in both cases.
 EncoderSize rounded_up(const EncoderSize& size, bool fused);
 
-/// Returns the rounded size of a batch, with as many rows as it needs.
+/// Returns the rounded size of a batch, with the number of rows that it needs.
 EncoderSize rounded_size(const AcousticModel& model, const Features& features);
 
-/// Pads the features to that size, with silence behind each utterance and utterances without frames
-/// behind the last one. Frames of the encoder do not depend on it, up to the rounding of products
+/// Pads the features to that size. Silence follows each utterance, and utterances without frames
+/// follow the last one. The encoder's frames do not depend on this, up to the rounding of products
 /// of another shape (Encoder).
 Features padded_features(const Features& features, const EncoderSize& size);
 
@@ -49,14 +50,14 @@ class RecentlyUsed {
  public:
   explicit RecentlyUsed(size_t most) : most_(most) {}
 
-  /// Returns the key's value, or null where there is none. The order stays.
+  /// Returns the key's value, or null where there is none. The order does not change.
   Value* find(const Key& key) {
     const auto found = places_.find(key);
     return found == places_.end() ? nullptr : &found->second->second;
   }
 
-  /// Returns the key's value, a new one where there is none. `before_removal` is called before the
-  /// least recently used value is destroyed to make room.
+  /// Returns the key's value, and adds one where there is none. `before_removal` is called before
+  /// the least recently used value is destroyed to make room.
   template <class Call>
   Value& operator()(const Key& key, const Call& before_removal) {
     if (const auto found = places_.find(key); found != places_.end()) {
@@ -85,16 +86,17 @@ class RecentlyUsed {
   std::map<Key, typename std::list<std::pair<Key, Value>>::iterator> places_;
 };
 
-/// Runs a model's encoder, on a GPU with `graphs` in rounded sizes. The first two batches of a size
-/// are launched kernel by kernel. The second one then records a CUDA graph, for which it waits for
-/// the device, and later ones launch it. So a size that comes once pays for no recording. Equal
-/// sizes give equal bits, launched or recorded. The kMostSizes sizes that came last are kept. The
-/// graphs share the memory of what they compute in between, and that of their input.
+/// Runs a model's encoder. On a GPU with `graphs`, batches have rounded sizes. The first two
+/// batches of a size are launched kernel by kernel. The second one then records a CUDA graph, for
+/// which it waits for the device, and later ones launch the graph. A size that comes once therefore
+/// takes no time for a recording. Equal sizes give equal bits, launched or recorded. The kMostSizes
+/// sizes that were used last are kept. The graphs share the memory of their input and of their
+/// intermediate results.
 class RecordedEncoder {
  public:
   static constexpr size_t kMostSizes = 128;
 
-  /// How often batches were computed in each way.
+  /// Counts the batches that were computed in each way.
   struct Counts {
     int64_t launched = 0;  // kernel by kernel
     int64_t recorded = 0;  // these were launched kernel by kernel, too
@@ -105,23 +107,23 @@ class RecordedEncoder {
     }
   };
 
-  /// `at_once`: already the first batch of a size records its graph. So a single warm-up round
-  /// leaves nothing to be recorded in measured rounds of the same batches.
+  /// With `at_once`, the first batch of a size records its graph. After one warm-up round, measured
+  /// rounds of the same batches then record nothing.
   RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs, bool at_once = false);
   ~RecordedEncoder();
 
-  /// Takes and returns what Encoder does (models/encoder/encoder.h). The results are equal up to
-  /// the rounding of differently shaped products. The result is the caller's. Waits only to record.
+  /// Computes what Encoder does (models/encoder/encoder.h). The results are equal up to the
+  /// rounding of differently shaped products. The caller owns the result. Waits only to record.
   Encoded operator()(const Features& given);
 
   const Counts& counts() const { return counts_; }
 
-  /// Whether graphs are recorded and replayed. Without, batches are launched kernel by kernel in
-  /// the same sizes, so that graphs can be checked.
+  /// Returns whether graphs are recorded and replayed. Otherwise batches are launched kernel by
+  /// kernel in the same sizes, so that tests can check the graphs.
   bool uses_graphs() const { return graphs_; }
   void use_graphs(bool use) { graphs_ = use && can_record_; }
 
-  /// Forgets all sizes, as a new object would be. Waits for the device.
+  /// Forgets all sizes. The state is then that of a new object. Waits for the device.
   void forget();
 
  private:
@@ -131,20 +133,20 @@ class RecordedEncoder {
     std::shared_ptr<Recording> recording;
   };
   std::shared_ptr<Recording> record(const Features& features);
-  /// Memory for the input of a graph, [utterances, mel bins, frames].
+  /// Returns memory for the input of a graph, [utterances, mel bins, frames].
   at::Tensor input(at::IntArrayRef shape, const at::TensorOptions& options);
 
   std::shared_ptr<const AcousticModel> model_;
   bool can_record_;  // with `graphs`, on a GPU
   bool graphs_, at_once_;
-  bool room_ = true;  // for another graph, as far as is known
+  bool room_ = true;  // whether another graph is expected to fit into memory
   RecentlyUsed<EncoderSize, Size> sizes_{kMostSizes};
-  at::Tensor input_;                        // of all graphs, one after the other
-  std::weak_ptr<Recording> last_recorded_;  // whose memory the next one shares
+  at::Tensor input_;                        // input of all graphs, one after the other
+  std::weak_ptr<Recording> last_recorded_;  // the next recording shares its memory
   Counts counts_;
 };
 
-/// Lets an encoder use its graphs or not, as long as the object lives.
+/// Lets an encoder use its graphs or not, as long as this object lives.
 class ScopedGraphs {
  public:
   ScopedGraphs(RecordedEncoder& encoder, bool use)
@@ -160,18 +162,20 @@ class ScopedGraphs {
   bool before_;
 };
 
-// Whether a batch fits into memory, asked before it is encoded: the kernel would end the program
-// without a word, minutes later.
+// Checks whether a batch fits into memory, before it is encoded. Otherwise the kernel would end the
+// program minutes later, without a message.
 
-/// Bytes that this process can still get: of the device, or of the machine and its control group.
+/// Returns the bytes that this process can still allocate, on the device, or in the machine and its
+/// control group.
 int64_t free_memory(const at::Device& device);
 
-/// Bytes that encoding so many utterances, the longest of `samples` samples, needs at least.
+/// Returns the bytes that encoding needs at least for `rows` utterances, the longest of `samples`
+/// samples.
 int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples);
 
-/// Seconds of audio, padding included, of a batch that fits easily into `free` bytes, with
-/// `in_flight` batches on their way. It assumes utterances of 10 s. At most 2,400 s, which keep a
-/// large GPU busy, and at least 30 s.
+/// Returns the seconds of audio, padding included, of a batch that fits easily into `free` bytes,
+/// with `in_flight` batches in flight. It assumes utterances of 10 s. The result is at most 2,400
+/// s, which keep a large GPU busy, and at least 30 s.
 double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in_flight);
 
 /// Throws UserError at `where` if encoding `rows` utterances, the longest of `samples` samples,

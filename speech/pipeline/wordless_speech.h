@@ -1,9 +1,9 @@
-// Speech without words: parts of a recording in which somebody speaks by the level of the sound,
-// and for which the search found no token. Some models stay on blank for many seconds of clear
-// speech, from a fresh state too. They give the words once the window is cut in another way
-// (FluidAudio issue 909, transcribe.cpp issue 71, hyperaudio-lite-editor issue 671).
+// Finds speech without words: parts of a recording in which somebody speaks by the level of the
+// sound, but the search found no token. Some models stay on blank for many seconds of clear speech,
+// from a fresh state too. They find the words once the window is cut in another way (FluidAudio
+// issue 909, transcribe.cpp issue 71, hyperaudio-lite-editor issue 671).
 //
-// Numbers in, numbers out. A block of samples is what the encoder makes one frame of.
+// All functions take and return plain numbers. A block is the samples of one encoder frame.
 #pragma once
 
 #include <array>
@@ -14,30 +14,30 @@
 
 namespace rtfx {
 
-/// A decibel figure for each block of `block` samples (the last may be shorter): the mean square,
-/// with 0 dB for a full-scale square wave, and never below -100 dB.
+/// Returns the level in dB of each block of `block` samples (the last may be shorter). It is the
+/// mean square, with 0 dB for a full-scale square wave, and at least -100 dB.
 std::vector<float> block_levels(std::span<const float> samples, size_t block);
 
-/// Blocks [begin, end).
+/// The blocks [begin, end).
 struct BlockRange {
   size_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
   bool operator==(const BlockRange&) const = default;
 };
 
-/// A part of a recording that had speech and no word, and what decoding it again gave.
+/// A part of a recording with speech and without words, and the result of decoding it again.
 struct WordlessPart {
   BlockRange blocks;
-  int64_t words = 0;  // 0: it stays without words
-  int decodes = 0;    // further ones
+  int64_t words = 0;  // words found then; 0 = it stays without words
+  int decodes = 0;    // additional decodes
 };
 
-/// How often each level occurred in a recording so far, in steps of 1 dB.
+/// Counts how often each level occurred in a recording so far, in steps of 1 dB.
 class LevelHistogram {
  public:
   void add(std::span<const float> levels);
-  /// The level of the block that `share` of all blocks are quieter than, rounded down to 1 dB.
-  /// Without any block it is -100 dB.
+  /// Returns the level, rounded down to 1 dB, of the block that is louder than `share` of all
+  /// blocks. Without any block it is -100 dB.
   float quantile(double share) const;
 
  private:
@@ -45,35 +45,36 @@ class LevelHistogram {
   int64_t total_ = 0;
 };
 
-/// Whether each block sounds like speech. Three conditions hold for it:
+/// Returns whether each block sounds like speech. It does if all three conditions hold:
 ///
-///   - Its level is 10 dB above the noise floor, the 10th percentile of `heard`.
+///   - Its level is at least 10 dB above the noise floor, the 10th percentile of `heard`.
 ///   - It is at most 30 dB below the loud blocks, the 95th percentile, and at least -65 dB.
-///   - The sound is modulated: the half seconds before and behind it each have a block that is
+///   - The sound is modulated: the half seconds before and after it each have a block that is
 ///     10 dB below the loudest block of both.
 ///
-/// So digital silence, room tone, steady noise and its begin are no speech, at any level. Music may
-/// be speech.
-/// `heard`: the levels of the recording so far, those of `levels` among them.
+/// Digital silence, room tone, steady noise and the begin of such noise are therefore no speech, at
+/// any level. Music may count as speech. `heard` has the levels of the recording so far, including
+/// `levels`.
 std::vector<bool> speech_blocks(std::span<const float> levels, const LevelHistogram& heard,
                                 double block_seconds);
 
 struct WordlessRule {
   double block_seconds = 0;
-  double shortest = 8;  // seconds without a token; 0: nothing is looked for
-  /// The levels are those of a whole recording. If it has no token at all, it may be shorter.
+  double shortest = 8;  // seconds without a token; 0 = nothing is searched for
+  /// The levels are those of a whole recording. If it has no token at all, it may be shorter than
+  /// `shortest`.
   bool whole = false;
 };
 
-/// Whether wordless_speech() can find anything, from the tokens alone, which cost nothing to look
-/// at. `token_blocks`: in which block each token is, ascending.
+/// Returns whether wordless_speech() can find anything. It only looks at the tokens, which takes no
+/// time. `token_blocks` has the block of each token, ascending.
 bool has_wordless_run(size_t blocks, std::span<const size_t> token_blocks,
                       const WordlessRule& rule);
 
-/// Runs of `rule.shortest` seconds or more without a token, with at least 1.5 s of speech. Each is
-/// returned from half a second before its first block of speech to half a second behind its last
-/// one, and speech is a tenth of that or more. A whole recording without a token needs 0.5 s of
-/// speech.
+/// Returns runs of `rule.shortest` seconds or more without a token, with at least 1.5 s of speech.
+/// A run is returned from half a second before its first block of speech to half a second after its
+/// last one. Speech is at least a tenth of it. A whole recording without a token needs only 0.5 s
+/// of speech.
 std::vector<BlockRange> wordless_speech(std::span<const float> levels, const LevelHistogram& heard,
                                         std::span<const size_t> token_blocks,
                                         const WordlessRule& rule);

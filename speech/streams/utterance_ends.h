@@ -1,5 +1,5 @@
 // The rules that end an utterance before its stream ends (endpointing): a pause, a token, or a
-// voice activity detector. Whichever comes first ends the utterance.
+// voice activity detector. The rule that applies first ends the utterance.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@
 namespace rtfx {
 
 enum class EndRule { none, stream, pause, token, vad };
-/// Empty for none.
+/// Returns the name of a rule, which is empty for none.
 std::string_view name_of(EndRule rule);
 
 struct UtteranceEnds {
-  /// So many encoder frames without a token, counted from the end of the last one; 0: off. The end
-  /// of a token is that of a word in speech/transcript, so that utterances end where segments do.
+  /// The number of encoder frames without a token, after the end of the last one, that end an
+  /// utterance. 0 = off. The end of a token is that of a word in speech/transcript, so that
+  /// utterances end where segments do.
   int64_t pause = 0;
   /// Each of these tokens ends the utterance in which it is emitted. It is not part of the text.
   std::vector<int32_t> tokens = {};
-  /// So many seconds without speech by the detector, after speech; null: off.
+  /// With a detector, `silence` seconds without speech, after speech, end an utterance. Null = off.
   std::shared_ptr<const VoiceDetector> detector = nullptr;
   double silence = 0.5;
 
@@ -32,23 +33,23 @@ struct UtteranceEnds {
   bool is_end(int32_t token) const;
 };
 
-/// The ids of the pieces `names`. Without names, those of the pieces <EOU> and <EOB> that the
-/// vocabulary has: NVIDIA's parakeet_realtime_eou emits them at the end of an utterance and of a
-/// backchannel ("uh-huh"). The name "none" stands for no token. Throws UserError(where) for a piece
-/// that the vocabulary lacks.
+/// Returns the ids of the pieces `names`. Without names, returns those of the pieces <EOU> and
+/// <EOB> that the vocabulary has. NVIDIA's parakeet_realtime_eou emits them at the end of an
+/// utterance and of a backchannel ("uh-huh"). The name "none" stands for no token. Throws
+/// UserError(where) for a piece that the vocabulary lacks.
 std::vector<int32_t> find_end_tokens(const Tokenizer& tokenizer,
                                      const std::vector<std::string>& names, std::string_view where);
 
-/// A result that an end token divides.
+/// A result that is divided at an end token.
 struct DividedHypothesis {
-  Hypothesis before, behind;  // without the token, which is the first end token of the whole
-  int32_t token = -1;         // -1: there is none, and all is before it
-  int32_t frame = 0;          // of the token
+  Hypothesis before, behind;  // without the token, the first end token of the whole
+  int32_t token = -1;         // -1 = there is no such token, and all is in `before`
+  int32_t frame = 0;          // frame of the token
 };
 DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& ends,
                                       const Tokenizer& tokenizer);
 
-/// Takes all end tokens out of a result.
+/// Removes all end tokens from a result.
 void remove_end_tokens(Hypothesis& hypothesis, const UtteranceEnds& ends,
                        const Tokenizer& tokenizer);
 

@@ -1,6 +1,6 @@
-// Voice activity detection: where in a stream nobody speaks. The detector is a TorchScript module
-// that is called as Silero's is (https://github.com/snakers4/silero-vad). `forward(x, sr)` takes
-// the next window of samples [1, n] and the sample rate. It keeps a state, and returns the
+// Voice activity detection finds where in a stream nobody speaks. The detector is a TorchScript
+// module with the interface of Silero's (https://github.com/snakers4/silero-vad). `forward(x, sr)`
+// takes the next window of samples [1, n] and the sample rate. It keeps a state, and returns the
 // probability that somebody speaks in the window. `reset_states()` begins a new stream.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace rtfx {
 
-/// Samples after speech in which nobody speaks.
+/// The samples, after speech, in which nobody speaks.
 struct Silence {
   int64_t begin = 0;
   /// The end of the window in which somebody speaks again; the largest number until then.
@@ -23,18 +23,18 @@ struct Silence {
   bool operator==(const Silence&) const = default;
 };
 
-/// Makes silences of the probabilities of windows, with the rule and the thresholds of Silero's
-/// VADIterator: speech begins with a window of at least 0.5. It ends with the first window below
-/// 0.35 behind which no window is at least 0.5.
+/// Finds silences from the probabilities of windows, with the rule and the thresholds of Silero's
+/// VADIterator. Speech begins with a window of at least 0.5. It ends with the first window below
+/// 0.35 that no window of at least 0.5 follows.
 class Silences {
  public:
   explicit Silences(int64_t window) : window_(window) {}
 
-  /// The probability of the next window.
+  /// Adds the probability of the next window.
   void add(float probability);
-  /// In order. Only the last one may go on.
+  /// Returns the silences in order. Only the last one may go on.
   const std::vector<Silence>& all() const { return all_; }
-  /// Drops those that are over before `sample`.
+  /// Drops the silences that end before `sample`.
   void forget(int64_t sample);
 
  private:
@@ -46,12 +46,12 @@ class Silences {
 
 class VoiceActivity;
 
-/// A detector, which many streams can use. It computes on the CPU.
+/// A detector that many streams can use. It computes on the CPU.
 class VoiceDetector {
  public:
   /// Reads `file` and tries it on a window. `where` names the file's option in errors. Throws
-  /// UserError where it is no such module, and where a module of speech at 8 or 16 kHz cannot hear
-  /// `sample_rate`.
+  /// UserError if it is no such module. Also throws if a module for speech at 8 or 16 kHz does not
+  /// support `sample_rate`.
   VoiceDetector(const std::filesystem::path& file, int64_t sample_rate, std::string_view where);
   ~VoiceDetector();
   VoiceDetector(const VoiceDetector&) = delete;
@@ -61,9 +61,9 @@ class VoiceDetector {
 
  private:
   friend class VoiceActivity;
-  struct Module;  // of TorchScript
+  struct Module;  // a TorchScript module
   int64_t window() const;
-  /// A copy with a state of its own.
+  /// Returns a copy with a state of its own.
   std::unique_ptr<Module> copy() const;
   float probability(Module& module, std::span<const float> window) const;
 
@@ -72,7 +72,7 @@ class VoiceDetector {
   std::string where_;  // the option and the file
 };
 
-/// One stream that a detector listens to.
+/// The detector's state and results for one stream.
 class VoiceActivity {
  public:
   explicit VoiceActivity(std::shared_ptr<const VoiceDetector> detector);
@@ -80,8 +80,8 @@ class VoiceActivity {
   VoiceActivity(VoiceActivity&&) noexcept;
   VoiceActivity& operator=(VoiceActivity&&) noexcept;
 
-  /// Further samples, in pieces of any size. Runs the detector on each window that is complete.
-  /// Throws UserError where the detector returns no probability.
+  /// Adds samples, in pieces of any size. Runs the detector on each window that is complete. Throws
+  /// UserError where the detector does not return a probability.
   void push(std::span<const float> samples);
 
   const std::vector<Silence>& silences() const { return silences_.all(); }

@@ -1,4 +1,4 @@
-// Transcripts in other people's formats. docs/reference/transcripts.md describes each.
+// Writes transcripts in established formats. docs/reference/transcripts.md describes each.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,39 +13,41 @@ namespace rtfx {
 
 enum class TranscriptFormat { txt, json, srt, vtt, ctm, stm, tsv, textgrid };
 
-/// Names as the command line knows them.
+/// Returns the names that the command line uses.
 const std::vector<std::string>& transcript_formats();
-/// Throws UserError for another name; `where` names the option.
+/// Returns the format of that name. Throws UserError for another name; `where` names the option.
 TranscriptFormat transcript_format(const std::string& name, const std::string& where);
 
-/// The ending of a file of the format, without the dot.
+/// Returns the ending of a file of the format, without the dot.
 std::string file_ending(TranscriptFormat format);
 
-/// Whether several transcripts one after the other are a file of the format.
+/// Returns whether several transcripts, one after the other, are a valid file of the format.
 bool is_concatenable(TranscriptFormat format);
 
-/// A recording's name as CTM and STM can hold it: without blanks, and no comment (";;").
+/// Returns a recording's name in the form that CTM and STM allow: without blanks, and not a comment
+/// (";;").
 std::string recording_field(const std::string& name);
 
 struct TranscribedFile {
-  std::string file;       // as it was named
-  std::string id = {};    // of a manifest's utterance; empty where there is none
-  std::string recording;  // its recording_field() in CTM and STM; empty: the file's name alone
-  int channel = 0;        // that was transcribed, from 1 on; 0: the mix of all
-  double seconds = 0;     // of audio
+  std::string file;       // name that the user gave
+  std::string id = {};    // id of a manifest's utterance, or empty
+  std::string recording;  // recording_field() in CTM and STM; empty = the file name alone
+  int channel = 0;        // transcribed channel, from 1 on; 0 = the mix of all
+  double seconds = 0;     // length of the audio
   Transcript transcript;
-  std::string reference;  // of a manifest; empty where there is none
+  std::string reference;  // reference text of a manifest, or empty
   bool has_reference = false;
-  bool with_tokens = false;  // JSON, TextGrid: the tokens too
+  bool with_tokens = false;  // JSON, TextGrid: write the tokens too
 };
 
-/// The head of a file, in front of all transcripts.
+/// Returns the head of a file, which precedes all transcripts.
 std::string format_head(TranscriptFormat format);
 
-/// `file` in the format, with the end of its last line; empty for CTM, STM and TSV without words.
+/// Returns `file` in the format, with the end of its last line. The text is empty for CTM, STM and
+/// TSV without words.
 std::string formatted(const TranscribedFile& file, TranscriptFormat format);
 
-/// One line of JSON, without its end: schema "rtfx.transcript/1".
+/// Returns one line of JSON, without its end: schema "rtfx.transcript/1".
 std::string transcript_json(const TranscribedFile& file);
 
 /// Rules of broadcasting and the web (EBU R 37, Netflix's timed text style guide): two lines of 42
@@ -54,7 +56,7 @@ struct SubtitleRules {
   size_t line_characters = 42;  // code points
   size_t lines = 2;
   double longest = 7;         // seconds
-  double shortest = 5.0 / 6;  // where the next one leaves room
+  double shortest = 5.0 / 6;  // seconds, where the next subtitle leaves room
 };
 
 struct Subtitle {
@@ -62,19 +64,21 @@ struct Subtitle {
   std::vector<std::string> lines;
 };
 
-/// Subtitles are in order and do not overlap. A segment is divided where it does not fit. The first
-/// part ends behind a comma, a semicolon or a colon in the second half of the words that fit, else
-/// behind the last of these. Two lines are about equally long. A word that is longer than a line is
-/// divided. `audio_seconds`: none stays on for longer; 0: not known.
+/// Returns subtitles, which are in order and do not overlap. A segment that does not fit is
+/// divided. Its first part ends after a comma, a semicolon or a colon in the second half of the
+/// words that fit. Without such a mark, it ends after the last word that fits. Two lines have about
+/// the same length. A word that is longer than a line is divided. No subtitle stays longer than
+/// `audio_seconds`; 0 means that the length is not known.
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});
 
-/// [{"start", "end", "words", "decodes"}, ...], times in seconds.
+/// Returns [{"start", "end", "words", "decodes"}, ...], with times in seconds.
 nlohmann::ordered_json to_json(const std::vector<DecodedAgain>& parts);
 
-/// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it: {"text", "tokens",
-/// "frames", "score"}. It also has "durations" for TDT, "words" and "word_frames" of a search with
-/// a word table, and "nbest", a list of the same, where the hypothesis has one.
+/// Returns a hypothesis in the form of `rtfx transcribe --json` and of the files in hypotheses/:
+/// {"text", "tokens", "frames", "score"}. For TDT it also has "durations". A search with a word
+/// table adds "words" and "word_frames". "nbest" is a list of such objects, where the hypothesis
+/// has a list.
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
 }  // namespace rtfx
