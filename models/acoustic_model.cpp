@@ -8,7 +8,7 @@
 namespace rtfx {
 namespace {
 
-/// The type in which an encoder with 8-bit products computes all else.
+/// Returns the type in which an encoder with 8-bit products computes everything else.
 at::ScalarType sixteen_bits(at::ScalarType decoder) {
   return decoder == at::kFloat ? at::kBFloat16 : decoder;
 }

@@ -10,15 +10,17 @@
 #endif
 
 #ifdef __SANITIZE_THREAD__
-/// LibTorch's own part of a parallel region, compiled into this file.
+/// Suppresses reports about LibTorch's own part of a parallel region, which is compiled into this
+/// file.
 extern "C" const char* __tsan_default_suppressions() { return "race_top:ATen/Parallel\n"; }
 #endif
 
 namespace rtfx {
 
 #ifdef __SANITIZE_THREAD__
-// The thread sanitizer does not see libgomp's barriers: work comes after what was before it, and
-// before what is after it. LibTorch hands exceptions over behind them, so they are kept here.
+// The thread sanitizer does not see libgomp's barriers. The acquire and release calls tell it that
+// all work comes after earlier code and before later code. LibTorch passes exceptions on after its
+// barriers, so they are kept here.
 void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work,
                      int64_t grain) {
   static char begun, done;

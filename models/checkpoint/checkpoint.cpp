@@ -81,7 +81,7 @@ void add_attention(Shapes& shapes, const EncoderConfig& e, const std::string& at
   }
 }
 
-/// Every kind goes by the name of batch norm.
+/// Adds the shapes of a norm. In checkpoints, every kind of norm has the name of batch norm.
 void add_convolution_norm(Shapes& shapes, const EncoderConfig& e, const std::string& name) {
   using Norm = EncoderConfig::ConvolutionNorm;
   if (e.conv_norm != Norm::instance) add_affine(shapes, name, {e.width}, true);
@@ -108,7 +108,7 @@ void add_layer(Shapes& shapes, const EncoderConfig& e, const std::string& layer)
   add_convolution_norm(shapes, e, layer + "conv.batch_norm");
 }
 
-/// Widths of the stateless network's tables, newest label first.
+/// Returns the widths of the stateless network's tables, newest label first.
 Shape stateless_widths(const PredictionConfig& p) {
   const int64_t older = p.width / 2 / p.context_size;
   Shape widths(static_cast<size_t>(p.context_size), older);

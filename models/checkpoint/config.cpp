@@ -14,7 +14,7 @@ namespace {
 using Context = std::vector<int64_t>;
 using Style = EncoderConfig::ContextStyle;
 
-constexpr int64_t kMost = 1'000'000;  // frames; more is all of any utterance
+constexpr int64_t kMost = 1'000'000;  // frames; more frames cover any utterance
 /// The number that NeMo uses for an unlimited left context of chunks.
 constexpr int64_t kAllChunks = 10'000;
 

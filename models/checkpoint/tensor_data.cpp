@@ -13,14 +13,15 @@ namespace {
 
 constexpr int64_t kMostRepeated = 1 << 20;
 
-/// Held by each storage; LibTorch calls `forget` with it when the last tensor is gone.
+/// Each storage owns one. LibTorch calls `forget` with it when the last tensor is gone.
 struct Owner {
   StoredBytes storage;
 };
 
 void forget(void* owner) { delete static_cast<Owner*>(owner); }
 
-/// Elements from the first to behind the last that the view reaches; -1 where that overflows.
+/// Returns the number of elements from the first to the last that the view reaches. Returns -1
+/// where it overflows.
 int64_t extent(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   int64_t last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -91,8 +92,8 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
 
 namespace {
 
-/// `exponent`: the bits that are all set in a NaN and in infinity. A block has no branch for each
-/// element, so that this is nearly as fast as memory.
+/// Finds the first element whose bits of `exponent` are all set, as in a NaN and in infinity.
+/// Blocks have no branch for each element, so that this is nearly as fast as memory.
 template <class Word>
 std::optional<int64_t> first_with_all(const at::Tensor& tensor, Word exponent) {
   const auto* const words = static_cast<const Word*>(tensor.const_data_ptr());

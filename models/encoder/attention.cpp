@@ -14,7 +14,7 @@ namespace {
 /// Queries per block with limited context, or one chunk where that is longer.
 constexpr int64_t kQueryBlock = 512;
 
-/// positions [P] -> [P, width], in their type.
+/// Computes the sinusoids of positions [P] -> [P, width], in their type.
 at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
   const double rate = -std::log(10000.0) / static_cast<double>(width);
   const at::Tensor rates = (at::arange(0, width, 2, positions.options()) * rate).exp();
@@ -22,12 +22,13 @@ at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
   return at::stack({angles.sin(), angles.cos()}, 2).flatten(1);
 }
 
-/// Angles are computed in float32, even where their sines are rounded to 16 bits.
+/// Returns options for angles, which are computed in float32 even where their sines are rounded to
+/// 16 bits.
 at::TensorOptions angle_options(const at::TensorOptions& options) {
   return options.dtype(score_dtype(c10::typeMetaToScalarType(options.dtype())));
 }
 
-/// frames - 1 down to -(frames - 1).
+/// Returns the distances frames - 1 down to -(frames - 1).
 at::Tensor distances(int64_t frames, const at::TensorOptions& options) {
   return at::arange(frames - 1, -frames, -1, angle_options(options));
 }
@@ -43,7 +44,7 @@ at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t 
   if (left == right) return relative_positions(frames, width, options);
   const int64_t side = std::max(left, right);
   const at::Tensor distance = distances(frames, options);
-  const at::Tensor column = side - distance;  // of NeMo's scores, 0 to 2 side
+  const at::Tensor column = side - distance;  // column of NeMo's scores, 0 to 2 side
   const at::Tensor first = column < left, last = column >= 2 * side - right;
   const at::Tensor position = at::where(first, left - column, 2 * side - right - column);
   const at::Tensor known = first.logical_or(last).unsqueeze(1);
@@ -111,7 +112,7 @@ std::vector<Attention::Block> Attention::blocks(int64_t frames) const {
   for (int64_t begin = 0; begin < frames; begin += step) {
     Block block{begin, std::min(step, frames - begin), 0, frames};
     if (left_ >= 0) block.key = std::max<int64_t>(0, begin - left_);
-    // The last chunk of the block is whole but at the end of the batch.
+    // The last chunk of the block is complete, except at the end of the batch.
     const int64_t end = right_ >= 0 ? std::min(frames, begin + step + right_) : frames;
     block.keys = end - block.key;
     all.push_back(block);
@@ -132,7 +133,7 @@ at::Tensor Attention::visible(const at::Tensor& key_mask, const Block& block) co
   const auto index = at::TensorOptions(at::kLong).device(key_mask.device());
   at::Tensor chunk = at::arange(block.query, block.query + block.queries, index).unsqueeze(1);
   if (chunk_ > 1) chunk = at::floor_divide(chunk, chunk_) * chunk_;
-  // The distance of the first frame of the query's chunk to the key.
+  // The distance from the first frame of the query's chunk to the key.
   const at::Tensor distance =
       chunk - at::arange(block.key, block.key + block.keys, index).unsqueeze(0);
   if (left_ >= 0) seen = seen.logical_and(distance <= left_);
@@ -230,7 +231,8 @@ at::Tensor GlobalAttention::operator()(const at::Tensor& x, const at::Tensor& ke
     const auto of_queries = [&](const at::Tensor& t) {
       return t.narrow(2, block.query, block.queries);
     };
-    // The scores of global keys come whole, with another query: as a bias of keys that are zero.
+    // The scores of global keys have another query. They are complete, and enter as the bias of
+    // keys that are zero.
     const at::Tensor scores = (at::matmul(of_queries(global.q), keys.transpose(2, 3)) * scale_)
                                   .masked_fill_(padding, kMaskedScore);
     contexts.push_back(at::scaled_dot_product_attention(
@@ -248,7 +250,7 @@ at::Tensor GlobalAttention::see_all(const Heads& global, const at::Tensor& queri
                                     const at::Tensor& real, const at::Tensor& key_mask) const {
   const int64_t rows = queries.size(0), count = queries.size(2);
   const at::TensorOptions index = real.options().dtype(at::kLong);
-  // The order depends on how many global frames a row has, not on those of its batch.
+  // The order depends on the number of global frames of the row, not on other rows of the batch.
   const at::Tensor own = real.sum(1).view({-1, 1, 1});
   const at::Tensor flat = at::arange(heads_, index).view({1, -1, 1}) * own +
                           at::arange(count, index).view({1, 1, -1});  // [B, H, G]

@@ -25,7 +25,7 @@ class ChannelNorm : public ConvolutionNorm {
   at::Tensor weight_, bias_;
 };
 
-/// Normalises groups of channels over time: group norm, or instance norm with one channel a group.
+/// Normalises groups of channels over time. Instance norm has one channel per group.
 class GroupNorm : public ConvolutionNorm {
  public:
   GroupNorm(int64_t groups, const WeightReader& norm)
@@ -77,12 +77,13 @@ bool norms_over_time(const EncoderConfig& config) {
 
 namespace {
 
-/// A norm that is (x - mean) * scale + shift for each channel.
+/// A norm of the form (x - mean) * scale + shift for each channel.
 struct Affine {
   at::Tensor mean, scale, shift;
 };
 
-/// Batch norm, also where NeMo has made two numbers of its four (fused_batch_norm).
+/// Returns batch norm in this form, also where NeMo has reduced its four numbers to two
+/// (fused_batch_norm).
 std::optional<Affine> foldable(const EncoderConfig& config, const WeightReader& norm) {
   const at::Tensor weight = norm.raw("weight"), bias = norm.raw("bias");
   if (config.conv_norm == EncoderConfig::ConvolutionNorm::fused_batch)

@@ -14,7 +14,7 @@ namespace rtfx {
 
 namespace {
 
-/// Why the encoder cannot be fused; empty if it can.
+/// Returns why the encoder cannot be fused. The text is empty if it can.
 std::string why_not_fused(const EncoderConfig& config, at::Device device, at::ScalarType dtype) {
   if (!device.is_cuda()) return "runs on a GPU only";
   if (dtype != at::kBFloat16 && dtype != at::kHalf) return "computes in bf16 or fp16 only";
@@ -112,15 +112,15 @@ int64_t Encoder::rows(int64_t utterances, int64_t feature_frames,
 
 int64_t encoder_bytes(const EncoderConfig& config, int64_t mel_bins, int64_t rows,
                       int64_t mel_frames, int64_t element_bytes) {
-  // Input and output of the activation behind the first convolution, which halves both axes.
+  // Input and output of the activation after the first convolution, which halves both axes.
   const int64_t channels =
       config.front_end == EncoderConfig::FrontEnd::convolution && config.subsampling_factor > 1
           ? config.subsampling_channels
           : 0;
   const int64_t convolution = 2 * channels * config.halved(mel_frames) * config.halved(mel_bins);
 
-  // With all frames in reach: products with 2 T' - 1 positions, and from them the scores of T'
-  // keys.
+  // With an unlimited context, there are products with 2 T' - 1 positions. From them, the scores of
+  // T' keys are made.
   const int64_t frames = config.subsampled(mel_frames);
   const bool limited = config.left_context >= 0 && config.right_context >= 0;
   const int64_t attention = limited ? 0 : config.heads * frames * 3 * frames;
@@ -135,7 +135,8 @@ int64_t fused_encoder_bytes(const EncoderConfig& config, int64_t mel_bins, int64
                                             config.halved(config.halved(mel_frames)) *
                                             config.halved(config.halved(mel_bins))
                                       : 0;
-  // Frames, their norm, the wide result of a product, and what attention or convolution gives.
+  // The frames, their norm, the wide result of a product, and the output of attention or
+  // convolution.
   const int64_t layer = config.subsampled(mel_frames) * config.width *
                         (3 + std::max<int64_t>(3, config.feed_forward_expansion));
   return rows * 2 * std::max(convolution, layer);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kStdGuard = 1e-5;
 
-/// Slaney's mel scale: linear below 1 kHz, logarithmic above.
+/// Converts a value of Slaney's mel scale to Hz. The scale is linear below 1 kHz and logarithmic
+/// above.
 double hz_of_mel(double mel) {
   constexpr double kHzPerMel = 200.0 / 3;
   constexpr double kBreak = 1000.0 / kHzPerMel;
@@ -26,7 +27,7 @@ double mel_of_hz(double hz) {
   return hz < 1000 ? hz * 3 / 200 : 15 + 27 * std::log(hz / 1000) / std::log(6.4);
 }
 
-/// Symmetric windows, as torch.hann_window(n, periodic=False) and its siblings.
+/// Makes a symmetric window, as torch.hann_window(n, periodic=False) and its siblings do.
 at::Tensor window_of(const std::string& shape, int64_t n) {
   const at::TensorOptions options(at::kFloat);
   if (shape == "hann") return at::hann_window(n, false, options);
@@ -41,7 +42,7 @@ at::Tensor column(const std::vector<double>& numbers, at::Device device) {
   return at::tensor(numbers, at::kFloat).unsqueeze(1).to(device);
 }
 
-/// [1, T] < [B, 1]: true where a position is inside its row.
+/// Computes [1, T] < [B, 1], which is true where a position is inside its row.
 at::Tensor inside(int64_t extent, const at::Tensor& lengths) {
   return at::arange(extent, lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
 }
@@ -92,13 +93,13 @@ FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict&
 Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor& lengths) const {
   RTFX_CHECK(audio.dim() == 2 && audio.scalar_type() == at::kFloat, "audio is [B, L] float32");
   if (fused_) return (*fused_)(audio, lengths);
-  // Selected, not multiplied: padding may hold NaN.
+  // Samples are selected and not multiplied by the mask, because padding may hold NaN.
   const at::Tensor valid = inside(audio.size(1), lengths);
   const at::Tensor clean = at::where(valid, audio, zero_);
   const at::Tensor previous = at::constant_pad_nd(clean.narrow(1, 0, clean.size(1) - 1), {1, 0});
   const at::Tensor emphasised = at::where(valid, clean - config_.preemphasis * previous, zero_);
 
-  // The last frame, centred at the end of the longest row, is valid for none.
+  // The last frame, centred at the end of the longest row, is not valid for any row.
   const int64_t frames = std::max<int64_t>(1, audio.size(1) / config_.hop);
   const at::Tensor values_of_all =
       mel_frames(at::constant_pad_nd(emphasised, {config_.n_fft / 2, config_.n_fft / 2}), frames);
@@ -107,7 +108,8 @@ Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor&
   const at::Tensor mask = inside(frames, frame_lengths).unsqueeze(1);
   const at::Tensor values = normalised(values_of_all, mask, frame_lengths);
   if (config_.normalization == FeatureConfig::Normalization::per_feature) {
-    // A single frame has no deviation and is all zeros now: no utterance, length 0.
+    // A single frame has no deviation and is all zeros now. It counts as no utterance, with length
+    // 0.
     frame_lengths = at::where(frame_lengths > 1, frame_lengths, at::zeros_like(frame_lengths));
   }
   return {at::where(mask, values, zero_), frame_lengths};

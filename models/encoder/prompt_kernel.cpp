@@ -13,7 +13,7 @@ PromptKernel::PromptKernel(const PromptConfig& config, const WeightReader& reade
 }
 
 at::Tensor PromptKernel::operator()(const at::Tensor& frames, const at::Tensor& prompts) const {
-  // The product with a one-hot vector is one of the matrix's columns.
+  // The product of a matrix with a one-hot vector is one of its columns.
   at::Tensor hidden = at::linear(frames, of_frames_);
   hidden.add_(of_prompts_.index_select(0, prompts).unsqueeze(1)).relu_();
   return at::linear(hidden, weight_, bias_);

@@ -48,7 +48,7 @@ FrameMasks ReferenceEncoder::masks_of(const Encoded& encoded) const {
           positions(encoded.frames)};
 }
 
-/// Undefined where they are in the frames themselves.
+/// Returns the positions for attention, undefined where they are part of the frames.
 at::Tensor ReferenceEncoder::positions(const at::Tensor& frames) const {
   const int64_t count = frames.size(1);
   switch (config_.positions) {

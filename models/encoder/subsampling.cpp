@@ -12,13 +12,13 @@ namespace rtfx {
 
 namespace {
 
-/// x * sqrt(d) after a linear map is the map with scaled weights; scaled in float32 before the
-/// cast.
+/// Returns the factor of the linear map's weights. x * sqrt(d) after a linear map equals the map
+/// with scaled weights. They are scaled in float32 before the cast.
 double scale_of(const EncoderConfig& config) {
   return config.x_scaling ? std::sqrt(static_cast<double>(config.width)) : 1.0;
 }
 
-/// begin: undefined where all rows begin at 0.
+/// `begin` is undefined where all rows begin at 0.
 at::Tensor masked(const at::Tensor& image, const at::Tensor& begin, const at::Tensor& end) {
   at::Tensor mask = frame_mask(end, image.size(2));
   if (begin.defined()) mask = mask.logical_and(frame_mask(begin, image.size(2)).logical_not());
@@ -60,7 +60,7 @@ Subsampling::Subsampling(const EncoderConfig& config, int64_t mel_bins,
 
 at::Tensor Subsampling::halved(const at::Tensor& lengths) const {
   if (!causal_) return at::floor_divide(lengths + 1, 2);
-  // No frames stay no frames: the padding alone would make one.
+  // Zero frames stay zero, although the padding alone would make one.
   return at::floor_divide(lengths, 2) + (lengths > 0);
 }
 
@@ -76,7 +76,7 @@ at::Tensor Subsampling::convolve(at::Tensor image, at::Tensor begin,
                                  const at::Tensor& lengths) const {
   at::Tensor valid = lengths;
   for (const Convolution& conv : convolutions_) {
-    // Masked by length before each strided convolution: its kernel is what reaches over a row's
+    // Padding is masked before each strided convolution, because its kernel reaches over a row's
     // end.
     if (conv.stride == 2) image = masked(image, begin, valid);
     int64_t padding = conv.weight.size(2) / 2;
@@ -94,7 +94,7 @@ at::Tensor Subsampling::convolve(at::Tensor image, at::Tensor begin,
   return image;
 }
 
-/// [B, C, T', M'] -> [B, T', d]
+/// Maps [B, C, T', M'] to [B, T', d].
 at::Tensor Subsampling::flattened(const at::Tensor& image) const {
   return at::linear(image.transpose(1, 2).flatten(2), out_weight_, out_bias_);
 }
@@ -108,7 +108,7 @@ at::Tensor Subsampling::part(const at::Tensor& values, const at::Tensor& begin,
 Subsampling::Output Subsampling::operator()(const Features& features) const {
   const at::Tensor image =
       features.values.transpose(1, 2).unsqueeze(1).to(out_weight_.scalar_type());
-  // 32-bit indexing inside the convolutions bounds the rows of one call.
+  // The convolutions use 32-bit indices, which limits the rows of one call.
   const int64_t per_row = std::max<int64_t>(1, largest_image_ * image.size(2));
   const int64_t rows = std::max<int64_t>(1, std::numeric_limits<int32_t>::max() / per_row);
   std::vector<at::Tensor> parts;
@@ -134,7 +134,7 @@ Stacking::Stacking(const EncoderConfig& config, const WeightReader& encoder)
 Subsampling::Output Stacking::operator()(const Features& features) const {
   const int64_t rows = features.values.size(0), bins = features.values.size(1);
   const int64_t stacks = std::max<int64_t>(1, features.values.size(2) / factor_);
-  // An incomplete last stack is no frame, but a batch of nothing else still has a shape.
+  // An incomplete last stack is no frame. A batch of nothing else still needs a shape.
   at::Tensor x = features.values.size(2) < factor_
                      ? at::constant_pad_nd(features.values, {0, factor_ - features.values.size(2)})
                      : features.values.narrow(2, 0, stacks * factor_);
@@ -167,7 +167,7 @@ Subsampling::Output Reduction::operator()(const at::Tensor& frames,
   const at::Tensor x = frames.transpose(1, 2);
   if (convolutions_) return (*convolutions_)({x, lengths});
   at::Tensor left = lengths;
-  // NeMo divides by the whole factor as often as by 2.
+  // NeMo divides by the whole factor, once for each factor 2 in it.
   for (int64_t f = 2; f <= factor_; f *= 2) left = at::floor_divide(left, factor_);
   const int64_t missing = std::max<int64_t>(0, factor_ - x.size(2));
   return {at::max_pool1d(at::constant_pad_nd(x, {0, missing}), factor_).transpose(1, 2), left};

@@ -23,7 +23,7 @@ class Reader {
       archive_read_support_filter_gzip(reader_.get());
       archive_read_support_format_tar(reader_.get());
     } else {
-      // The central directory alone tells what is in a zip file: a truncated one has none.
+      // Only the central directory lists the members of a zip file. A truncated file has none.
       archive_read_support_format_zip_seekable(reader_.get());
       archive_read_set_options(reader_.get(), "zip:ignorecrc32");  // a third of the time
     }
@@ -31,7 +31,7 @@ class Reader {
       throw failure();
   }
 
-  /// Moves to the next member; false behind the last one.
+  /// Moves to the next member. Returns false after the last one.
   bool next() {
     const int status = archive_read_next_header(reader_.get(), &entry_);
     if (status == ARCHIVE_EOF) return false;
@@ -47,7 +47,7 @@ class Reader {
   const std::string& name() const { return name_; }
   bool is_file() const { return archive_entry_filetype(entry_) == AE_IFREG; }
 
-  /// The member's bytes; an unwanted one is passed over.
+  /// Returns the member's bytes. An unwanted member is skipped.
   ArchiveMember read(bool wanted) {
     if (!wanted && !is_compressed()) return {};
     std::string_view view;
@@ -87,7 +87,7 @@ class Reader {
 
  private:
   UserError failure() const {
-    // libarchive gives no text for some damaged headers.
+    // libarchive has no error text for some damaged headers.
     const char* const text = archive_error_string(reader_.get());
     return {where_, fmt::format("not a readable archive ({})", text ? text : "damaged header"),
             kCopyAgain};

@@ -32,7 +32,7 @@ fs::path cache_folder() {
          "huggingface" / "hub";
 }
 
-/// Whether there is something. What cannot be looked at counts as absent.
+/// Returns whether the path exists. A path that cannot be examined counts as absent.
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -43,7 +43,8 @@ UserError cannot_open(const fs::path& path, const std::error_code& error) {
           "check the path and its permissions"};
 }
 
-/// The folder with the files of the model's revision `main`; empty if there is none.
+/// Returns the folder with the files of the model's revision `main`. The path is empty if there is
+/// none.
 fs::path snapshot(const std::string& name) {
   std::string folder = "models--" + name;
   folder.replace(folder.find('/'), 1, "--");
@@ -55,7 +56,8 @@ fs::path snapshot(const std::string& name) {
   return !revision.empty() && fs::is_directory(files, error) ? files : fs::path();
 }
 
-/// The checkpoint in `folder`, which has been downloaded: its .nemo file, else the folder itself.
+/// Returns the checkpoint in `folder`, which has been downloaded: its .nemo file, else the folder
+/// itself.
 fs::path checkpoint_in(const fs::path& folder, const std::string& where) {
   std::vector<fs::path> archives;
   std::error_code error;
@@ -70,8 +72,8 @@ fs::path checkpoint_in(const fs::path& folder, const std::string& where) {
   return archives.empty() ? folder : archives.front();
 }
 
-/// Whether the files of a downloaded checkpoint are there: an archive, or a folder with the file
-/// that describes the model. `hf download` has a link for each file, which may lead nowhere.
+/// Returns whether the files of a downloaded checkpoint exist: an archive, or a folder with the
+/// file that describes the model. `hf download` makes a link for each file, which may be broken.
 bool is_whole(const fs::path& checkpoint) {
   std::error_code error;
   if (!fs::is_directory(checkpoint, error)) return is_there(checkpoint);

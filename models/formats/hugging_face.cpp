@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMost = 1 << 20;  // of any size that a configuration states
-/// transformers lets a TDT model emit any number of tokens at a frame, whatever
-/// max_symbols_per_step says. Results have room for kTdtSymbols tokens per frame.
+constexpr int64_t kMost = 1 << 20;  // limit of any size in a configuration
+/// The number of tokens per frame for which results have room. transformers lets a TDT model emit
+/// any number of tokens at a frame, whatever max_symbols_per_step says.
 constexpr int64_t kTdtSymbols = 100;
 
 int64_t integer(const JsonView& view, const char* key, int64_t otherwise, int64_t low = 1) {
@@ -37,7 +37,7 @@ std::string text(const JsonView& view, const char* key, const char* otherwise) {
   return found ? found->text() : otherwise;
 }
 
-/// Refuses a value other than the one that transformers' own classes are written for.
+/// Refuses every value except the one that transformers' own classes support.
 void require(const JsonView& view, const char* key, int64_t only) {
   if (const int64_t value = integer(view, key, only, 0); value != only) {
     throw UserError(fmt::format("{}/{}", view.where(), key),
@@ -108,7 +108,8 @@ EncoderConfig read_encoder(const JsonView& view, const Kind& kind) {
   return e;
 }
 
-/// The processor states the lookaheads that the model was trained for, and the default among them.
+/// Reads the lookaheads that the model was trained for, and the default among them, from the
+/// processor.
 void read_lookaheads(const JsonView& processor, EncoderConfig& e) {
   e.context[1] = integer(processor, "default_num_lookahead_tokens", e.context[1], 0);
   e.contexts = {e.context};
@@ -120,7 +121,7 @@ void read_lookaheads(const JsonView& processor, EncoderConfig& e) {
   }
 }
 
-/// The names of prompts, which the processor states.
+/// Reads the names of prompts from the processor.
 void read_languages(const JsonView& processor, PromptConfig& prompt) {
   const auto dictionary = processor.find("prompt_dictionary");
   if (!dictionary) return;
@@ -129,7 +130,7 @@ void read_languages(const JsonView& processor, PromptConfig& prompt) {
     prompt.languages[language] = dictionary->at(language).integer(0, prompt.count - 1);
 }
 
-/// The features; also the contexts of the encoder and the languages, which the same file states.
+/// Reads the features, and from the same file the contexts of the encoder and the languages.
 FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t mel_bins,
                              ModelConfig& model, std::vector<fs::path>& files,
                              std::vector<std::string>& notices) {
@@ -155,7 +156,7 @@ FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t m
     if (const auto v = view.find("preemphasis"))
       f.preemphasis = v->number(0, 1);
     else if (view.value().contains("preemphasis"))
-      f.preemphasis = 0;  // null: transformers leaves it out
+      f.preemphasis = 0;  // null means none, as in transformers
     if (text(view, "mel_filters_dtype", "float32") != "float32" || f.window > f.n_fft) {
       throw UserError(view.where(), "unsupported settings",
                       "rtfx supports mel_filters_dtype float32 and win_length up to n_fft");
@@ -196,7 +197,8 @@ void replace(std::string& name, std::string_view from, std::string_view to) {
   if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
 }
 
-/// Number in `name` behind `prefix`, which is cut off with it and the dot; -1 where there is none.
+/// Removes `prefix`, the number after it and the dot from `name`. Returns the number, or -1 where
+/// there is none.
 int64_t cut_number(std::string& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return -1;
   const size_t dot = name.find('.', prefix.size());
@@ -208,7 +210,7 @@ int64_t cut_number(std::string& name, std::string_view prefix) {
   return std::stoll(digits);
 }
 
-/// transformers' name of a tensor to the canonical one (models/checkpoint/checkpoint.h).
+/// Converts transformers' name of a tensor to the canonical one (models/checkpoint/checkpoint.h).
 std::string canonical_name(std::string name) {
   static const std::vector<std::pair<std::string, std::string>> kParts = {
       {"encoder.subsampling.linear.", "encoder.pre_encode.out."},
@@ -231,7 +233,7 @@ std::string canonical_name(std::string name) {
   };
   for (const auto& [from, to] : kParts) replace(name, from, to);
   if (const int64_t layer = cut_number(name, "encoder.subsampling.layers."); layer >= 0) {
-    // Nemotron's layers are pairs: the first of them follows the convolution conv_in.
+    // Nemotron's layers are pairs of convolutions. The first pair follows the convolution conv_in.
     int64_t index = layer;
     if (name.starts_with("depthwise_conv.")) index = 3 * layer + 2;
     if (name.starts_with("pointwise_conv.")) index = 3 * layer + 3;

@@ -20,8 +20,8 @@ using TokenizerPointer = std::shared_ptr<const Tokenizer>;
 constexpr const char* kConfig = "model_config.yaml";
 constexpr const char* kWeights = "model_weights.ckpt";
 
-/// The archive's members under the folder that holds the configuration; or the files of a folder
-/// into which an archive was unpacked.
+/// The archive's members in the folder that holds the configuration, or the files of a folder into
+/// which an archive was unpacked.
 class Archive {
  public:
   explicit Archive(const std::filesystem::path& path) : path_(path) {
@@ -43,7 +43,7 @@ class Archive {
 
   std::string where() const { return path_.string(); }
 
-  /// The archive, or the files of the folder that bytes() has opened so far.
+  /// Returns the archive, or the files of the folder that bytes() has opened so far.
   std::vector<std::filesystem::path> files() const {
     if (file_) return {path_};
     return {opened_.begin(), opened_.end()};
@@ -64,7 +64,7 @@ class Archive {
     return {member.bytes, member.unpacked ? nullptr : file_, member.unpacked};
   }
 
-  /// A file that the YAML refers to as "nemo:<name>".
+  /// Returns the file that the YAML names as "nemo:<name>".
   std::string artifact(const YamlView& yaml, const std::string& path) const {
     const std::string reference = yaml.text(path).value_or("");
     constexpr std::string_view kScheme = "nemo:";
@@ -76,8 +76,8 @@ class Archive {
   }
 
  private:
-  /// torch.save() writes a zip archive, or a pickle before PyTorch 1.6, without the tokenizer and
-  /// NeMo's configuration.
+  /// Throws UserError for weights without the tokenizer and NeMo's configuration. torch.save()
+  /// writes these as a zip archive, or before PyTorch 1.6 as a pickle.
   void require_no_bare_weights() const {
     const std::string_view bytes = file_->bytes();
     if (path_.extension() == ".safetensors") {
@@ -93,7 +93,7 @@ class Archive {
   std::shared_ptr<const MappedFile> file_;  // null for a folder
   std::map<std::string, ArchiveMember> members_;
   std::string root_;
-  mutable std::set<std::filesystem::path> opened_;  // of a folder
+  mutable std::set<std::filesystem::path> opened_;  // files of a folder
 };
 
 TokenizerPointer read_subword(const Archive& archive, const YamlView& yaml,
@@ -107,7 +107,8 @@ TokenizerPointer read_subword(const Archive& archive, const YamlView& yaml,
   return wordpiece ? wordpiece_tokenizer(bytes, where) : sentencepiece_tokenizer(bytes, where);
 }
 
-/// The list of characters of a model without sub-words, wherever NeMo's class keeps it.
+/// Returns the list of characters of a model without sub-words, from any place where NeMo's class
+/// may keep it.
 std::vector<std::string> characters(const YamlView& yaml) {
   for (const char* path :
        {"decoder.vocabulary", "joint.vocabulary", "aux_ctc.decoder.vocabulary", "labels"}) {
@@ -142,7 +143,7 @@ TokenizerPointer read_tokenizer(const Archive& archive, const YamlView& yaml, in
   return tokenizer;
 }
 
-/// Reads the mark that models/widen_checkpoint.py puts into the files that it writes.
+/// Reads the mark that models/widen_checkpoint.py writes into its files.
 void read_stand_in(const YamlView& yaml, Checkpoint& checkpoint) {
   if (!yaml.has("stand_in")) return;
   const auto text = [&](const char* key) {

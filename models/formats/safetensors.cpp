@@ -126,7 +126,7 @@ StateDict read_safetensors_folder(const std::filesystem::path& folder,
   const json document = read_json_file(index);
   const json map = document.is_object() ? document.value("weight_map", json()) : json();
   if (!map.is_object()) throw UserError(index.string(), "has no object 'weight_map'", kDamaged);
-  std::map<std::string, std::set<std::string>> names;  // by file
+  std::map<std::string, std::set<std::string>> names;  // the tensors of each file
   for (const auto& [name, shard] : map.items()) {
     const std::string text = shard.is_string() ? shard.get<std::string>() : "";
     if (text.empty() || text != std::filesystem::path(text).filename().string() || text == "..")

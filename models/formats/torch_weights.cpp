@@ -20,8 +20,8 @@
 
 namespace rtfx::pickle {
 
-/// A value on the machine's stack; values refer to each other by their place in the machine's list,
-/// so that nothing here is recursive.
+/// A value on the machine's stack. Values refer to each other by their index in the machine's list,
+/// so that no function here is recursive.
 struct Value {
   enum class Kind : uint8_t {
     none,
@@ -32,12 +32,12 @@ struct Value {
     sequence,    // a tuple or a list: `items`
     dictionary,  // `items`: key, value, key, value ...
     global,      // `text`: module and name
-    storage,     // `items`: that of the reference ('storage', type, key, place, elements)
+    storage,     // `items`: those of the reference ('storage', type, key, place, elements)
     tensor,      // `items`: the arguments of _rebuild_tensor_v2
-    foreign,     // made by a global that is not allowed, which `text` names; nothing was called
+    foreign,     // made by a global that is not allowed, which `text` names; it was not called
   };
   Kind kind = Kind::none;
-  int64_t integer = 0;  // also a boolean's
+  int64_t integer = 0;  // also holds a boolean
   std::string_view text;
   std::vector<uint32_t> items;
 };
@@ -46,23 +46,23 @@ using Kind = Value::Kind;
 /// The objects that a pickle built. They are views of the pickle, which must outlive them.
 struct Program {
   std::deque<Value> values;       // a deque, since a value is referred to while others are added
-  std::deque<std::string> names;  // of globals; values refer to the text
+  std::deque<std::string> names;  // names of globals; values refer to the text
   uint32_t result = 0;            // index of the value that was left at the end
 };
 
-/// Runs `bytes`. Throws as read_state_dict_pickle() does.
+/// Runs the pickle `bytes`. Throws as read_state_dict_pickle() does.
 Program run(std::string_view bytes, const std::string& where);
 
-/// Element type of the storages that a global such as "torch FloatStorage" names.
+/// Returns the element type of the storages that a global such as "torch FloatStorage" names.
 std::optional<c10::ScalarType> storage_dtype(std::string_view global);
 
-/// "where: not PyTorch weights: the pickle <problem>".
+/// Returns the error "where: not PyTorch weights: the pickle <problem>".
 UserError failure(const std::string& where, const std::string& problem);
 
 namespace {
 
 constexpr size_t kMostBytes = size_t{4} << 20;
-constexpr size_t kMostArguments = 8;  // of a call or a reference: these are copied
+constexpr size_t kMostArguments = 8;  // arguments of a call or a reference, which are copied
 
 struct StorageType {
   std::string_view name;
@@ -216,7 +216,7 @@ class Machine {
     }
   }
 
-  /// Objects of classes are foreign; only settings beside the weights have them.
+  /// Makes a foreign object. Only settings beside the weights have objects of classes.
   void new_object() {
     pop();
     const Value& type = values_[pop()];
@@ -240,7 +240,8 @@ class Machine {
     push_integer(value);
   }
 
-  /// One instruction; false at the end. The letters are those of Python's pickletools.
+  /// Runs one instruction. Returns false at the end. The comments have the names of Python's
+  /// pickletools.
   bool step() {
     opcode_at_ = at_;
     const auto opcode = static_cast<unsigned char>(take(1).front());
@@ -353,7 +354,7 @@ class Machine {
       case 'Q':
         push_storage();
         break;   // BINPERSID
-      case 'b':  // BUILD: attributes of the dictionary (_metadata)
+      case 'b':  // BUILD sets attributes of the dictionary (_metadata)
         pop();
         top(Kind::dictionary, "dictionary");
         break;
@@ -412,7 +413,7 @@ namespace rtfx {
 
 namespace {
 
-/// The dictionary that a pickle built, as tensors.
+/// Converts the dictionary that a pickle built to tensors.
 class PickleReader {
  public:
   PickleReader(std::string_view bytes, const std::string& where)
@@ -433,7 +434,8 @@ class PickleReader {
   }
 
  private:
-  /// The dictionary of tensors: the result, or its entry of that name.
+  /// Returns the dictionary of tensors: the result, or its entry "state_dict" or
+  /// "model_state_dict".
   const pickle::Value& weights() const {
     const pickle::Value& all = program_.values[program_.result];
     require_known(all);
@@ -510,7 +512,7 @@ using Members = std::map<std::string, ArchiveMember>;
 constexpr const char* kNotSavedByTorch =
     "the checkpoint is damaged, or was not written by torch.save()";
 
-/// The folder in the archive that holds everything, with its slash.
+/// Returns the folder in the archive that holds everything, with its slash.
 std::string root_of(const Members& members, const std::string& where) {
   for (const auto& [name, member] : members) {
     if (name == "data.pkl" || name.ends_with("/data.pkl"))

@@ -98,8 +98,8 @@ void check_tensors(const ConfigSource& source) {
   }
 }
 
-/// Throws UserError with the kind of model that this is, where it is none with a CTC head or an
-/// RNN-T or TDT joint on a Conformer encoder.
+/// Throws UserError unless this is a model with a Conformer encoder and a CTC head or an RNN-T or
+/// TDT joint. The error names the kind of model.
 void refuse_foreign_models(const ConfigSource& source) {
   check_class(source);
   check_parts(source);
@@ -112,8 +112,8 @@ const std::string kPreprocessor = "preprocessor.";
 const std::string kBank = "preprocessor.featurizer.fb";
 const std::string kWindow = "preprocessor.featurizer.window";
 
-// A damaged YAML shall not ask for memory without bounds.
-constexpr int64_t kMostSamples = 65536;  // of a window, a stride and a transform
+// The limits keep a damaged YAML from asking for unlimited memory.
+constexpr int64_t kMostSamples = 65536;  // samples of a window, a stride and a transform
 constexpr int64_t kMostBins = 4096;
 
 class FeatureReader {
@@ -144,7 +144,8 @@ class FeatureReader {
     return value;
   }
 
-  /// In samples where the YAML gives them, in seconds otherwise; a fraction of a sample is dropped.
+  /// Reads a number of samples. The YAML may give it in seconds instead; a fraction of a sample is
+  /// dropped.
   int64_t samples(const std::string& in_samples, const std::string& in_seconds, double otherwise) {
     const auto given = yaml_.integer(kPreprocessor + in_samples);
     const double count = given ? static_cast<double>(*given)
@@ -173,7 +174,7 @@ class FeatureReader {
   }
 
   void read_window() {
-    // NeMo makes no window of other words, and fails when it wants to use it.
+    // NeMo makes no window for other words, and fails when it needs one.
     yaml_.require(kPreprocessor + "window", {"hann", "hamming", "blackman", "bartlett", "none"});
     f_.window_shape = yaml_.states_null(kPreprocessor + "window")
                           ? "none"
@@ -187,7 +188,7 @@ class FeatureReader {
 
   void read_filterbank() {
     if (!source_.has(kBank)) {
-      // The formula stands in for it with these settings only.
+      // Without the filterbank, its formula is used. It holds for these settings only.
       yaml_.require(kPreprocessor + "lowfreq", {"0", "0.0"});
       yaml_.require(kPreprocessor + "highfreq", {"8000", "8000.0"});
       yaml_.require(kPreprocessor + "mel_norm", {"slaney"});
@@ -218,7 +219,7 @@ class FeatureReader {
     }
   }
 
-  /// Any word but two means none, as NeMo has it ("NA" in cache-aware models).
+  /// Every word except two means no normalisation, as in NeMo ("NA" in cache-aware models).
   void read_normalization() {
     using Normalization = FeatureConfig::Normalization;
     const std::string path = kPreprocessor + "normalize";
@@ -243,15 +244,15 @@ class FeatureReader {
   FeatureConfig f_;
 };
 
-/// Reads the preprocessor's settings from the YAML and from the filterbank and window that files
-/// bring. Throws UserError for a setting that is not supported or makes no sense, naming it.
+/// Reads the preprocessor's settings from the YAML, and from the filterbank and window in the file.
+/// Throws UserError for a setting that is not supported or makes no sense, and names it.
 FeatureConfig read_features(const ConfigSource& source) { return FeatureReader(source).read(); }
 
 const std::string kEncoder = "encoder.";
 const std::string kLayer = "encoder.layers.0.";
 constexpr int64_t kMostFactor = 256;
 constexpr size_t kMostContexts = 1000;
-constexpr int64_t kMostTokens = 100'000;  // of global attention, and frames between them
+constexpr int64_t kMostTokens = 100'000;  // global tokens, and frames between them
 
 class EncoderReader {
  public:
@@ -294,8 +295,8 @@ class EncoderReader {
   }
 
   void read_front_end() {
-    // NeMo 2.5 and later fails on its own vggnet, striding_conv1d and dw_striding_conv1d: its masks
-    // know two-dimensional convolutions only.
+    // NeMo 2.5 and later fails on its own vggnet, striding_conv1d and dw_striding_conv1d, because
+    // its masks support two-dimensional convolutions only.
     yaml_.require(kEncoder + "subsampling",
                   {"dw_striding", "striding", "stacking", "stacking_norm"});
     if (source_.has("encoder.pre_encode.weight") ||
@@ -419,14 +420,15 @@ class EncoderReader {
       e_.contexts = trained_contexts();
     }
     chosen.encoder = e_;
-    // The first one last: it is the default.
+    // The first context is selected last, because it is the default.
     for (auto context = e_.contexts.rbegin(); context != e_.contexts.rend(); ++context)
       select_context(chosen, *context, fmt::format("{}: {}", yaml_.where(), sizes));
     e_ = chosen.encoder;
   }
 
-  /// Everything first, which is what NeMo starts with whatever att_context_size says; then what the
-  /// model was trained with: one of each of the three lists.
+  /// Returns the contexts of the model. The first one is everything, with which NeMo starts
+  /// whatever att_context_size says. Those of the training follow: one element of each of the three
+  /// lists.
   std::vector<std::vector<int64_t>> trained_contexts() const {
     std::vector<std::vector<int64_t>> all = {{-1, -1, -1}};
     const auto lists = yaml_.integer_lists(kEncoder + "att_chunk_context_size");
@@ -469,13 +471,13 @@ class EncoderReader {
 };
 
 /// Reads the encoder's settings: tensors decide, then the YAML, then the defaults of NeMo's class.
-/// Throws UserError for a setting that is not supported or makes no sense, naming it. The attention
-/// context is the first of those that the file offers.
+/// Throws UserError for a setting that is not supported or makes no sense, and names it. The
+/// attention context is the first one that the file offers.
 EncoderConfig read_encoder(const ConfigSource& source, int64_t mel_bins) {
   return EncoderReader(source, mel_bins).read();
 }
 
-/// One reading of a checkpoint: the YAML, the tensors and where they disagree.
+/// Reads one checkpoint. Its input is the YAML and the tensors, and it notes where they disagree.
 class Reader {
  public:
   explicit Reader(const ConfigSource& source) : source_(source), yaml_(source.yaml) {}
@@ -513,7 +515,7 @@ class Reader {
     if (p.languages.empty())
       source_.refuse("prompt_kernel, and no languages in " + path,
                      "restore them in model_config.yaml");
-    // NeMo's transcribe() asks for this one where it is given no language.
+    // NeMo's transcribe() uses this prompt where it is given no language.
     if (const auto found = p.languages.find("auto"); found != p.languages.end())
       p.standard = found->second;
   }
@@ -563,13 +565,13 @@ class Reader {
     }
   }
 
-  /// The joint's outputs beside the tokens and the blank: durations of TDT, or big blanks.
+  /// Reads the joint's outputs beside tokens and blank: durations of TDT, or big blanks.
   void read_extra_outputs() {
     const int64_t rows = source_.extent("joint.joint_net.weight", 2, 0);
     const std::string table = config_.prediction.layers > 0 ? "embed.weight" : "embeds.0.weight";
     const int64_t columns = rows - source_.extent("decoder.prediction." + table, 2, 0);
     if (columns == 0) return;
-    // NeMo lets the loss decide, where that names multi-blank.
+    // In NeMo the loss decides, if it names multi-blank.
     const std::string in_decoding = "decoding.big_blank_durations";
     if (yaml_.text("loss.loss_name").value_or("") == "multiblank_rnnt")
       return read_big_blanks("loss.multiblank_rnnt_kwargs.big_blank_durations", columns);
@@ -590,7 +592,8 @@ class Reader {
     config_.durations = *durations;
   }
 
-  /// NeMo's labels: tokens, big blanks the last of the list first, and the standard blank.
+  /// Reads the big blanks. NeMo's labels are the tokens, then the big blanks in reverse order of
+  /// the list, then the standard blank.
   void read_big_blanks(const std::string& key, int64_t columns) {
     const auto durations = yaml_.integers(key).value_or(std::vector<int64_t>{});
     if (static_cast<int64_t>(durations.size()) != columns) {

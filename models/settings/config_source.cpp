@@ -26,7 +26,7 @@ namespace {
 
 /// Returns the path that the interpolation `value` of the key at `path` names. "${a.b}" counts from
 /// the root, "${.b}" from the map that holds the key, and "${..b}" from the map around that. The
-/// path is empty if nothing is named.
+/// path is empty if the interpolation names nothing.
 std::string target_of(const std::string& path, const std::string& value) {
   const std::string name = value.substr(2, value.size() - 3);
   const size_t dots = std::min(name.find_first_not_of('.'), name.size());

@@ -13,7 +13,8 @@
 namespace rtfx {
 
 StepSizes step_sizes(const EncoderConfig& encoder) {
-  // One frame of the front end at first, then as many as make an encoder frame.
+  // The first step gets one frame of the front end, and later ones get as many as make an encoder
+  // frame.
   const int64_t factor = encoder.subsampling_factor, look_ahead = encoder.chunk - 1;
   StepSizes sizes{};
   sizes.chunk_size = {1 + factor * look_ahead, factor + factor * look_ahead};
@@ -83,7 +84,7 @@ class ReferenceCachedEncoder : public CachedEncoder {
   at::Tensor forward(const CachedStep& step) override;
 
   const ReferenceEncoder* encoder_;
-  std::vector<at::Tensor> position_keys_;  // of each layer
+  std::vector<at::Tensor> position_keys_;  // one for each layer
   at::Tensor attention_;                   // [slots + 1, layers, 2, H, last_channel, dk]
   at::Tensor convolution_;                 // [slots + 1, layers, d, last_time]
 };
@@ -142,8 +143,8 @@ at::Tensor ReferenceCachedEncoder::forward(const CachedStep& step) {
   return encoder_->mapped(x);
 }
 
-/// Computes what ReferenceCachedEncoder does, with other roundings. Keys, values and the inputs of
-/// convolutions are kept in rings, so that a step moves no frame of an earlier one.
+/// Computes the same as ReferenceCachedEncoder, with other roundings. Keys, values and the inputs
+/// of convolutions are kept in rings, so that a step moves no frame of an earlier one.
 class FusedCachedEncoder : public CachedEncoder {
  public:
   /// Takes the arguments of make_cached_encoder(). The model's encoder must be fused.

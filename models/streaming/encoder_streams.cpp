@@ -102,7 +102,7 @@ void EncoderStreams::push(std::span<const NewSamples> all) {
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) == sorted.end()) {
     each([&](size_t i) { into[i]->push(all[i].samples); });
-  } else {  // several pieces of a stream, in their order
+  } else {  // several pieces may belong to one stream, in order
     for (size_t i = 0; i < all.size(); ++i) into[i]->push(all[i].samples);
   }
 }
@@ -145,13 +145,15 @@ EncodedPieces EncoderStreams::step() {
 
 namespace {
 
-/// Makes streams for models that are not made for streaming: the ordinary encoder runs on a buffer
-/// of audio. Only the frames in the middle are used, as NeMo's
-/// speech_to_text_streaming_infer_rnnt.py does it. Features and encoder run on [left | chunk |
-/// right]; at the begin the left context is as long as the audio allows. Features that are
-/// normalised over the utterance are normalised over the buffer. At the end the rest, of up to
-/// chunk + right, is one chunk, and the left context fills the buffer. A chunk waits for the sample
-/// behind its right context, so the end does not depend on when finish() is called.
+/// Makes streams for models that are not made for streaming. The ordinary encoder runs on a buffer
+/// of audio, and only the frames in the middle are used. NeMo's
+/// speech_to_text_streaming_infer_rnnt.py does the same.
+///
+/// Features and encoder run on [left | chunk | right]. At the begin, the left context is as long as
+/// the audio allows. Features that are normalised over the utterance are normalised over the
+/// buffer. At the end, the rest of up to chunk + right is one chunk, and the left context fills the
+/// buffer. A chunk waits for the sample after its right context, so the end does not depend on when
+/// finish() is called.
 ///
 /// Frames equal those of the whole utterance only as far as the model needs no more context.
 class BufferedStreams : public EncoderStreams {
@@ -165,8 +167,8 @@ class BufferedStreams : public EncoderStreams {
  private:
   /// The cut of a row, in samples and encoder frames.
   struct Cut {
-    int64_t first, samples;  // of the buffer
-    int64_t skip, frames;    // of the encoder's
+    int64_t first, samples;  // of the buffer: its first sample and its length
+    int64_t skip, frames;    // encoder frames of the buffer: how many to skip, and how many to use
   };
 
   int64_t frames_of_seconds(double seconds) const;
@@ -206,7 +208,7 @@ int64_t BufferedStreams::frames_of_seconds(double seconds) const {
   if (!(seconds >= 0 && seconds <= kMostSeconds))
     throw UserError(kBufferedStreams, fmt::format("a context of {} s", seconds),
                     fmt::format("0 to {} s are possible", kMostSeconds));
-  // In NeMo's order of operations, which decides where whole frames are rounded.
+  // This is NeMo's order of operations, which decides where whole frames are rounded.
   const FeatureConfig& f = model_->config.features;
   const double per_second = 1.0 / (static_cast<double>(f.hop) / f.sample_rate);
   return static_cast<int64_t>(seconds * per_second / model_->config.encoder.factor());
@@ -226,7 +228,7 @@ BufferedStreams::Cut BufferedStreams::cut(const Stream& stream, bool last) const
     return {stream.done - left, left + chunk_ + right_, left / frame_, chunk_ / frame_};
   }
   const int64_t rest = stream.audio.received() - stream.done;
-  // The buffer begins where a frame of the whole utterance does.
+  // The buffer begins at the begin of a frame of the whole utterance.
   const int64_t skip = std::min(stream.done, left_ + chunk_ + right_ - rest) / frame_;
   const int64_t left = skip * frame_;
   const int64_t frames = model_->config.encoded_frames(left + rest) - skip;
@@ -261,7 +263,7 @@ EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
     stream->done += chunk_;
     ++stream->steps;
     stream->over = last;
-    // The last buffer reaches back so far where it is only just more than its right context.
+    // The last buffer reaches back this far if it is only slightly longer than its right context.
     stream->audio.forget(stream->done - left_ - chunk_);
     pieces.streams.push_back(number);
     pieces.lengths.push_back(part.frames);
@@ -280,9 +282,9 @@ EncodedPieces BufferedStreams::encode(Rows rows, int64_t computed) {
   return pieces;
 }
 
-/// Streams by caches, for cache-aware models: each frame is computed once.
-/// Frames equal those of the whole utterance's encoder (its masks let nothing through from behind a
-/// chunk), up to the rounding of differently shaped products.
+/// Encodes streams with caches, for cache-aware models. Each frame is computed once. Frames equal
+/// those of the encoder for the whole utterance, up to the rounding of differently shaped products.
+/// This holds because its masks hide everything after a chunk.
 class CachedStreams : public EncoderStreams {
  public:
   CachedStreams(std::shared_ptr<const AcousticModel> model, const StreamOptions& options);
@@ -292,27 +294,28 @@ class CachedStreams : public EncoderStreams {
   int64_t look_ahead_samples() const override;
 
  private:
-  /// The mel frame behind the stream's next chunk, where it is a full one.
+  /// Returns the mel frame after the stream's next chunk, if that is a full one.
   int64_t chunk_end(const Stream& stream) const;
 
   bool ready(const Stream& stream) const override;
   EncodedPieces encode(Rows rows, int64_t computed) override;
   void opened(int64_t slot) override { encoder_->clear(slot); }
 
-  /// The step with one number of rows.
+  /// A step with a fixed number of rows.
   struct Step {
     CachedStep input;
     at::Tensor output;
     std::function<void()> recorded;  // computes the output of the input
   };
-  /// Encoder frames of the step's input, which the next step with as many rows overwrites.
+  /// Computes the encoder frames of the step's input. The next step with the same number of rows
+  /// overwrites them.
   const at::Tensor& encoded(Step& step);
 
   std::shared_ptr<const AcousticModel> model_;
   StepRecorder recorder_;
   std::unique_ptr<CachedEncoder> encoder_;
   StreamFeatures features_;
-  std::map<int64_t, Step> steps_;  // by their rows
+  std::map<int64_t, Step> steps_;  // by their number of rows
 };
 
 constexpr const char* kCachedStreams = "cache-aware streams";
@@ -331,7 +334,7 @@ CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
       encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
                                    options.streams)),
       features_(model, encoder_->sizes().chunk_size[1]) {
-  // Recording takes time, which a live stream does not have.
+  // Steps are recorded now, because a live stream has no time for it.
   if (recorder_ && !options.fewer_rows.empty()) {
     for (const int64_t rows : row_counts()) encode({}, rows);
   }
@@ -359,7 +362,7 @@ const at::Tensor& CachedStreams::encoded(Step& step) {
     step.recorded();
     return step.output;
   }
-  // The first step is launched in any case: libraries allocate and choose algorithms then, which a
+  // The first step is always launched. Libraries then allocate and choose algorithms, which a
   // recording does not allow.
   step.output = (*encoder_)(step.input);
   if (recorder_) {

@@ -27,7 +27,7 @@ void StreamAudio::copy(int64_t first, std::span<float> into) const {
 void StreamAudio::forget(int64_t first) {
   forgotten_ = std::clamp(first, forgotten_, received());
   const int64_t useless = forgotten_ - first_;
-  // Moving is worth it once as many samples go as would move.
+  // Moving samples only pays if at least as many are dropped as are moved.
   if (2 * useless < static_cast<int64_t>(samples_.size())) return;
   samples_.erase(samples_.begin(), samples_.begin() + useless);
   first_ = forgotten_;
@@ -35,7 +35,7 @@ void StreamAudio::forget(int64_t first) {
 
 namespace {
 
-/// [1, T] in [first, end) of [B, 1] each.
+/// Returns where [1, T] is in [first, end), which are [B, 1] each.
 at::Tensor between(const at::Tensor& first, const at::Tensor& end, int64_t extent) {
   const at::Tensor index = at::arange(extent, first.options()).unsqueeze(0);
   return (index >= first.unsqueeze(1)).logical_and(index < end.unsqueeze(1));
@@ -60,9 +60,9 @@ int64_t StreamFeatures::first_sample(int64_t first) const {
 
 int64_t StreamFeatures::samples_for(int64_t end) const {
   const FeatureConfig& f = model_->config.features;
-  // The window is shorter than the transform, and zero beyond.
+  // The window is shorter than the transform. Beyond the window, the samples count as zero.
   const int64_t reach = (f.n_fft - f.window) / 2 + f.window - f.n_fft / 2;
-  // A frame counts when its hop is full.
+  // A frame only counts when its hop is full.
   return std::max(end * f.hop, (end - 1) * f.hop + reach);
 }
 
@@ -76,7 +76,7 @@ at::Tensor StreamFeatures::operator()(std::span<const Block> blocks, int64_t row
       at::empty({rows, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   const auto count = std::ssize(blocks);
   samples.narrow(0, count, rows - count).zero_();
-  // The first sample and frame of each row, and those behind its last.
+  // The first sample and frame of each row, and those after its last.
   at::Tensor bounds = at::zeros({4, rows}, whole);
   auto bound = bounds.accessor<int64_t, 2>();
   float* const into = samples.data_ptr<float>();

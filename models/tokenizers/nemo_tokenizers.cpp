@@ -75,7 +75,8 @@ class WordPieces : public Tokenizer {
   int32_t unknown_;
 };
 
-/// Lines end as Python's do in text files: LF, CR LF or CR. The last one may lack its end.
+/// Splits text into lines as Python does for text files, at LF, CR LF or CR. The last line may lack
+/// its end.
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -128,11 +129,11 @@ class Aggregate : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   std::string piece(int32_t id) const override { return pieces_.at(static_cast<size_t>(id)); }
   int32_t unknown() const override { return unknown_; }
-  /// Languages of one model are normalised alike.
+  /// All languages of one model are normalised in the same way.
   std::string normalized(std::string_view text) const override {
     return languages_.front().second->normalized(text);
   }
-  /// Encodes with the language that needs the fewest pieces, the first of equals.
+  /// Encodes with the language that needs the fewest pieces. Of equal ones, the first counts.
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> best;
     int32_t first = 0;
@@ -160,7 +161,7 @@ class Aggregate : public Tokenizer {
 
  private:
   Languages languages_;
-  std::vector<Speller> spellers_;  // by language
+  std::vector<Speller> spellers_;  // one for each language
   std::vector<std::string> pieces_;
   int32_t unknown_;
 };
@@ -184,7 +185,7 @@ namespace {
 
 constexpr const char* kSpaceBytes = " \t\n\r\f\v";
 
-/// Whether `text` begins with a tag: `<`, two small letters, `-`, two capitals, `>`.
+/// Returns whether `text` begins with a tag: `<`, two small letters, `-`, two capitals, `>`.
 bool begins_with_tag(std::string_view text) {
   constexpr std::string_view kForm = "<aa-AA>";
   if (text.size() < kForm.size()) return false;

@@ -20,7 +20,7 @@ namespace rtfx {
 
 namespace {
 
-/// Whether `\s` matches it in a Python string, which is not ICU's idea of white space.
+/// Returns whether `\s` matches the character in a Python string. ICU's white space is another set.
 bool is_space(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
@@ -75,20 +75,21 @@ bool is_punctuation(std::string_view text) {
 
 namespace {
 
-/// Characters that nmt_nfkc removes (sentencepiece/src/builder.cc, BuildNmtNFKCMap).
+/// Returns whether nmt_nfkc removes a character (sentencepiece/src/builder.cc, BuildNmtNFKCMap).
 bool is_nmt_removed(UChar32 c) {
   return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
          c == 0x8F || c == 0x9F;
 }
 
-/// Characters that it takes for a space.
+/// Returns whether nmt_nfkc takes a character for a space.
 bool is_nmt_space(UChar32 c) {
   return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x061C || c == 0x1680 ||
          c == 0x200B || c == 0x200C || c == 0x200E || c == 0x200F || c == 0x2028 || c == 0x2029 ||
          c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
-/// NFKC, except that it keeps the fullwidth tilde, which has another meaning in Japanese than "~".
+/// Returns NFKC, except that the fullwidth tilde stays, which has another meaning in Japanese than
+/// "~".
 const icu::Normalizer2& nfkc_without_tilde(const icu::Normalizer2& nfkc) {
   static const icu::UnicodeSet kOthers = [] {
     icu::UnicodeSet others(0, 0x10FFFF);
@@ -182,7 +183,7 @@ std::vector<TextWord> words_without_spaces(std::string_view text) {
   std::vector<TextWord> words;
   if (!found) return words;
   thread_local const auto breaks = made(&icu::BreakIterator::createWordInstance);
-  bool opened = false;  // The last word has no more than opening marks yet.
+  bool opened = false;  // The last word has only opening marks so far.
   for_each_part(*breaks, text, [&](size_t begin, size_t end, bool is_word) {
     size_t at = begin;
     const int32_t c = next_code_point(text, at);

@@ -15,18 +15,18 @@ namespace {
 
 // Field numbers of sentencepiece_model.proto.
 enum ModelField : uint64_t { kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5 };
-constexpr uint64_t kName = 1, kCharsmap = 2;  // of a NormalizerSpec
+constexpr uint64_t kName = 1, kCharsmap = 2;  // fields of a NormalizerSpec
 
-/// Fields of a serialised protobuf message, one after the other.
+/// Reads the fields of a serialised protobuf message, one after the other.
 class Fields {
  public:
   Fields(std::string_view message, std::string_view where) : rest_(message), where_(where) {}
 
   uint64_t number = 0;
   std::string_view whole;    // the field with its key
-  std::string_view content;  // of a field with a length: strings and messages
+  std::string_view content;  // content of a field with a length: strings and messages
 
-  /// False behind the last field.
+  /// Moves to the next field. Returns false after the last one.
   bool next() {
     if (rest_.empty()) return false;
     const std::string_view begin = rest_;
@@ -47,7 +47,7 @@ class Fields {
         take(4);
         break;
       default:
-        damaged();  // groups, which no SentencePiece model has
+        damaged();  // a group, which no SentencePiece model has
     }
     whole = begin.substr(0, begin.size() - rest_.size());
     return true;
@@ -99,9 +99,9 @@ void append_message(std::string& to, uint64_t number, std::string_view content) 
 
 /// Returns the serialised ModelProto `model` with its pieces, its trainer's settings and its
 /// normalizer's flags. It leaves out the tables that normalise text before it is split into pieces,
-/// and the samples to test that. SentencePiece uses these tables unchecked: with a damaged one it
-/// crashed on the samples while it loaded. Throws UserError where `model` is not such a message,
-/// has too many pieces, or has a table of its own for text that is put together (a denormalizer).
+/// and the samples that test them. SentencePiece does not check these tables. With a damaged one,
+/// it crashed on the samples while it loaded. Throws UserError where `model` is not such a message,
+/// has too many pieces, or has a table of its own for joined text (a denormalizer).
 std::string decoding_part(std::string_view model, std::string_view where) {
   check_size(model, where);
   std::string kept;
@@ -121,7 +121,7 @@ std::string decoding_part(std::string_view model, std::string_view where) {
   return kept;
 }
 
-/// The rules by which the model was trained, where they are of SentencePiece's own.
+/// Returns the normalisation with which the model was trained, if it is one of SentencePiece's own.
 TextForm form_of(std::string_view model, std::string_view where) {
   std::string_view name;
   for (Fields field(model, where); field.next();) {
@@ -185,7 +185,7 @@ std::shared_ptr<const Tokenizer> sentencepiece_tokenizer(const std::string& mode
     if (!status.ok()) throw unusable(where, status.ToString());
   } catch (const UserError&) {
     throw;
-  } catch (const std::exception& e) {  // of Darts, which SentencePiece builds its index with
+  } catch (const std::exception& e) {  // thrown by Darts, with which SentencePiece builds its index
     throw unusable(where, e.what());
   }
   const std::vector<std::string> pieces = pieces_of(*processor);

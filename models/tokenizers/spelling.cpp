@@ -26,7 +26,7 @@ struct LetterSet {
   }
 };
 
-/// "U+0400" -> 0x400; negative for anything else.
+/// Converts "U+0400" to 0x400. Returns a negative number for anything else.
 int32_t number_of(std::string_view text) {
   if (!text.starts_with("U+") && !text.starts_with("u+")) return -1;
   int32_t c = -1;
@@ -51,8 +51,9 @@ LetterSet letters_of(const std::string& entry, std::string_view where) {
                   "character");
 }
 
-/// Whether it is in a block of accents for several scripts. From version 16 on, Unicode lists the
-/// scripts that use each of them, so their property tells no longer that all may.
+/// Returns whether a character is in a block of accents for several scripts. From version 16 on,
+/// Unicode lists the scripts that use each accent. Their property therefore does not say any more
+/// that all scripts may use them.
 bool is_accent_of_several_scripts(int32_t c) {
   switch (ublock_getCode(c)) {
     case UBLOCK_SPACING_MODIFIER_LETTERS:
@@ -67,8 +68,8 @@ bool is_accent_of_several_scripts(int32_t c) {
   }
 }
 
-/// Whether a character belongs to a script. Digits and punctuation do not, and neither do marks and
-/// modifier letters that all scripts share, such as the acute accent U+0301 and U+02BC.
+/// Returns whether a character belongs to a script. Digits and punctuation do not. Neither do marks
+/// and modifier letters that all scripts share, such as the acute accent U+0301 and U+02BC.
 bool is_of_a_script(int32_t c) {
   const uint32_t type = U_MASK(u_charType(c));
   if ((type & (U_GC_L_MASK | U_GC_M_MASK)) == 0) return false;
@@ -165,7 +166,7 @@ Speller::Speller(const Tokenizer& tokenizer) : tokenizer_(tokenizer), space_(" "
       if (piece.starts_with(space)) space_ = space;
     words_apart_ = words_apart_ || (piece.starts_with(kContinuation) && piece != kContinuation);
     longest_ = std::max(longest_, piece.size());
-    ids_.try_emplace(std::move(piece), id);  // of equal ones the first
+    ids_.try_emplace(std::move(piece), id);  // the first of equal pieces counts
   }
   words_apart_ = words_apart_ && space_ == " ";
 }
@@ -179,7 +180,7 @@ std::vector<int32_t> Speller::operator()(const std::string& text) const {
 
 std::vector<int32_t> Speller::spell(const std::string& text) const {
   std::vector<int32_t> ids = tokenizer_.encode(text);
-  // The unknown piece has a text, which a phrase may hold, and stands for any other text too.
+  // The unknown piece has a text that a phrase may contain, but it stands for any other text too.
   if (std::ranges::find(ids, tokenizer_.unknown()) != ids.end()) return {};
   if (ids.empty()) ids = fewest(text);
   if (without_spaces(tokenizer_.text(ids)) != without_spaces(text)) return {};
@@ -201,7 +202,7 @@ std::vector<int32_t> Speller::fewest(const std::string& text) const {
   return append_fewest(spelled, false, ids) ? ids : std::vector<int32_t>{};
 }
 
-/// `continues`: all pieces but the first are "##...".
+/// With `continues`, all pieces except the first have the form "##...".
 bool Speller::append_fewest(std::string_view text, bool continues,
                             std::vector<int32_t>& ids) const {
   constexpr size_t kNever = std::numeric_limits<size_t>::max();

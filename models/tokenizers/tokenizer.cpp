@@ -31,8 +31,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kWhiteSpace), text.size()));
 }
 
-/// Whether the last of `ids` stands apart from those before it. A few tokens tell: text does not
-/// depend on what is further away.
+/// Returns whether the last of `ids` is separated by a space from those before it. A few tokens are
+/// enough, because the text does not depend on more distant ones.
 bool stands_apart(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   const std::string before = tokenizer.text(ids.first(ids.size() - 1));
   const std::string_view left = without_end(before);
@@ -41,8 +41,8 @@ bool stands_apart(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
          kWhiteSpace.find(both[left.size()]) != kWhiteSpace.npos;
 }
 
-/// The byte of `text`, which the tokens spell, at which each token begins. Bytes of one character
-/// may be tokens of their own, which spell it together.
+/// Returns the byte at which each token begins in `text`, which the tokens spell. The bytes of one
+/// character may be several tokens, which spell it together.
 std::vector<size_t> token_offsets(const Tokenizer& tokenizer, std::span<const int32_t> ids,
                                   std::string_view text) {
   constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";
@@ -62,12 +62,12 @@ std::vector<size_t> token_offsets(const Tokenizer& tokenizer, std::span<const in
     i += count;
   }
   if (at == text.size()) return offsets;
-  // The tokens spell something else one by one: they get equal shares.
+  // One by one, the tokens spell something else, so they get equal shares of the text.
   for (size_t i = 0; i < ids.size(); ++i) offsets[i] = text.size() * i / ids.size();
   return offsets;
 }
 
-/// Puts the parts of `word` behind `words`.
+/// Appends the parts of `word` to `words`.
 void append_divided(const Tokenizer& tokenizer, std::span<const int32_t> ids, const TokenWord& word,
                     std::vector<TokenWord>& words) {
   const std::vector<TextWord> parts = words_without_spaces(word.text);
@@ -77,12 +77,12 @@ void append_divided(const Tokenizer& tokenizer, std::span<const int32_t> ids, co
   }
   const std::vector<size_t> offsets =
       token_offsets(tokenizer, ids.subspan(word.first, word.count), word.text);
-  const auto token_of = [&](size_t byte) {  // the first that begins there, else the one before
+  const auto token_of = [&](size_t byte) {  // the first that begins there, or the one before
     const auto found = std::ranges::lower_bound(offsets, byte);
     const bool begins = found != offsets.end() && *found == byte;
     return static_cast<size_t>(found - offsets.begin()) - (begins ? 0 : 1);
   };
-  const auto end_of = [&](size_t byte) {  // behind the last token that begins before it
+  const auto end_of = [&](size_t byte) {  // the end of the last token that begins before it
     return static_cast<size_t>(std::ranges::lower_bound(offsets, byte) - offsets.begin());
   };
   for (const TextWord& part : parts) {
@@ -99,7 +99,7 @@ void append_divided(const Tokenizer& tokenizer, std::span<const int32_t> ids, co
 
 std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::vector<TokenWord> words;
-  size_t seen = 0;  // the newest token with text to be seen
+  size_t seen = 0;  // index of the newest token with visible text
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string own = tokenizer.text(ids.subspan(i, 1));
     const std::string_view text = trimmed(own);

@@ -17,7 +17,7 @@
 
 namespace rtfx {
 
-/// Rewrites a list of pieces; the text is what is left of them, side by side.
+/// Rewrites a list of pieces. The text is the remaining pieces, joined.
 using JsonDecoder = std::function<void(std::vector<std::string>& pieces)>;
 
 namespace {
@@ -35,7 +35,7 @@ std::string joined(const std::vector<std::string>& pieces) {
   return text;
 }
 
-/// A string that must be one character, of however many bytes.
+/// Returns a string that must be one character, of any number of bytes.
 std::string character(const json& decoder, const char* key, std::string_view where) {
   auto text = decoder.at(key).get<std::string>();
   size_t at = 0;
@@ -88,7 +88,8 @@ std::optional<char> byte_of(std::string_view piece) {
   return static_cast<char>(byte);
 }
 
-/// A run of byte pieces is one text if it is UTF-8 as a whole; if not, each is a U+FFFD.
+/// Joins runs of byte pieces. A run is one text if it is UTF-8 as a whole. Otherwise each of its
+/// pieces is a U+FFFD.
 void fall_back_to_bytes(std::vector<std::string>& pieces) {
   std::vector<std::string> kept;
   std::string run;
@@ -168,8 +169,8 @@ JsonDecoder sequence(const json& decoder, std::string_view where) {
 }
 
 /// Implements the decoders of Hugging Face's tokenizers library 0.23: Metaspace, Replace of a
-/// string, ByteFallback, Fuse, Strip, WordPiece, and Sequence of these. Null puts a space between
-/// pieces. Throws UserError for any other, and nlohmann::json::exception for a wrong type.
+/// string, ByteFallback, Fuse, Strip, WordPiece, and a Sequence of these. Null puts a space between
+/// pieces. Throws UserError for any other decoder, and nlohmann::json::exception for a wrong type.
 JsonDecoder json_decoder(const json& decoder, std::string_view where) {
   if (decoder.is_null()) {
     return [](std::vector<std::string>& pieces) {
@@ -227,15 +228,15 @@ UserError damaged(std::string_view where, std::string_view problem) {
   return UserError(where, problem, "give the tokenizer.json of a Parakeet model");
 }
 
-/// The file without its merges, which only splitting text needs. Everything else that counts is
-/// flat, so depth means damage.
+/// Parses the file without its merges, which only splitting text needs. All other parts that count
+/// are flat, so a deep file is damaged.
 json parse(const std::string& bytes, std::string_view where) {
   constexpr int kDepth = 32;
   size_t values = 0;
   const auto keep = [&](int depth, json::parse_event_t event, json& parsed) {
     if (depth > kDepth) throw damaged(where, "JSON nested too deeply");
     if (event != json::parse_event_t::key) {
-      // A piece is an array of three events and two values at most.
+      // A piece is an array, with at most three events and two values.
       if (++values > 8 * kMostPieces) throw damaged(where, "too much JSON for a tokenizer");
       return true;
     }
@@ -244,7 +245,7 @@ json parse(const std::string& bytes, std::string_view where) {
   return json::parse(bytes, keep);
 }
 
-/// Pieces by id.
+/// The pieces by their ids.
 class Vocabulary {
  public:
   explicit Vocabulary(std::string_view where) : where_(where) {}
@@ -260,7 +261,7 @@ class Vocabulary {
     }
   }
 
-  /// Pieces 0 to `size` - 1.
+  /// Returns the pieces 0 to `size` - 1.
   std::vector<std::string> first(int64_t size) const {
     std::vector<std::string> pieces;
     for (const auto& [id, piece] : pieces_) {
@@ -290,10 +291,10 @@ class Vocabulary {
   std::map<int64_t, std::string> pieces_;
 };
 
-/// Adds the model's pieces; gives the id of its unknown one, -1 where it has none.
+/// Adds the model's pieces. Returns the id of its unknown piece, or -1 where it has none.
 int32_t read_model(const json& model, Vocabulary& vocabulary, std::string_view where) {
   const json& vocab = model.at("vocab");
-  // Old files name no type; only Unigram's vocabulary is a list.
+  // Old files have no type. Only the vocabulary of Unigram is a list.
   const auto type = model.value("type", std::string(vocab.is_array() ? "Unigram" : "BPE"));
   if (type == "Unigram") {
     for (uint64_t id = 0; id < vocab.size(); ++id) vocabulary.add(vocab.at(id).at(0), id);

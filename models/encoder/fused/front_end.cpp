@@ -14,7 +14,7 @@
 namespace rtfx {
 namespace {
 
-/// Convolutions [C, 1, 3, 3] -> [9, C], where channels of one tap lie side by side.
+/// Reorders convolutions [C, 1, 3, 3] to [9, C], where channels of one tap lie side by side.
 at::Tensor taps(const at::Tensor& weight, at::Device device) {
   return weight.flatten(1).transpose(0, 1).contiguous().to(device);
 }
@@ -48,7 +48,7 @@ FusedFrontEnd::FusedFrontEnd(const EncoderConfig& config, int64_t mel_bins,
     stages_.back().pointwise.emplace(conv.raw(pointwise + ".weight").flatten(1),
                                      conv.raw(pointwise + ".bias"), device, dtype_, false);
   }
-  // Its columns are channel by channel in the checkpoint, bin by bin here.
+  // The columns are ordered by channel in the checkpoint, and by bin here.
   const at::Tensor weight = pre_encode.raw("out.weight");
   const int64_t channels = config.subsampling_channels, bins = weight.size(1) / channels;
   const double scale = config.x_scaling ? std::sqrt(static_cast<double>(config.width)) : 1;

@@ -53,7 +53,7 @@ Features FusedFeatures::operator()(const at::Tensor& audio, const at::Tensor& le
     return at::_fft_r2c(frames, {2}, /*normalization=*/0, /*onesided=*/true);
   };
   static TransformPlans plans;
-  // The values do not matter here.
+  // The transform's input does not matter here.
   plans.make(frames.device(), config_.n_fft, rows * count, transformed);
   cut_windows(
       {data_of<float>(dense), lengths_data, data_of<float>(window_),

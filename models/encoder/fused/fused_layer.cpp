@@ -25,7 +25,7 @@ Linear linear_of(const WeightReader& reader, const std::string& name, bool eight
           factor};
 }
 
-/// Queries, keys and values by one product.
+/// Makes one linear map that computes queries, keys and values.
 Linear joined(const WeightReader& attention, bool eight_bits) {
   std::vector<at::Tensor> weights, biases;
   for (const char* name : {"linear_q", "linear_k", "linear_v"}) {
@@ -52,7 +52,7 @@ ProductInput pointers(const LinearInput& input) {
           input.scales.defined() ? input.scales.mutable_data_ptr<float>() : nullptr};
 }
 
-/// The first so many columns' worth of `memory`, as [rows, width].
+/// Returns the first rows * width elements of `memory` as [rows, width].
 at::Tensor part(const at::Tensor& memory, int64_t width) {
   return memory.flatten().narrow(0, 0, memory.size(0) * width).view({-1, width});
 }
@@ -175,7 +175,7 @@ void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& m
 void FusedLayer::add(const Linear& map, const at::Tensor& x, const at::Tensor& frames,
                      LayerMemory& memory) const {
   const int64_t rows = frames.size(0);
-  // With 8-bit products, norms give each row a scale, which only layer_norm() does.
+  // With 8-bit products, norms give each row a scale, and only layer_norm() can do that.
   if (memory.normed.scales.defined() || !map.suits_parts(rows)) {
     map({x, {}}, frames, Linear::Result::add);
     return;
@@ -194,7 +194,7 @@ void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
     add(map.second, wide, frames, memory);
     return;
   }
-  // SiLU stays outside the product here: a row's scale wants its greatest value, and a row lies in
+  // SiLU is not part of the product here. A row's scale needs its greatest value, and a row lies in
   // tiles of many blocks.
   map.first(memory.normed, wide);
   silu(precision_, wide.const_data_ptr(), frames.size(0), narrowed(wide.size(1)),

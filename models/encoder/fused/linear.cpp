@@ -19,7 +19,7 @@ namespace rtfx {
 namespace {
 
 constexpr double kLargestE4m3 = 448;
-constexpr int64_t kWorkspace = 32 << 20;  // bytes, what NVIDIA advises for Hopper
+constexpr int64_t kWorkspace = 32 << 20;  // bytes, as NVIDIA recommends for Hopper
 
 void check_cublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -27,7 +27,7 @@ void check_cublas(cublasStatus_t status, const char* call) {
 }
 #define RTFX_CUBLAS(call) check_cublas((call), #call)
 
-/// False where cuBLASLt says that it has no such product.
+/// Returns false where cuBLASLt reports that it has no such product.
 bool is_supported(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
   check_cublas(status, call);
@@ -58,7 +58,7 @@ cudaDataType_t type_of(at::ScalarType dtype) {
   }
 }
 
-/// A product of column-major matrices: cuBLASLt's y^T [out, rows] = W^T^T x^T.
+/// A product of column-major matrices. cuBLASLt computes y^T [out, rows] = W^T^T x^T.
 struct Shape {
   int64_t out, in, rows;
   at::ScalarType input, output;
@@ -90,8 +90,8 @@ struct Description {
   }
 };
 
-/// The algorithm that cuBLASLt thinks fastest, or nothing where it has none. It is asked once for
-/// each shape and device: the question takes tens of microseconds.
+/// Returns the algorithm that cuBLASLt considers fastest, or nothing where it has none. cuBLASLt is
+/// asked once for each shape and device, because the question takes tens of microseconds.
 std::optional<cublasLtMatmulAlgo_t> algorithm_for(int device, const Shape& shape,
                                                   Description& description, Layout& weight,
                                                   Layout& input, Layout& output) {
