@@ -47,7 +47,7 @@ json describe(const rtfx_model& loaded) {
           {"notices", loaded.notices}};
 }
 
-/// The caller's hypothesis, as far as it tells its words.
+/// Converts the caller's hypothesis, but only the members that determine its words.
 Hypothesis hypothesis_of(const rtfx_hypothesis& given, const Tokenizer& tokenizer) {
   const auto copy = [](const int32_t* values, int64_t count) {
     return std::vector<int32_t>(values, values + (values == nullptr ? 0 : count));

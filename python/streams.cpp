@@ -18,14 +18,14 @@ using nlohmann::json;
 struct rtfx_streams {
   std::shared_ptr<const rtfx::AcousticModel> model;
   std::shared_ptr<rtfx::Decoder> decoder;
-  // One of the two: of samples, or of encoder frames.
+  // One of the two exists: the first for samples, the second for encoder frames.
   std::unique_ptr<rtfx::SpeechStreams> speech;
   std::unique_ptr<rtfx::Streams> search;
   std::vector<std::string> notices;
-  std::map<int64_t, std::vector<rtfx::DecodedAgain>> again;  // parts of open streams of samples
-  rtfx::ViewMemory memory;                                   // of the last call's results
+  std::map<int64_t, std::vector<rtfx::DecodedAgain>> again;  // for open streams of samples
+  rtfx::ViewMemory memory;                                   // holds the last call's results
 
-  /// Calls the one that there is; their verbs have the same names.
+  /// Calls `work` with the one that exists. Their functions have the same names.
   template <class Work>
   auto with(const Work& work) {
     return speech ? work(*speech) : work(*search);
@@ -57,7 +57,7 @@ void view_partials(rtfx_streams& streams, std::span<const int64_t> numbers,
   }
 }
 
-/// Encodes and searches what there is; the result of `ending`, if that ends.
+/// Encodes and searches all that is ready. Returns the result of `ending`, if that ends.
 Hypothesis work(rtfx_streams& streams, int64_t ending) {
   Hypothesis result;
   SpeechStreams& speech = *streams.speech;

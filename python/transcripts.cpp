@@ -22,7 +22,7 @@ struct rtfx_transcripts {
 namespace rtfx {
 namespace {
 
-/// Collects what it is told, until the caller asks to stop.
+/// Collects the results until the caller asks to stop.
 class Collector : public TranscriptionObserver {
  public:
   Collector(rtfx_transcripts& transcripts, size_t recordings, const Tokenizer& tokenizer,
@@ -49,7 +49,7 @@ class Collector : public TranscriptionObserver {
   }
   bool stopped() override { return __atomic_load_n(&stop_, __ATOMIC_RELAXED) != 0; }
 
-  /// Once there is nothing more to be told.
+  /// Makes the views of the notices. Call it when no further notice can come.
   void view_notices() {
     for (size_t i = 0; i < notices_.size(); ++i) {
       transcripts_.list[i].notice_count = std::ssize(notices_[i]);
@@ -107,7 +107,8 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
     const auto inputs = recordings_of({recordings, static_cast<size_t>(count)});
     auto made = std::make_unique<rtfx_transcripts>();
     Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
-    // On a CPU this thread computes. A large batch takes minutes there, and is not waited for.
+    // On a CPU this thread computes. A large batch takes minutes there, and the call does not wait
+    // for it.
     const StopScope scope([&] { return collector.stopped(); });
     transcriber.run(inputs, collector);
     if (collector.stopped()) throw Interrupted();
@@ -130,7 +131,8 @@ rtfx_transcripts* rtfx_align(rtfx_model* model, const rtfx_recording* recordings
     const std::vector<std::optional<std::string>> given(texts, texts + count);
     auto made = std::make_unique<rtfx_transcripts>();
     Collector collector(*made, inputs.size(), *model->model->tokenizer, *stop);
-    // On a CPU this thread computes. A large batch takes minutes there, and is not waited for.
+    // On a CPU this thread computes. A large batch takes minutes there, and the call does not wait
+    // for it.
     const StopScope scope([&] { return collector.stopped(); });
     aligner.run(inputs, given, collector);
     if (collector.stopped()) throw Interrupted();

@@ -24,17 +24,17 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kMostAligned = 1024;          // of a batch on a GPU
-constexpr int64_t kChunksOnGpu = 32;            // of a long recording, that are encoded together
-constexpr int64_t kChunksOnCpu = 8;             // likewise
+constexpr int64_t kMostAligned = 1024;          // recordings of a batch on a GPU
+constexpr int64_t kChunksOnGpu = 32;            // chunks of a long recording encoded together
+constexpr int64_t kChunksOnCpu = 8;             // the same number on a CPU
 constexpr size_t kAlignReadersForGpu = 8;       // threads
-constexpr size_t kAlignReadersForCpu = 2;       // there the model needs the threads
-constexpr size_t kReadBytes = size_t{1} << 30;  // of samples that are read ahead
-constexpr double kGuideSeconds = 30;            // of a row of the greedy search for a guide
+constexpr size_t kAlignReadersForCpu = 2;       // few, since the model needs the threads
+constexpr size_t kReadBytes = size_t{1} << 30;  // bytes of samples read ahead
+constexpr double kGuideSeconds = 30;            // length of a row in the greedy search for a guide
 constexpr int64_t kGuideRows = 8;
-constexpr size_t kMostGuideBytes = size_t{4} << 30;  // of guide_from()
+constexpr size_t kMostGuideBytes = size_t{4} << 30;  // memory of guide_from()
 
-/// The words of a text with one space between them.
+/// Returns the words of a text with one space between them.
 std::string with_single_spaces(const std::string& text) {
   std::string result;
   bool space = false;
@@ -126,7 +126,7 @@ struct Aligner::Parts {
   int64_t free_bytes;
 };
 
-/// One call of run().
+/// The work of one call of run().
 class Aligner::Pass {
  public:
   Pass(const std::shared_ptr<const AcousticModel>& model, const AlignerOptions& options,
@@ -169,13 +169,13 @@ class Aligner::Pass {
   }
 
  private:
-  /// A recording and what it says.
+  /// A recording and its text.
   struct Item {
     Clip clip;
     std::vector<int32_t> tokens;
   };
 
-  /// The result of one row. `notice` is empty where there is none.
+  /// The result of one row. `notice` is empty if there is none.
   struct Aligned {
     Alignment alignment;
     std::string notice = {};
@@ -193,7 +193,7 @@ class Aligner::Pass {
                            where);
   }
 
-  /// Called on any thread.
+  /// Reads a recording. May be called from any thread.
   Item read(size_t index) const {
     const Recording& recording = recordings_[index];
     Item item;
@@ -210,8 +210,9 @@ class Aligner::Pass {
     return item;
   }
 
-  /// Throws UserError where the text is too long for so many frames. A transducer says any number
-  /// of tokens at a frame, so it is held to the number that its greedy search may say.
+  /// Throws UserError where the text is too long for this number of frames. A transducer can emit
+  /// any number of tokens at a frame. It is therefore limited to the number that its greedy search
+  /// may emit.
   void require_path(const Item& item, int64_t frames) const {
     const int64_t most = std::max<int64_t>(1, model_.config.max_symbols);
     const auto tokens = std::ssize(item.tokens);
@@ -227,7 +228,7 @@ class Aligner::Pass {
                     "check that the text belongs to this recording");
   }
 
-  /// Whether the batch may take one more.
+  /// Returns whether one more recording fits into the batch.
   bool has_room(const Item& item) const {
     const auto rows = std::ssize(batch_) + 1;
     double longest = item.clip.seconds();
@@ -247,7 +248,7 @@ class Aligner::Pass {
     return encode_copied(model_, *parts_.encoder, copied, clock_, times);
   }
 
-  /// Aligns the batch, and tells its results.
+  /// Aligns the batch and reports its results.
   void flush() {
     if (batch_.empty()) return;
     const std::vector<Item> batch = std::exchange(batch_, {});
@@ -297,7 +298,7 @@ class Aligner::Pass {
     tell(index, static_cast<double>(count) / rate(), notices, aligned.front());
   }
 
-  /// Chunks of a long recording that are encoded together.
+  /// Returns how many chunks of a long recording are encoded together.
   int64_t chunks_at_once(const Clip& clip) const {
     const double seconds =
         std::min(options_.chunk_seconds + 2 * options_.context_seconds, clip.seconds());
@@ -310,7 +311,8 @@ class Aligner::Pass {
                           recordings_[clip.recording].name);
   }
 
-  /// The frames of a long recording, [T, D]: of each chunk its own, without those of its contexts.
+  /// Returns the frames of a long recording, [T, D]. They are each chunk's own frames, without
+  /// those of its contexts.
   at::Tensor encode_long(const ChunkSource& source, const Clip& clip, int64_t& samples) {
     const ModelConfig& config = model_.config;
     const auto frames_of = [&](double seconds) {
@@ -344,7 +346,7 @@ class Aligner::Pass {
     return at::cat(parts);
   }
 
-  /// frames [B, T, D], of which lengths[b] count.
+  /// Aligns frames [B, T, D], of which the first lengths[b] count in row b.
   std::vector<Aligned> align(const at::Tensor& frames, const std::vector<int64_t>& lengths,
                              std::span<const Item> items) {
     const ScopedRange range(RangeName::align, std::ssize(items));
@@ -369,7 +371,7 @@ class Aligner::Pass {
     return model_.ctc_head->logits(frames).to(at::kFloat).log_softmax(-1);
   }
 
-  /// Emissions of frames [T, D], computed when they are read.
+  /// Returns the emissions of frames [T, D], which are computed when they are read.
   EmissionSource emissions_of(const at::Tensor& frames) const {
     return {frames.size(0), model_.config.vocabulary + 1, [this, frames](int64_t first, int64_t n) {
               const at::Tensor part = frames.narrow(0, first, n).unsqueeze(0);
@@ -402,7 +404,7 @@ class Aligner::Pass {
     return aligned;
   }
 
-  /// The frames where the tokens are about said.
+  /// Returns the approximate frame of each token.
   std::vector<int32_t> guide_of(const at::Tensor& frames, const std::vector<int32_t>& tokens,
                                 const std::string& name) {
     if (model_.ctc_head && frames.size(0) >= least_ctc_frames(tokens)) {
@@ -420,7 +422,7 @@ class Aligner::Pass {
     return guide_from(found, tokens, frames.size(0));
   }
 
-  /// The greedy result of frames [T, D], each kGuideSeconds of them by themselves.
+  /// Searches frames [T, D] greedily, in parts of kGuideSeconds that do not depend on each other.
   Hypothesis greedy(const at::Tensor& frames) {
     const auto length =
         static_cast<int64_t>(std::ceil(kGuideSeconds / model_.config.frame_seconds()));
@@ -488,9 +490,9 @@ class Aligner::Pass {
   const std::vector<std::optional<std::string>>& texts_;
   TranscriptionObserver& observer_;
   RegionClock clock_;
-  std::vector<Item> batch_;  // that is not aligned yet
+  std::vector<Item> batch_;  // not aligned yet
   double seconds_ = 0;
-  ReadAhead<Item> items_;  // the last member, since its threads use the others
+  ReadAhead<Item> items_;  // must be the last member: its threads use the others
 };
 
 Aligner::Aligner(std::shared_ptr<const AcousticModel> model, const AlignerOptions& options,
@@ -505,7 +507,7 @@ double Aligner::run(const std::vector<Recording>& recordings,
                     const std::vector<std::optional<std::string>>& texts,
                     TranscriptionObserver& observer) {
   RTFX_CHECK(recordings.size() == texts.size(), "each recording has a text");
-  synchronize(model_->device);  // weights come from another stream
+  synchronize(model_->device);  // weights may come from another stream
   double seconds = 0;
   on_stream(parts_->streams, &PipelineStreams::encode,
             [&] { seconds = Pass(model_, options_, *parts_, recordings, texts, observer).run(); });

@@ -8,7 +8,7 @@
 namespace rtfx {
 namespace {
 
-/// Checks what the reading of a file checks.
+/// Makes the checks that reading a file makes.
 Clip read_memory(const Recording& recording, size_t index, const ReadingRules& rules) {
   Clip clip{index, {}, recording.samples};
   clip.audio.sample_rate = rules.sample_rate;
@@ -17,11 +17,11 @@ Clip read_memory(const Recording& recording, size_t index, const ReadingRules& r
   return clip;
 }
 
-/// The header is asked first, since the samples of an hour take 0.2 GB.
+/// Reads the header first, because the samples of an hour take 0.2 GB.
 Clip read_file(const Recording& recording, size_t index, const ReadingRules& rules) {
   const double seconds = media_seconds(recording.audio);
   if (is_whole(recording.segment, seconds)) {
-    // read_media() refuses a track that there is not, and the reader of long audio knows none.
+    // read_media() refuses a track that does not exist. The reader of long audio has no tracks.
     if (rules.is_long(seconds) && recording.segment.track <= 1)
       return {index, {}, {}, true, {}, seconds};
     rules.require_memory(seconds, recording.name);

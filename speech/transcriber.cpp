@@ -23,18 +23,18 @@ namespace rtfx {
 namespace {
 
 constexpr size_t kInFlight = 6;            // batches on a GPU
-constexpr int64_t kChunksAtOnce = 8;       // of a long recording, at least, where they fit
-constexpr int64_t kMostChunks = 64;        // at most, where their number follows from the memory
-constexpr int64_t kMostRecordings = 1024;  // of a batch on a GPU
+constexpr int64_t kChunksAtOnce = 8;       // of a long recording, the least, if they fit
+constexpr int64_t kMostChunks = 64;        // the most, where the memory decides
+constexpr int64_t kMostRecordings = 1024;  // recordings of a batch on a GPU
 constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
-constexpr size_t kReadersForCpu = 2;       // there the model needs the threads
-constexpr size_t kReadAhead = 4096;        // recordings at most
-constexpr size_t kReadAheadBytes = size_t{1} << 30;  // of samples: 4.6 hours
-// Batches are formed of so many batches' recordings, the longest first. The first windows are
-// small, so that the GPU has work early.
+constexpr size_t kReadersForCpu = 2;       // few, since the model needs the threads
+constexpr size_t kReadAhead = 4096;        // the most recordings
+constexpr size_t kReadAheadBytes = size_t{1} << 30;  // bytes of samples: 4.6 hours
+// The numbers of batches whose recordings form batches together, the longest recordings first. The
+// first windows are small, so that the GPU has work early.
 constexpr double kFirstWindow = 0.25, kLargestWindow = 4;
 
-/// The head that finds the decoder's tokens.
+/// Returns the head that finds the decoder's tokens.
 Head head_of(const Decoder& decoder, const AcousticModel& model) {
   const Head head = decoder.describe().head;
   if (head != Head::none) return head;
@@ -46,10 +46,10 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 /// A recording, or a piece of one that is decoded again.
 struct Transcriber::Job : Clip {
   std::optional<AgainPiece> again = {};
-  size_t due = 0;  // the first batch that may hold the piece
+  size_t due = 0;  // number of the first batch that may hold the piece
 };
 
-/// A recording that is decoded again in part.
+/// A recording of which parts are decoded again.
 struct Transcriber::Waiting {
   Job job;
   Decoded first;  // one row
@@ -63,17 +63,17 @@ struct Transcriber::Parts {
         pipeline(model, *encoder, model->device.is_cuda() ? kInFlight : 1) {}
 
   std::shared_ptr<RecordedEncoder> encoder;
-  OverlappedPipeline pipeline;  // on a CPU, batches in flight would take each other's threads
+  OverlappedPipeline pipeline;  // one batch in flight on a CPU, whose threads all batches share
   std::shared_ptr<Decoder> decoder;
-  std::optional<Confidence> confidence;  // for the times of words too
-  std::optional<Confidence> judge;       // of what is decoded again; none: nothing is
-  int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
+  std::optional<Confidence> confidence;  // also for the times of words
+  std::optional<Confidence> judge;       // for parts that are decoded again; empty = none are
+  int64_t free_bytes = 0;                // before the first batch, for encoding one batch
   int64_t batch_size = 1;
   double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
   bool found = false;  // the size of a batch follows from the memory
 };
 
-/// One call of run().
+/// The work of one call of run().
 class Transcriber::Pass {
  public:
   Pass(const Transcriber& transcriber, const std::vector<Recording>& recordings,
@@ -96,9 +96,9 @@ class Transcriber::Pass {
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
       if (long_clip_ && !stopped()) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
-    while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // the pass was stopped
+    while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // if the pass was stopped
     tell([this] {
-      for (const auto& [index, call] : ends_) call();  // they wait for others that do not end now
+      for (const auto& [index, call] : ends_) call();  // they wait for others that will not end
       ends_.clear();
     });
     return totals_;
@@ -109,7 +109,8 @@ class Transcriber::Pass {
 
   size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
 
-  /// On a CPU, recordings that wait for the model would only take memory.
+  /// Returns the limits of reading ahead. On a CPU, recordings that wait for the model would only
+  /// take memory.
   ReadAheadLimits read_ahead() const {
     if (!model_.device.is_cuda()) return {.threads = readers(), .items = readers()};
     return {.threads = readers(), .items = kReadAhead, .bytes = kReadAheadBytes};
@@ -125,7 +126,7 @@ class Transcriber::Pass {
                            where);
   }
 
-  /// Called on any thread.
+  /// Reads a recording. May be called from any thread.
   Job read(size_t index) const {
     return {read_clip(recordings_[index], index,
                       {.sample_rate = sample_rate(),
@@ -170,7 +171,8 @@ class Transcriber::Pass {
     end(index, [this, index, message, bad_input] { observer_.failure(index, message, bad_input); });
   }
 
-  /// Calls `call`, which tells the observer the end of a recording, when all before it have ended.
+  /// Calls `call` when all earlier recordings have ended. `call` reports the end of a recording to
+  /// the observer.
   void end(size_t index, std::function<void()> call) {
     const std::lock_guard lock(mutex_);
     ends_.emplace(index, std::move(call));
@@ -180,8 +182,8 @@ class Transcriber::Pass {
     }
   }
 
-  /// Reads the recordings that the next batches are formed of, up to a long one, which stands
-  /// alone.
+  /// Reads the recordings from which the next batches are formed. Stops at a long one, which forms
+  /// a batch alone.
   void read_window() {
     const auto most = static_cast<size_t>(
         std::max(1.0, window_batches_ * static_cast<double>(parts_.batch_size)));
@@ -211,27 +213,27 @@ class Transcriber::Pass {
     window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
   }
 
-  /// Whether a batch of so many recordings, of which the longest one has `seconds`, is not too
-  /// large.
+  /// Returns whether a batch of this number of recordings is small enough. The longest one has
+  /// `seconds`.
   bool is_batch(size_t recordings, double seconds) const {
     const auto rows = static_cast<int64_t>(recordings);
     if (rows > parts_.batch_size || seconds * static_cast<double>(rows) > parts_.batch_seconds)
       return false;
-    if (!parts_.found) return true;  // then a batch without room is an error
+    if (!parts_.found) return true;  // a batch without room is then an error
     const auto rate = static_cast<double>(model_.config.features.sample_rate);
     return 2 * least_encoder_memory(model_, rows, static_cast<int64_t>(seconds * rate)) <=
            parts_.free_bytes;
   }
 
-  /// No batch is in flight. Returns whether there are pieces.
+  /// Makes all pieces due, because no batch is in flight. Returns whether there are pieces.
   bool all_pieces_due() {
     const std::lock_guard lock(mutex_);
     for (Job& piece : pieces_) piece.due = 0;
     return !pieces_.empty();
   }
 
-  /// Forms a batch of pieces that are decoded again, if any are due: those of batches that must
-  /// have ended by now. So no batch depends on the timing of threads.
+  /// Forms a batch of pieces to decode again, if any are due. Due pieces belong to batches that
+  /// must have ended by now, so that no batch depends on the timing of threads.
   bool fill_with_pieces(BatchInFlight& batch) {
     if (stopped()) return false;
     const std::lock_guard lock(mutex_);
@@ -256,9 +258,9 @@ class Transcriber::Pass {
     return true;
   }
 
-  /// Forms the next batch. Returns false where there are no recordings, a long one comes first, or
-  /// the observer has stopped the pass. An exception before a batch is formed, for example of the
-  /// observer, leaves an empty batch in flight, with which finish() ends the pass.
+  /// Forms the next batch. Returns false where there are no recordings, where the next one is long,
+  /// or where the observer has stopped the pass. An exception before a batch is formed, for example
+  /// from the observer, leaves an empty batch in flight. With that batch, finish() ends the pass.
   bool fill(BatchInFlight& batch) {
     const size_t before = formed_;
     try {
@@ -324,8 +326,8 @@ class Transcriber::Pass {
     }
   }
 
-  /// Looks for speech without words in the result of row `row`. If there is some, takes the job
-  /// and asks for its pieces, and returns true.
+  /// Searches for speech without words in the result of row `row`. If there is some, takes the job,
+  /// requests its pieces and returns true.
   bool begin_again(Job& job, Decoded& decoded, size_t row) {
     Hypothesis& first = decoded.hypotheses[row];
     if (!parts_.judge || first.nan) return false;
@@ -349,7 +351,7 @@ class Transcriber::Pass {
     return true;
   }
 
-  /// `of`: the recording, or a piece of it.
+  /// Requests that pieces are decoded. `of` is the recording, or a piece of it.
   void ask_for(const Job& of, std::vector<AgainPiece> pieces) {
     const std::lock_guard lock(mutex_);
     for (AgainPiece& piece : pieces) {
@@ -363,11 +365,11 @@ class Transcriber::Pass {
     }
   }
 
-  /// A piece that fails has no words: the recording's first result stays. The observer learns once
-  /// for each recording in the batch why the batch failed.
+  /// Takes the results of pieces. A piece that fails has no words, so that the recording's first
+  /// result stays. The observer learns once for each recording in the batch why the batch failed.
   void finish_pieces(std::vector<Job> jobs, BatchInFlight& batch) {
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
-    std::set<size_t> told;  // recordings whose observer knows of the failure
+    std::set<size_t> told;  // recordings whose failure was reported
     for (size_t row = 0; row < jobs.size(); ++row) {
       const size_t index = jobs[row].recording;
       const AgainPiece& piece = *jobs[row].again;
@@ -393,7 +395,7 @@ class Transcriber::Pass {
     }
   }
 
-  /// Gives the first result of a recording, with what decoding it again has found.
+  /// Reports the first result of a recording, with the words that decoding again has found.
   void end_waiting(size_t index) {
     Waiting waiting = std::move(waiting_.extract(index).mapped());
     Hypothesis& best = waiting.first.hypotheses.front();
@@ -452,8 +454,8 @@ class Transcriber::Pass {
     }
   }
 
-  /// Chunks of a long recording that are encoded together: on a GPU as many as take as much memory
-  /// as a batch, and no more than fit.
+  /// Returns how many chunks of a long recording are encoded together. On a GPU, they take as much
+  /// memory as a batch, and no more than fit.
   int64_t chunks_at_once(const Job& job) const {
     const double padded =
         std::min(options_.chunk_seconds + 2 * options_.context_seconds, job.seconds());
@@ -465,7 +467,7 @@ class Transcriber::Pass {
                           recordings_[job.recording].name);
   }
 
-  /// Gives the observer the result in row `row` of a batch.
+  /// Reports the result in row `row` of a batch to the observer.
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
             const std::vector<LongSection>& sections, const std::vector<WordlessPart>& again) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
@@ -523,17 +525,17 @@ class Transcriber::Pass {
   const std::vector<Recording>& recordings_;
   TranscriptionObserver& observer_;
   double window_batches_;
-  std::deque<Job> window_;        // the longest one comes first
+  std::deque<Job> window_;        // the longest recording comes first
   std::optional<Job> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::map<size_t, Waiting> waiting_;      // recordings by index; only the sink's thread uses it
-  std::mutex mutex_;                       // guards what follows, and calls of the observer
+  std::map<size_t, Waiting> waiting_;      // by recording; only the sink's thread uses it
+  std::mutex mutex_;                       // guards the members below and calls of the observer
   std::list<std::vector<Job>> in_flight_;  // batches without a result
-  std::deque<Job> pieces_;                 // that are to be decoded again
+  std::deque<Job> pieces_;                 // pieces to decode again
   size_t formed_ = 0, ended_batches_ = 0;
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
-  size_t ended_ = 0;                              // recordings whose end was told
-  ReadAhead<Job> clips_;  // the last member, since its threads use the others
+  size_t ended_ = 0;                              // recordings whose end was reported
+  ReadAhead<Job> clips_;  // must be the last member: its threads use the others
 };
 
 Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
@@ -553,7 +555,7 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   const auto scored = with_blank_penalty(model_, blank_penalty_of(*parts_->decoder));
   if (options.with_times || options.confidence)
     parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
-  // The measure that the user asks for must not decide which words are kept.
+  // The confidence measure that the user selects must not decide which words are kept.
   if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none)
     parts_->judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
   parts_->free_bytes = free_memory(model_->device);

@@ -67,10 +67,10 @@ void ChunkReader::take() {
   pieces_.push_back(std::move(piece));
 }
 
-/// The next chunk without its samples, which are those of `range`.
+/// Returns the next chunk without its samples. `range` receives the range of the samples.
 std::optional<AudioChunk> ChunkReader::cut(Range& range) {
   const size_t context = rule_.context * rule_.block;
-  const size_t needed = at_ + rule_.most * rule_.block + context + 1;  // one more: the end is seen
+  const size_t needed = at_ + rule_.most * rule_.block + context + 1;  // one more shows the end
   while (!ended_ && end_ < needed) take();
   if (levels_.empty()) return std::nullopt;
 

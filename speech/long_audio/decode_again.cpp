@@ -17,7 +17,7 @@ struct CutRule {
 };
 constexpr std::array<CutRule, kMostDecodesAgain> kCuts = {{{10, 1}, {5, 0.5}}};
 
-/// `part` in pieces of at most `most` blocks.
+/// Divides `part` into pieces of at most `most` blocks.
 std::vector<BlockRange> cut_at_quiet_places(std::span<const float> levels, BlockRange part,
                                             size_t most) {
   std::vector<BlockRange> pieces;
@@ -30,10 +30,10 @@ std::vector<BlockRange> cut_at_quiet_places(std::span<const float> levels, Block
   return pieces;
 }
 
-/// The samples of `own` with `context` blocks on either side.
+/// Returns the samples of `own` with `context` blocks on either side.
 std::vector<float> samples_around(const HeardAudio& audio, BlockRange own, size_t context) {
   std::vector<float> samples((own.size() + 2 * context) * audio.block);
-  const size_t begin = (audio.before + own.begin) * audio.block;  // of the own blocks
+  const size_t begin = (audio.before + own.begin) * audio.block;  // of its own blocks
   const size_t lead = context * audio.block;
   const size_t missing = lead - std::min(lead, begin);
   const size_t first = begin + missing - lead;
@@ -44,7 +44,7 @@ std::vector<float> samples_around(const HeardAudio& audio, BlockRange own, size_
   return samples;
 }
 
-/// Moves token i of `from` behind the tokens of `to`, `blocks` further.
+/// Appends token i of `from` to `to`, moved by `blocks`.
 void append_token(const FoundTokens& from, size_t i, int32_t blocks, FoundTokens& to) {
   const Hypothesis& h = from.hypothesis;
   to.hypothesis.tokens.push_back(h.tokens[i]);
@@ -56,7 +56,7 @@ void append_token(const FoundTokens& from, size_t i, int32_t blocks, FoundTokens
   if (!from.judged.empty()) to.judged.push_back(from.judged[i]);
 }
 
-/// Those of a piece's tokens that lie in its own blocks, behind those of `to`.
+/// Appends those tokens of a piece to `to` that lie in the piece's own blocks.
 void append_own(const FoundTokens& piece, BlockRange own, FoundTokens& to) {
   const Hypothesis& h = piece.hypothesis;
   const auto begin = static_cast<int32_t>(own.begin), size = static_cast<int32_t>(own.size());
@@ -122,7 +122,7 @@ void DecodeAgain::take(const AgainPiece& piece, FoundTokens found) {
   if (--attempt.missing == 0) judge(parts_[piece.part], attempt);
 }
 
-/// All pieces of an attempt have a result.
+/// Judges an attempt, all of whose pieces have a result.
 void DecodeAgain::judge(AgainPart& part, Attempt& attempt) {
   FoundTokens all;
   for (const FoundTokens& piece : attempt.pieces) {
@@ -161,7 +161,7 @@ void insert_part(const AgainPart& part, Hypothesis& to, TokenEvidence& evidence)
   if (part.words == 0 || has_token_in(to, part.blocks)) return;
   const auto begin = static_cast<int32_t>(part.blocks.begin);
   const auto place = std::ranges::lower_bound(to.frames, begin) - to.frames.begin();
-  // Behind as many elements as there are tokens before the part.
+  // Inserts after as many elements as there are tokens before the part.
   const auto insert = [&](auto& list, const auto& added) {
     list.insert(list.begin() + std::min(place, std::ssize(list)), added.begin(), added.end());
   };

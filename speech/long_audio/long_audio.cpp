@@ -18,14 +18,15 @@
 namespace rtfx {
 namespace {
 
-/// Frames that may still get tokens of a beam, although its best hypothesis is further.
+/// A beam may still emit tokens for this number of past frames, although its best hypothesis is
+/// further.
 constexpr int64_t kKeptFrames = 25;
 
-/// Batches of chunks that have begun, on a GPU: one is read, one copied to the device and one
-/// encoded while one is searched. On a CPU they would take each other's threads.
+/// The number of batches of chunks in flight on a GPU. One is read, one is copied to the device,
+/// one is encoded, and one is searched. On a CPU, they would compete for threads.
 constexpr size_t kInFlight = 4;
 
-/// Tokens `order` of `from`, moved by `frames`, behind those of `to`.
+/// Appends the tokens `order` of `from` to `to`, moved by `frames`.
 void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
             LongResult& to) {
   const Hypothesis& h = from.hypothesis;
@@ -45,7 +46,7 @@ void move_frames(Hypothesis& h, int64_t frames) {
   for (FoundWord& word : *h.words) word.frame += static_cast<int32_t>(frames);
 }
 
-/// All words of `from`, moved by `frames`, behind those of `to`.
+/// Appends all words of `from` to `to`, moved by `frames`.
 void append_words(const Hypothesis& from, int64_t frames, Hypothesis& to) {
   if (!from.words) return;
   if (!to.words) to.words.emplace();
@@ -67,20 +68,20 @@ struct LongAudio::Section {
   int64_t first = 0;  // frame
 };
 
-/// Chunks that are encoded together, and their frames with the contexts'.
+/// Chunks that are encoded together, and their frames with those of the contexts.
 struct LongAudio::Batch {
   explicit Batch(const PipelineStreams* streams) : on_device(streams), done(streams) {}
 
   std::vector<AudioChunk> chunks;
   CopiedBatch copied;
   EncodedBatch frames;
-  EndOfWork on_device, done;  // of its copying, and of its encoding
+  EndOfWork on_device, done;  // ends of copying and of encoding
 };
 
 /// The frames of each chunk without those of its context.
 struct LongAudio::OwnFrames {
   EncodedBatch projected;  // [chunks, most frames, X]
-  at::Tensor frames;       // [chunks, most frames, D] of the encoder; undefined where not wanted
+  at::Tensor frames;       // [chunks, most frames, D] encoder frames, undefined unless requested
 };
 
 LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model,
@@ -96,7 +97,7 @@ LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
       static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
-  synchronize(model.device);  // what the decoder has prepared comes from another stream
+  synchronize(model.device);  // the decoder was prepared on another stream
   on_stream(pipeline_, &PipelineStreams::decode, [&] {
     streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
   });
@@ -137,7 +138,7 @@ void LongAudio::encode(Batch& batch) {
   });
 }
 
-/// Waits until the batch is encoded. `with_encoded`: the encoder's frames are wanted too.
+/// Waits until the batch is encoded. With `with_encoded`, also returns the encoder's frames.
 LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch, bool with_encoded) const {
   batch.done.wait();
   const std::vector<AudioChunk>& chunks = batch.chunks;
@@ -170,7 +171,8 @@ TokenEvidence LongAudio::evidence_of(const Confidence& confidence, const at::Ten
   return found;
 }
 
-/// Evidence of the first `tokens` of `h`, the section's result, which stay.
+/// Adds the evidence of the first `tokens` tokens of `h`, the section's result. These tokens do not
+/// change any more.
 void LongAudio::add_evidence(StreamEvidence& gathered, const Hypothesis& h, size_t tokens,
                              LongResult& result) const {
   if (!gathered.frames.defined() || h.nan) return;
@@ -193,7 +195,7 @@ void LongAudio::add_evidence(StreamEvidence& gathered, const Hypothesis& h, size
   gathered.first += over;
 }
 
-/// The section's result, which goes into `result`.
+/// Ends a section. Returns its result and adds it to `result`.
 Hypothesis LongAudio::close(const Section& section, LongResult& result) {
   LongResult own;
   own.hypothesis = streams_->finish(*section.stream);
@@ -216,9 +218,10 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
 void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
   const std::vector<AudioChunk>& chunks = batch.chunks;
   const OwnFrames encoded = own_frames(batch, confidence_ != nullptr);
-  // Chunks of one section come one after the other, those of several together.
+  // Chunks of one section are searched one after the other. Chunks of several sections are searched
+  // together.
   struct Turn {
-    int64_t stream, section;  // the section's first frame
+    int64_t stream, section;  // first frame of the section
     size_t wave;
   };
   std::vector<Turn> turns;
@@ -268,7 +271,8 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
                static_cast<size_t>(so_far.stable), result);
 }
 
-/// `said`: tokens of the section so far, frames counted from the chunk's first.
+/// Decodes parts of a chunk again. `said` has the tokens of the section so far, with frames counted
+/// from the chunk's first.
 void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result) {
   heard_.add(chunk.levels);
   std::vector<size_t> token_blocks;
@@ -288,8 +292,8 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
   }
 }
 
-/// Puts the tokens of parts that were decoded again among those of the search. When a part was
-/// decoded, the search may not have been sure of its words yet. If it has found some there since
+/// Inserts the tokens of parts that were decoded again among those of the search. When a part was
+/// decoded, the search may not have decided on its words yet. If it has found words there since
 /// then, they stay.
 void LongAudio::insert_decoded_again(LongResult& result) const {
   for (const AgainPart& part : decoded_again_) {
@@ -299,7 +303,7 @@ void LongAudio::insert_decoded_again(LongResult& result) const {
   }
 }
 
-/// Encodes the piece and searches its own frames from the start. Waits for the device.
+/// Encodes the piece and searches its own frames, without earlier state. Waits for the device.
 FoundTokens LongAudio::decode_alone(const AgainPiece& piece, LongResult& result) {
   Batch alone(pipeline_);
   AudioChunk& part = alone.chunks.emplace_back();
@@ -344,7 +348,7 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
   const auto searching = [&](const auto& work) {
     on_stream(pipeline_, &PipelineStreams::decode, work);
   };
-  synchronize(model_.device);  // weights and streams come from others
+  synchronize(model_.device);  // weights and streams come from other streams
   try {
     run_stages(
         {{"rtfx load", [](size_t) {}},
@@ -366,12 +370,12 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
       if (section.stream) close(section, result);
     });
   } catch (...) {
-    synchronize(model_.device);  // what was enqueued uses the batches
+    synchronize(model_.device);  // enqueued work uses the batches
     throw;
   }
   result.samples = chunks.samples();
   insert_decoded_again(result);
-  if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
+  if (result.hypothesis.nan) result.evidence = {};  // it lacks some tokens
   return result;
 }
 

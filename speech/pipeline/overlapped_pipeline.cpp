@@ -37,7 +37,7 @@ PipelineStreams::PipelineStreams(at::DeviceIndex gpu)
 const PipelineStreams* PipelineStreams::of(at::Device device) {
   if (!device.is_cuda()) return nullptr;
   static std::mutex mutex;
-  static std::map<at::DeviceIndex, const PipelineStreams> all;  // adding to it moves none
+  static std::map<at::DeviceIndex, const PipelineStreams> all;  // a new entry moves no other
   const std::lock_guard lock(mutex);
   return &all.try_emplace(device.index(), device.index()).first->second;
 }
@@ -66,14 +66,14 @@ void attempt(BatchInFlight& batch, const char* name, const Work& work) {
 
 }  // namespace
 
-/// Room for a batch in flight.
+/// Memory for a batch in flight.
 struct OverlappedPipeline::Slot {
   explicit Slot(const PipelineStreams* streams)
       : copied(streams), encoded(streams), decoded(streams) {}
 
   BatchInFlight batch;
-  PinnedMemory memory;                 // of the batch's samples, on a GPU
-  EndOfWork copied, encoded, decoded;  // on the device
+  PinnedMemory memory;                 // holds the batch's samples, on a GPU
+  EndOfWork copied, encoded, decoded;  // ends of work on the device
 };
 
 OverlappedPipeline::OverlappedPipeline(std::shared_ptr<const AcousticModel> model,
@@ -87,7 +87,7 @@ OverlappedPipeline::OverlappedPipeline(std::shared_ptr<const AcousticModel> mode
 OverlappedPipeline::~OverlappedPipeline() = default;
 
 void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
-  synchronize(model_->device);  // the model's weights come from another stream
+  synchronize(model_->device);  // weights may come from another stream
   call_decoder(decoder, {}, [&] {
     on_stream(streams_, &PipelineStreams::decode, [&] { decoder.prepare(model_, limits); });
   });
@@ -103,7 +103,7 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples
       decoder,
       [&](size_t number, BatchInFlight& batch) {
         if (number > 0) return false;
-        // Any prompt will do, and a model without a standard one needs it.
+        // Any prompt serves here. A model without a standard prompt needs one.
         batch.clips.assign(static_cast<size_t>(rows), ClipOfBatch(silence, 0));
         return true;
       },
@@ -119,8 +119,8 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
   synchronize(model_->device);
 
   // A stage waits on the host for the work that the stage before it has enqueued, so that no
-  // region's time contains this wait. The encoder's stage does not wait: the device must find its
-  // work enqueued when it is done with the batch before.
+  // region's time contains this wait. The encoder's stage does not wait. The device must find that
+  // work enqueued when it has finished the batch before.
   const auto copy = [&](Slot& slot) {
     BatchInFlight& b = slot.batch;
     b.begin = Clock::now();
@@ -162,7 +162,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
   const auto slot_of = [&](size_t item) -> Slot& { return slots_[item % slots_.size()]; };
   const auto load = [&](size_t item) {
     BatchInFlight& b = slot_of(item).batch;
-    b = {};  // a source that has ended may have left something in it
+    b = {};  // a source that has ended may have left data in it
     const auto begin = Clock::now();
     bool more = true;
     attempt(b, "load", [&] { more = source(item, b); });
@@ -194,7 +194,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
          Slot& slot = slot_of(item);
          attempt(slot.batch, "decode",
                  [&] { on_stream(streams_, &PipelineStreams::finish, [&] { finish(slot); }); });
-         if (slot.batch.failure) synchronize(model_->device);  // what it has enqueued
+         if (slot.batch.failure) synchronize(model_->device);  // waits for the work it has enqueued
          sink(item, slot.batch);
          slot.batch = {};
        }},

@@ -19,7 +19,7 @@ namespace rtfx {
 
 namespace {
 
-/// Seconds on CPUs of all threads of this process.
+/// Returns the CPU seconds of all threads of this process.
 double process_cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -90,7 +90,7 @@ void RegionClock::measure(Region region, size_t rows, RegionTimes& times,
     work();
     enqueued.end->record(stream);
     if (mode_ == Mode::isolated) {
-      const ScopedRange waiting(RangeName::wait);  // by which a profile leaves this wait out
+      const ScopedRange waiting(RangeName::wait);  // tells a profile to leave this wait out
       synchronize(device_);
     }
   }
@@ -101,7 +101,8 @@ void RegionClock::measure(Region region, size_t rows, RegionTimes& times,
 
 namespace {
 
-/// [clips, samples of the longest], zeros behind each clip; in `memory`, if there is any.
+/// Returns [clips, samples of the longest], with zeros after each clip. The tensor is in `memory`,
+/// if that is not null.
 at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory* memory) {
   const auto count = static_cast<int64_t>(clips.size());
   at::Tensor rows =
@@ -109,7 +110,7 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory
           ? memory->take(count * longest).view({count, longest})
           : at::empty({count, longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   float* const first = rows.mutable_data_ptr<float>();
-  // Several threads copy, since the device waits for the first batch of a pass.
+  // Several threads copy, because the device waits for the first batch of a pass.
   parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const std::span<const float> clip = clips[static_cast<size_t>(i)].samples;
@@ -120,7 +121,7 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory
   return rows;
 }
 
-/// value(clip) of each clip, [clips] int64.
+/// Returns value(clip) of each clip, [clips] int64.
 template <class Value>
 at::Tensor integers_of(const Clips& clips, bool pinned, const Value& value) {
   const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
@@ -188,7 +189,7 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
   });
   clock.measure(Region::encoder, rows, times, [&] {
     encoded = encoder(features);
-    encoded.frames = encoded.frames.to(model.dtype);  // nothing to do where both have one
+    encoded.frames = encoded.frames.to(model.dtype);  // does nothing where both dtypes are equal
   });
   return encoded;
 }

@@ -37,10 +37,10 @@ struct RecordedEncoder::Recording {
 namespace {
 
 constexpr int64_t kMelFrameStep = 64;    // 8 or 16 encoder frames
-constexpr int64_t kPackedRowStep = 128;  // in which the fused encoder itself counts rows
+constexpr int64_t kPackedRowStep = 128;  // the fused encoder uses the same step
 
-/// Rounds up to one of `steps` sizes between a power of two and the next one, but at least in steps
-/// of `least`. The result is larger by 1 / steps at most, or by less than `least`.
+/// Rounds up to one of `steps` sizes between a power of two and the next one. Steps are at least
+/// `least`. The result is larger by at most 1 / steps, or by less than `least`.
 int64_t rounded(int64_t size, int64_t steps, int64_t least) {
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size)));
   return round_up(size, std::max(least, power / steps));
@@ -66,7 +66,7 @@ EncoderSize rounded_size(const AcousticModel& model, const Features& features) {
 
 namespace {
 
-/// Fills `to` with the values of `from`, and with zeros behind them where it is larger.
+/// Copies `from` to `to`. Where `to` is larger, the rest becomes zeros.
 void copy_padded(const at::Tensor& from, const at::Tensor& to) {
   if (from.sizes() != to.sizes()) to.zero_();
   at::Tensor part = to;
@@ -112,7 +112,7 @@ void RecordedEncoder::forget() {
 
 at::Tensor RecordedEncoder::input(at::IntArrayRef shape, const at::TensorOptions& options) {
   const int64_t count = c10::multiply_integers(shape);
-  // Earlier graphs go on using the memory that they were recorded with.
+  // Earlier graphs continue to use the memory with which they were recorded.
   if (!input_.defined() || input_.numel() < count) {
     const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
     input_ = at::empty({power}, options);
@@ -123,7 +123,7 @@ at::Tensor RecordedEncoder::input(at::IntArrayRef shape, const at::TensorOptions
 std::shared_ptr<RecordedEncoder::Recording> RecordedEncoder::record(const Features& features) {
   auto recording = std::make_shared<Recording>();
   Recording& r = *recording;
-  r.input = features;  // with its lengths on the host and its packed rows
+  r.input = features;  // including its lengths on the host and its packed rows
   r.input.values = input(features.values.sizes(), features.values.options());
   r.input.lengths = features.lengths.clone();
   if (features.prompts.defined()) r.input.prompts = features.prompts.clone();
@@ -144,12 +144,13 @@ Encoded RecordedEncoder::operator()(const Features& given) {
   const Features features = model_->encoder->with_prompts(given);
   const EncoderSize size = rounded_size(*model_, features);
   Size* known = nullptr;
-  // A round of more sizes than are kept would otherwise record each of them again in every round.
+  // With more sizes in a round than are kept, each would otherwise be recorded again in every
+  // round.
   const bool full = at_once_ && sizes_.size() == kMostSizes && sizes_.find(size) == nullptr;
   if (graphs_ && !full) {
     known = &sizes_(size, [&](const Size& oldest) {
       if (!oldest.recording) return;
-      synchronize(model_->device);  // it may still run
+      synchronize(model_->device);  // its graph may still run
       room_ = true;
     });
   }
@@ -163,8 +164,8 @@ Encoded RecordedEncoder::operator()(const Features& given) {
     r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
     encoded = r.output;
   } else {
-    // This comes before a recording too, since at their first call on a thread libraries allocate
-    // and choose algorithms, which a recording does not allow.
+    // This also precedes a recording. At their first call on a thread, libraries allocate and
+    // choose algorithms, which a recording does not allow.
     ++counts_.launched;
     const Features padded = padded_features(features, size);
     encoded = (*model_->encoder)(padded);
@@ -173,7 +174,7 @@ Encoded RecordedEncoder::operator()(const Features& given) {
         known->recording = record(padded);
         ++counts_.recorded;
       } catch (const c10::OutOfMemoryError&) {
-        room_ = false;  // the frames are there; later batches are launched, too
+        room_ = false;  // the frames exist; later batches are launched, too
       }
     }
     if (known != nullptr) known->seen = true;
@@ -187,7 +188,8 @@ Encoded RecordedEncoder::operator()(const Features& given) {
 
 namespace {
 
-/// The machine's, of memory that needs no swapping; the largest number where it does not say.
+/// Returns the bytes of the machine's memory that are available without swapping. Returns the
+/// largest number where the machine does not state it.
 int64_t available_bytes() {
   std::ifstream in("/proc/meminfo");
   for (std::string line; std::getline(in, line);) {
@@ -232,13 +234,14 @@ int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t s
 
 double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in_flight) {
   constexpr double kLeast = 30, kMost = 2400;  // seconds
-  constexpr double kShare = 0.5;               // of the memory, since what is known is the least
+  constexpr double kShare = 0.5;               // share of memory; the known need is a lower limit
   constexpr int64_t kUtterances = 64, kSeconds = 10;
   const FeatureConfig& features = model.config.features;
   const int64_t samples = kSeconds * features.sample_rate;
   const double encoding = static_cast<double>(least_encoder_memory(model, kUtterances, samples)) /
                           static_cast<double>(kUtterances * kSeconds);
-  // Samples, features in single precision, and frames, which later steps copy once.
+  // Counts the samples, the features in single precision, and the frames, which later steps copy
+  // once.
   const auto frames = static_cast<double>(model.config.encoded_frames(samples)) / kSeconds;
   const double kept = 4.0 * static_cast<double>(features.sample_rate) +
                       4.0 * static_cast<double>(features.mel_bins * features.sample_rate) /

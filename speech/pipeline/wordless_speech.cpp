@@ -14,13 +14,13 @@ constexpr float kAboveFloor = 10, kBelowLoud = 30, kQuietest = -65;
 constexpr float kModulation = 10;
 constexpr double kAround = 0.5;  // seconds on either side
 constexpr double kLeastSpeech = 1.5, kLeastSpeechOfWhole = 0.5;
-constexpr size_t kLeastPart = 10;  // one block in so many is speech
+constexpr size_t kLeastPart = 10;  // at least one block in ten is speech
 
 size_t blocks_of(double seconds, double block_seconds) {
   return static_cast<size_t>(std::lround(seconds / block_seconds));
 }
 
-/// Calls `take` with each run of blocks without a token.
+/// Calls `take` with each run of blocks that have no token.
 template <class Take>
 void each_run(size_t blocks, std::span<const size_t> token_blocks, const Take& take) {
   size_t begin = 0;
@@ -32,7 +32,8 @@ void each_run(size_t blocks, std::span<const size_t> token_blocks, const Take& t
   if (blocks > begin) take(BlockRange{begin, blocks});
 }
 
-/// Blocks of a run that is looked at: a whole recording without a token may be short.
+/// Returns the blocks of the shortest run that counts. In a whole recording without a token, any
+/// run does.
 size_t least_run(std::span<const size_t> token_blocks, const WordlessRule& rule) {
   if (rule.whole && token_blocks.empty()) return 1;
   return static_cast<size_t>(std::ceil(rule.shortest / rule.block_seconds));
@@ -44,7 +45,7 @@ std::vector<float> block_levels(std::span<const float> samples, size_t block) {
   std::vector<float> levels;
   for (size_t begin = 0; begin < samples.size(); begin += block) {
     const auto part = samples.subspan(begin, std::min(block, samples.size() - begin));
-    // Not a loop over one sum, whose every addition waits for the one before.
+    // A loop over one sum would wait for the previous addition each time.
     const double energy = std::transform_reduce(part.begin(), part.end(), 0.0, std::plus<>(),
                                                 [](float x) { return static_cast<double>(x) * x; });
     const double mean = energy / static_cast<double>(part.size());

@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-/// The file of the loaded libtorch_cpu.so; empty where there is none of this name.
+/// Returns the file of the loaded libtorch_cpu.so. The path is empty if there is none of this name.
 std::filesystem::path libtorch_file() {
   std::filesystem::path found;
   dl_iterate_phdr(
@@ -27,8 +27,8 @@ std::filesystem::path libtorch_file() {
   return found;
 }
 
-/// The release of the LibTorch in use, by the file that its package or archive has: "2.11.0"
-/// without what follows a plus sign. Empty where there is no such file.
+/// Returns the release of the LibTorch in use, such as "2.11.0", without the part after a plus
+/// sign. It comes from a file in its package or archive. Empty if there is no such file.
 std::string libtorch_in_use() {
   const std::filesystem::path file_in_use = libtorch_file();
   if (file_in_use.empty()) return "";

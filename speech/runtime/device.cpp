@@ -47,7 +47,7 @@ at::Device parse_device(const std::string& name, const std::string& where) {
   } else if (name != "cuda") {
     index = -1;
   }
-  if (name.starts_with("gpu")) {  // By its letters, 'cpu' would be the nearest.
+  if (name.starts_with("gpu")) {  // The nearest name by letters would be 'cpu'.
     throw UserError(where, fmt::format("unknown device '{}'", name),
                     "did you mean 'cuda'? allowed: auto, cpu, cuda, cuda:N");
   }
@@ -123,7 +123,8 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// The numbers of a file; none for "max" or where there are none.
+/// Returns the numbers in a file. An entry is empty for "max". The list is empty where there are no
+/// numbers.
 std::vector<std::optional<double>> numbers_of(const Path& file) {
   std::vector<std::optional<double>> numbers;
   std::ifstream in(file);
@@ -145,14 +146,14 @@ void lower_cpus(CgroupLimits& limits, std::optional<double> quota, std::optional
 }
 
 void lower_memory(CgroupLimits& limits, const Path& file) {
-  // Version 1 writes the largest number of pages for none.
+  // Version 1 writes the largest number of pages where there is no limit.
   constexpr double kNone = 1e18;
   const auto numbers = numbers_of(file);
   if (!numbers.empty() && numbers[0] && *numbers[0] < kNone)
     lower(limits.memory_bytes, static_cast<int64_t>(*numbers[0]));
 }
 
-/// Lowers the limits to those of one cgroup.
+/// Lowers the limits to those of one control group.
 void lower_by(CgroupLimits& limits, const Path& group) {
   if (const auto max = numbers_of(group / "cpu.max"); max.size() == 2)
     lower_cpus(limits, max[0], max[1]);
@@ -176,7 +177,7 @@ CgroupLimits group_limits(const Path& root) {
     std::getline(fields, path);
     if (path.empty()) continue;
     const Path top = root / "sys/fs/cgroup" / controllers;
-    // A container may show a path of the host, of which only the end of the way up is there.
+    // A container may show a path of the host. Only its last folders exist in the container.
     for (Path group = Path(path).relative_path();; group = group.parent_path()) {
       lower_by(limits, top / group);
       if (group.empty()) break;

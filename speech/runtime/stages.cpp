@@ -17,7 +17,7 @@ volatile std::sig_atomic_t caught = 0;
 
 extern "C" void on_signal(int) {
   caught = 1;
-  // A second signal, also the other one, ends the process at once.
+  // A second signal of either kind ends the process at once.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
 }
@@ -38,12 +38,13 @@ void check_interrupt() {
 
 namespace {
 
-/// How far each stage has come. A stage waits for the one before it, the first one for the last.
+/// Counts the items that each stage has finished. A stage waits for the one before it, and the
+/// first one for the last.
 class StageProgress {
  public:
   StageProgress(size_t stages, size_t in_flight) : done_(stages), in_flight_(in_flight) {}
 
-  /// Waits until `stage` may begin `item`; false where there is no such item any more.
+  /// Waits until `stage` may begin `item`. Returns false where there is no such item.
   bool wait(size_t stage, size_t item) {
     std::unique_lock lock(mutex_);
     const auto ready = [&] {
@@ -59,7 +60,7 @@ class StageProgress {
     changed_.notify_all();
   }
 
-  /// There are so many items.
+  /// Sets the number of items.
   void end(size_t items) {
     const std::lock_guard lock(mutex_);
     items_ = items;
@@ -72,7 +73,7 @@ class StageProgress {
     changed_.notify_all();
   }
 
-  /// Once all stages have ended.
+  /// Throws the failure, if there is one. Call it when all stages have ended.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -80,7 +81,7 @@ class StageProgress {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<size_t> done_;  // items, by stage
+  std::vector<size_t> done_;  // finished items of each stage
   size_t in_flight_;
   size_t items_ = std::numeric_limits<size_t>::max();
   std::exception_ptr failure_;
@@ -114,7 +115,7 @@ void run_stages(const std::vector<Stage>& stages, size_t in_flight,
     std::vector<std::jthread> threads;
     try {
       for (size_t stage = 0; stage < stages.size(); ++stage) threads.emplace_back(run, stage);
-    } catch (...) {  // no more threads: those that there are would wait for ever
+    } catch (...) {  // begun threads would wait for ever for a missing one
       progress.fail(std::current_exception());
     }
   }

@@ -69,7 +69,7 @@ void SpeechStreams::close(int64_t stream) {
   streams_.erase(stream);
 }
 
-/// The encoder's own streams may have numbers that nobody was given.
+/// The encoder also has streams with numbers that were never returned to a caller.
 SpeechStreams::Stream& SpeechStreams::find(int64_t stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) {
@@ -178,7 +178,7 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
   while (!rows.empty()) {
     std::vector<int64_t> searches, lengths;
     int64_t longest = 0;
-    bool whole = true;  // all frames of all rows
+    bool whole = true;  // all frames of all rows are searched
     for (Row& row : rows) {
       const Stream& stream = streams_.at(row.number);
       const int64_t all = pieces.lengths[static_cast<size_t>(row.row)];
@@ -188,7 +188,7 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
       lengths.push_back(row.part);
       longest = std::max(longest, row.part);
     }
-    // A stream's end may come without a frame.
+    // A stream may end without a further frame.
     if (longest > 0 && whole && rows.size() == pieces.streams.size()) {
       search_->push(searches, {projected, {}, lengths});
     } else if (longest > 0) {
@@ -212,7 +212,7 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
       const bool done = row.done == pieces.lengths[index];
       const int64_t encoder = stream.encoder;
       SpeechUpdate found = update(row.number, stream, pieces.last[index] && done, true);
-      // Frames that are left of a stream that has started over come again.
+      // If a stream has started over, its remaining frames come again.
       const bool goes_on = !done && stream.encoder == encoder;
       if (found.ended() || !goes_on || !found.again.empty()) updates.push_back(std::move(found));
       if (goes_on) unfinished.push_back(row);
@@ -223,8 +223,9 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
 
 namespace {
 
-/// No word may be going on where the detector ends an utterance. A model may emit the tokens of a
-/// word a little late, and those of the next one before the detector hears it.
+/// Frames without a token before the detector may end an utterance, so that no word is cut. A model
+/// may emit the tokens of a word a little late, and those of the next word before the detector
+/// hears it.
 constexpr int64_t kSettledFrames = 2;
 
 }  // namespace
@@ -281,7 +282,7 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
   update.first = stream.first;
   update.frames = stream.frames;
   if (wordless_seconds_ > 0) hear(stream);
-  if (stream.voice) {  // A stream may start over from so many frames before.
+  if (stream.voice) {  // A stream may start over from this number of frames before.
     const int64_t kept = stream.first + stream.frames - kept_frames() - context_frames();
     stream.voice->forget(kept * block_);
   }
@@ -310,8 +311,8 @@ void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   const bool by_token = update.rule == EndRule::token;
   if (!ends_.tokens.empty()) {
     DividedHypothesis divided = divide_at_end_token(result.before, ends_, *model_->tokenizer);
-    // A search that ranks its texts anew at the end may find another end token, or none. What is
-    // behind it then stays in the utterance.
+    // A search that ranks its texts anew at the end may find another end token, or none. Tokens
+    // after it then stay in the utterance.
     if (by_token || divided.behind.tokens.empty()) {
       result = std::move(divided);
       if (result.token >= 0) update.rule = EndRule::token;
@@ -329,7 +330,7 @@ void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   }
   stream.search = search_->open();
   stream.bias = nullptr;
-  // Tokens behind an end token, of frames that have been searched, begin the next utterance.
+  // Tokens after an end token, from frames that have been searched, begin the next utterance.
   const bool carries = !result.behind.tokens.empty();
   const int64_t ended = carries ? result.frame : stream.frames;
   for (int32_t& frame : result.behind.frames) frame -= static_cast<int32_t>(ended);
@@ -341,15 +342,15 @@ void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   stream.last_end = end_of(stream.before);
 }
 
-// Starting over.
+// Streams that start over.
 
 namespace {
 
 constexpr int kMostStarts = 2;
-constexpr double kContexts[kMostStarts] = {0.5, 1};   // seconds before the part, at least
-constexpr int64_t kChunkParts[kMostStarts] = {2, 4};  // chunks are off by a half, a quarter
+constexpr double kContexts[kMostStarts] = {0.5, 1};   // least seconds before the part
+constexpr int64_t kChunkParts[kMostStarts] = {2, 4};  // chunks are shifted by a half, a quarter
 
-/// Puts `more` behind `to`.
+/// Appends `more` to `to`.
 void append(const Hypothesis& more, Hypothesis& to) {
   const auto add = [](const auto& from, auto& list) {
     list.insert(list.end(), from.begin(), from.end());
@@ -364,7 +365,7 @@ void append(const Hypothesis& more, Hypothesis& to) {
   add(*more.words, *to.words);
 }
 
-/// `h` behind `before`, with frames that are `shift` further.
+/// Appends `h` to `before`, with its frames moved by `shift`.
 Hypothesis behind(const Hypothesis& before, Hypothesis h, int32_t shift) {
   for (int32_t& frame : h.frames) frame += shift;
   if (h.words)
@@ -412,8 +413,8 @@ int64_t SpeechStreams::context_frames() const {
   return static_cast<int64_t>(kContexts[1] / model_->config.frame_seconds()) + chunk_ + 1;
 }
 
-/// The last token that is known may be an old one. So a gap behind it may be shorter, but is never
-/// longer.
+/// The last known token may be an old one. The gap after it may therefore be shorter than it seems,
+/// but never longer.
 bool SpeechStreams::may_be_wordless(const Stream& stream, bool last) const {
   if (wordless_seconds_ <= 0) return false;
   if (last || stream.again) return true;
@@ -423,7 +424,7 @@ bool SpeechStreams::may_be_wordless(const Stream& stream, bool last) const {
   return static_cast<double>(gap) * model_->config.frame_seconds() >= wordless_seconds_;
 }
 
-/// Takes the levels of the frames that are decoded, and forgets what is not needed any more.
+/// Takes the levels of the decoded frames, and forgets all that is not needed any more.
 void SpeechStreams::hear(Stream& stream) {
   Heard& heard = stream.heard;
   const int64_t done = stream.first + stream.frames;
@@ -442,7 +443,7 @@ void SpeechStreams::hear(Stream& stream) {
   int64_t from = std::max(spoken, done - kept);
   if (stream.again) from = std::min(from, stream.again->begin);
   from -= context_frames();
-  // Now and then, so that the rest is not moved with every step.
+  // Does so only from time to time, because each deletion moves the rest.
   const int64_t over = from - heard.first_level;
   if (over < kept) return;
   heard.levels.erase(heard.levels.begin(), heard.levels.begin() + over);
@@ -475,7 +476,7 @@ bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, Speech
     Again& again = *stream.again;
     if (done < again.end && !last) return false;
     again.words += count_words(stream, best, again.begin, again.end);
-    // Not where the stream has found words behind the part.
+    // This does not apply where the stream has found words after the part.
     const int64_t spoken = stream.first + std::max<int64_t>(0, stream.last_end);
     if (again.words == 0 && spoken <= again.begin && again.decodes < kMostStarts) {
       start_over_at(number, stream, best, again.begin, again.decodes + 1);
@@ -494,7 +495,7 @@ bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, Speech
     return part && static_cast<int64_t>(part->begin) < stream.again_end;
   };
   if (begins_again() && stream.again_decodes == kMostStarts) {
-    // The end of a part that has been tried often enough. What is behind it may be tried.
+    // This is the end of a part that has been tried often enough. The frames after it may be tried.
     const BlockRange left{part->begin, static_cast<size_t>(stream.again_end)};
     const double seconds = static_cast<double>(left.size()) * model_->config.frame_seconds();
     if (seconds >= wordless_seconds_) update.again.push_back({left, 0, stream.again_decodes});
@@ -507,7 +508,7 @@ bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, Speech
   return true;
 }
 
-/// Chunks of the encoder then begin between those that it had so far.
+/// Starts the stream over. The new chunks of the encoder begin between those that it had so far.
 void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothesis& best,
                                   int64_t begin, int decodes) {
   const int64_t end = std::max(stream.first + stream.frames, stream.again ? stream.again->end : 0);
@@ -517,7 +518,8 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothes
   const int64_t over = (begin - context - stream.origin - off) % chunk_;
   const int64_t origin = begin - context - (over < 0 ? over + chunk_ : over);
 
-  // It keeps what was decided upon, and not what the search would find at an end of the utterance.
+  // The stream keeps the tokens decided so far, not those that the search would find at an end of
+  // the utterance.
   stream.before = best;
   stream.before.nbest.clear();
   search_->close(stream.search);
@@ -530,7 +532,7 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothes
   stream.skip = begin - origin;
   const StreamAudio& audio = stream.heard.audio;
   std::vector<float> samples(static_cast<size_t>(audio.received() - origin * block_));
-  audio.copy(origin * block_, samples);  // with silence before the stream's begin
+  audio.copy(origin * block_, samples);  // includes silence before the stream's begin
   encoder_->push(stream.encoder, samples);
   if (audio.finished()) encoder_->finish(stream.encoder);
   if (stream.bias) search_->set_bias(stream.search, stream.bias);

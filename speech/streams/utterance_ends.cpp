@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kKnownEnds = {"<EOU>", "<EOB>"};
 
-/// Moves what stands at `first` and behind it.
+/// Moves the elements from `first` on to a new list.
 template <class Value>
 std::vector<Value> split_off(std::vector<Value>& list, size_t first) {
   if (first >= list.size()) return {};
@@ -97,7 +97,7 @@ DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& end
       divided.behind.durations.erase(divided.behind.durations.begin());
     for (Hypothesis& entry : whole.nbest) split_off(entry, first_end(entry, ends));
   }
-  remove_end_tokens(whole, ends, tokenizer);  // as words of a word table
+  remove_end_tokens(whole, ends, tokenizer);  // a word table may hold them as words
   divided.before = std::move(whole);
   return divided;
 }

@@ -20,7 +20,7 @@ constexpr const char* kRemedy =
     "give silero_vad.jit of the Python package silero-vad (pip install silero-vad; "
     "silero_vad/data/silero_vad.jit)";
 
-/// The first line of what LibTorch says, which goes on with a stack.
+/// Returns the first line of LibTorch's message, without the stack that follows.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));

@@ -17,7 +17,7 @@ namespace rtfx {
 
 namespace {
 
-/// "00:01:02,345" with `mark` between seconds and milliseconds.
+/// Returns "00:01:02,345" with `mark` between seconds and milliseconds.
 std::string clock_time(int64_t milliseconds, char mark) {
   const int64_t seconds = milliseconds / 1000;
   return fmt::format("{:02}:{:02}:{:02}{}{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60,
@@ -29,7 +29,7 @@ int64_t milliseconds_of(double seconds) { return std::llround(seconds * 1000); }
 /// Escapes characters that a line must not contain, such as line ends.
 std::string one_line(const std::string& text) { return printable(text); }
 
-/// A field between spaces.
+/// Returns the text as a field between spaces.
 std::string one_field(const std::string& text) {
   std::string field = one_line(text);
   std::ranges::replace_if(
@@ -37,7 +37,7 @@ std::string one_field(const std::string& text) {
   return field;
 }
 
-/// The recording's name in CTM and STM, which must be equal in both.
+/// Returns the recording's name for CTM and STM, which must be equal in both.
 std::string recording_name(const TranscribedFile& file) {
   if (!file.recording.empty()) return file.recording;
   return recording_field(std::filesystem::path(file.file).stem().string());
@@ -58,7 +58,8 @@ std::string escaped_cue(const std::string& text) {
   return escaped;
 }
 
-/// SubRip has no escapes, and players take a line with "-->" for the times of a cue.
+/// Shortens each "-->" in a line. SubRip has no escapes, and players take it for the times of a
+/// cue.
 std::string without_arrows(std::string text) {
   constexpr std::string_view kArrow = "-->";
   for (size_t at = 0; (at = text.find(kArrow)) != text.npos;) text.erase(at, 1);
@@ -127,9 +128,9 @@ struct Interval {
   std::string text;
 };
 
-/// Fills a tier from 0 to `seconds` without gaps or overlaps. Intervals with one start share the
-/// time up to the last one's end in equal parts. Each interval ends where the next begins, and gaps
-/// have no text. `intervals` are in order of their starts.
+/// Fills a tier from 0 to `seconds` without gaps or overlaps. Intervals with the same start share
+/// the time up to the last one's end in equal parts. Each interval ends where the next begins, and
+/// gaps have no text. `intervals` are in order of their starts.
 std::vector<Interval> whole_tier(const std::vector<Interval>& intervals, double seconds) {
   std::vector<Interval> tier;
   double done = 0;
@@ -158,14 +159,14 @@ std::vector<Interval> whole_tier(const std::vector<Interval>& intervals, double 
   return tier;
 }
 
-/// A string of a TextGrid, whose quotes are doubled.
+/// Returns a string of a TextGrid, in which quotes are doubled.
 std::string grid_string(const std::string& text) {
   std::string result = "\"";
   for (const char c : one_line(text)) result += c == '"' ? "\"\"" : std::string(1, c);
   return result + "\"";
 }
 
-/// Praat's long text form: its manual, "TextGrid file formats".
+/// Writes Praat's long text form, as in its manual, "TextGrid file formats".
 std::string textgrid(const TranscribedFile& file) {
   std::vector<std::pair<std::string, std::vector<Interval>>> tiers(1);
   tiers[0].first = "words";
@@ -221,7 +222,7 @@ TranscriptFormat transcript_format(const std::string& name, const std::string& w
 }
 
 std::string file_ending(TranscriptFormat format) {
-  if (format == TranscriptFormat::textgrid) return "TextGrid";  // as Praat and aligners look for it
+  if (format == TranscriptFormat::textgrid) return "TextGrid";  // as Praat and aligners expect
   return transcript_formats()[static_cast<size_t>(format)];
 }
 
@@ -262,7 +263,7 @@ namespace {
 
 constexpr double kLeastSeconds = 0.001;
 
-/// Code points of UTF-8.
+/// Counts the code points of UTF-8 text.
 size_t characters(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -273,11 +274,11 @@ class Layout {
   Layout(const std::vector<TimedWord>& words, const SubtitleRules& rules)
       : words_(words), rules_(rules) {}
 
-  /// Lines of words [first, end), as few as hold them.
+  /// Returns the smallest number of lines that hold the words [first, end).
   std::vector<std::string> lines(size_t first, size_t end) const {
     size_t width = rules_.line_characters;
     const size_t count = filled(first, end, width).size();
-    // The narrowest lines that are no more: about equally long ones.
+    // The narrowest width that needs no further line makes the lines about equally long.
     while (width > 1 && filled(first, end, width - 1).size() == count) --width;
     return filled(first, end, width);
   }
@@ -313,8 +314,8 @@ bool ends_clause(const std::string& word) {
   return std::ranges::any_of(kMarks, [&](std::string_view mark) { return word.ends_with(mark); });
 }
 
-/// The words of a segment. One that is longer than a line is divided, with equal times for equal
-/// lengths.
+/// Returns the words of a segment. A word that is longer than a line is divided, with equal times
+/// for equal lengths.
 std::vector<TimedWord> words_of_lines(const Transcript& transcript, const TimedSegment& segment,
                                       const SubtitleRules& rules) {
   std::vector<TimedWord> words;
@@ -339,7 +340,7 @@ std::vector<TimedWord> words_of_lines(const Transcript& transcript, const TimedS
   return words;
 }
 
-/// Where the first subtitle of words [first, end) ends.
+/// Returns the end of the first subtitle of words [first, end).
 size_t end_of_first(const std::vector<TimedWord>& words, const Layout& layout, size_t first,
                     size_t end) {
   size_t fitting = first + 1;
@@ -383,7 +384,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Milliseconds, as seconds.
+/// Rounds seconds to milliseconds.
 double to_the_millisecond(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 void add_confidence(ordered_json& object, double confidence) {

@@ -16,15 +16,16 @@
 namespace rtfx {
 namespace {
 
-/// Encoder frames, parts of one where words share it.
+/// A range of encoder frames. Its ends may be parts of a frame where words share it.
 struct FrameSpan {
   double begin = 0, end = 0;
 };
 
-/// The audio in encoder frames. A cache-aware encoder gives frames that begin behind its end.
+/// The length of the audio in encoder frames. A cache-aware encoder may return frames that begin
+/// after its end.
 struct AudioFrames {
   double end = std::numeric_limits<double>::infinity();
-  double last = end;  // the last frame of which enough lies within the audio to last milliseconds
+  double last = end;  // the last frame that lies in the audio for more than milliseconds
 };
 
 AudioFrames audio_frames(const TranscriptRules& rules) {
@@ -43,10 +44,10 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
   return {begin, std::min(begin + std::max(1, frames), audio.end)};
 }
 
-/// The start of each word in the tokens of a hypothesis with words. A path passes a word's label at
-/// the earliest with the word's first token, and at the latest before the next word begins
-/// (FoundWord). So several tokens may be the first one of a word. We choose the starts with which
-/// most words are spelled as they are written and most begin where the tokenizer begins a word.
+/// Finds the start of each word in the tokens of a hypothesis with words. A path passes a word's
+/// label with the word's first token at the earliest, and before the next word begins at the latest
+/// (FoundWord). Several tokens may therefore be the first one of a word. We choose the starts with
+/// which most words are spelled as written and most begin where the tokenizer begins a word.
 class WordStarts {
  public:
   WordStarts(const Hypothesis& h, const Tokenizer& tokenizer) : h_(h), tokenizer_(tokenizer) {
@@ -94,7 +95,7 @@ class WordStarts {
 
  private:
   struct Choice {
-    size_t start, before;  // `before`: the choice of the word to the left
+    size_t start, before;  // `before` is the choice for the previous word
     int score;
   };
 
@@ -107,7 +108,7 @@ class WordStarts {
            (begins_[start] ? kBegins : 0);
   }
 
-  /// Without ASCII's capitals and marks.
+  /// Removes ASCII marks and turns ASCII capitals into small letters.
   static std::string letters(std::string_view text) {
     std::string kept;
     for (const char c : text) {
@@ -123,7 +124,7 @@ class WordStarts {
   std::vector<size_t> behind_;  // number of tokens up to the frame of each word
 };
 
-/// The words of a hypothesis with the tokens that each lasts.
+/// Returns the words of a hypothesis with the tokens of each.
 std::vector<TokenWord> words_of(const Hypothesis& h, const Tokenizer& tokenizer) {
   if (!h.words) return token_words(tokenizer, h.tokens);
   std::vector<size_t> starts = WordStarts(h, tokenizer).find();
@@ -144,7 +145,7 @@ FrameSpan span_of_word(const Hypothesis& h, const TokenEvidence& evidence, const
   return span;
 }
 
-/// Makes spans whose begins are in order follow each other.
+/// Shifts the spans, whose begins are in order, so that they follow each other.
 void keep_apart(std::vector<FrameSpan>& spans, const AudioFrames& audio) {
   for (size_t first = 0; first < spans.size();) {
     const double begin = spans[first].begin;
@@ -163,7 +164,7 @@ void keep_apart(std::vector<FrameSpan>& spans, const AudioFrames& audio) {
   }
 }
 
-/// Whether a sentence ends with the word, closing quotes and brackets aside.
+/// Returns whether a sentence ends with the word, before closing quotes and brackets.
 bool ends_sentence(std::string_view word) {
   constexpr std::array<std::string_view, 11> kClosing = {"\"", "'", ")",  "]",  "}", "»",
                                                          "”",  "’", "」", "』", "）"};
@@ -231,7 +232,7 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
   for (size_t w = 0; w < words.size(); ++w) {
     if (words[w].count > 0) {
       spans.push_back(span_of_word(hypothesis, evidence, words[w], audio));
-    } else {  // a word of the graph that takes no token
+    } else {  // a word of the graph without a token
       const double begin = std::min(
           audio.last,
           std::max<double>((*hypothesis.words)[w].frame, spans.empty() ? 0 : spans.back().begin));
