@@ -36,11 +36,13 @@ namespace {
 
 const char* const kFormats = "give a WAV, FLAC or Ogg file";
 
-/// Hz. Speech has no use for others, and a header of a few bytes that says 1 Hz asks for hours.
+/// Limits in Hz. Speech needs no other rates. A header of a few bytes that states 1 Hz would ask
+/// for hours of samples.
 constexpr int kLowestRate = 1000, kHighestRate = 768000;
 
-/// Reads a file for libsndfile in blocks of 256 KiB. Its own 8 KiB make 14,000 reads for an hour.
-/// The file begins behind an ID3v2 tag: libsndfile skips the tag, but counts its bytes as audio.
+/// Reads a file for libsndfile in blocks of 256 KiB. libsndfile's own blocks of 8 KiB take 14,000
+/// reads for an hour. The file begins after an ID3v2 tag, because libsndfile skips the tag but
+/// counts its bytes as audio.
 class BufferedFile {
  public:
   explicit BufferedFile(const std::filesystem::path& path)
@@ -83,11 +85,11 @@ class BufferedFile {
 
   std::unique_ptr<FILE, decltype(&std::fclose)> file_;
   sf_count_t begin_ = 0, end_ = 0;  // bytes of the file on the disk
-  std::string header_;              // what is read in place of the first bytes
+  std::string header_;              // replaces the first bytes
 };
 
 struct AudioFile {
-  std::unique_ptr<Mp3> mp3;            // else the file is read through `handle`
+  std::unique_ptr<Mp3> mp3;            // null where `handle` reads the file
   std::unique_ptr<BufferedFile> file;  // null for a pipe
   std::unique_ptr<SNDFILE, decltype(&sf_close)> handle{nullptr, &sf_close};
   SF_INFO info{};
@@ -124,7 +126,7 @@ AudioFile open_audio(const std::filesystem::path& path) {
     SF_VIRTUAL_IO functions = BufferedFile::functions();
     file.handle.reset(sf_open_virtual(&functions, SFM_READ, &file.info, file.file.get()));
     if (!file.handle) {
-      // libsndfile's own messages belong to the last format it tried, not to the file.
+      // libsndfile's own messages belong to the last format that it tried, not to the file.
       if (holds_several_wavs(path, id3v2_bytes(path)))
         throw UserError(path.string(), "holds several WAV files", "give each as a file of its own");
       throw UserError(path.string(),
@@ -155,19 +157,19 @@ std::string log_of(SNDFILE* handle) {
 
 }  // namespace
 
-/// A pipe, and how many of its bytes were read.
+/// A pipe, and the number of its bytes that were read.
 struct PipeInput {
   int descriptor = -1;
   size_t bytes = 0;
   int error = 0;  // errno of a failed read, which ended the input
 
-  /// The next bytes; fewer than `size` only at the end, or where reading failed.
+  /// Reads the next bytes. Returns fewer than `size` only at the end, or where reading failed.
   size_t read(char* to, size_t size) {
     size_t got = 0;
     while (got < size && error == 0) {
       const ssize_t count = ::read(descriptor, to + got, size - got);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {  // whoever made it never waits
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {  // set not to wait
         pollfd more = {descriptor, POLLIN, 0};
         poll(&more, 1, -1);
         continue;
@@ -183,7 +185,7 @@ struct PipeInput {
 
 namespace {
 
-/// Lets libsndfile read from a PipeInput, which it must not ask for another place.
+/// Lets libsndfile read from a PipeInput. libsndfile must not seek in it.
 SF_VIRTUAL_IO pipe_functions() {
   return {.get_filelen = [](void*) -> sf_count_t { return SF_COUNT_MAX; },
           .seek = [](sf_count_t offset, int, void*) { return offset; },
@@ -196,8 +198,8 @@ SF_VIRTUAL_IO pipe_functions() {
           .tell = [](void*) -> sf_count_t { return 0; }};
 }
 
-/// Opens the samples of a WAV file whose head has been read from a pipe; null for a codec that
-/// needs more than the samples.
+/// Opens the samples of a WAV file whose head has been read from a pipe. Returns null for a codec
+/// that needs more than the samples.
 SNDFILE* open_samples(PipeInput& input, const WavHead& wav, SF_INFO& info) {
   const int coding = [&]() -> int {
     switch (wav.codec << 8U | static_cast<uint32_t>(wav.bits)) {
@@ -232,13 +234,13 @@ SNDFILE* open_samples(PipeInput& input, const WavHead& wav, SF_INFO& info) {
   return sf_open_virtual(&functions, SFM_READ, &info, &input);
 }
 
-/// Describes the damage of the container; empty if there is none.
+/// Describes the damage of the container. The text is empty if there is none.
 std::string container_problem(const std::filesystem::path& path, const AudioFile& file,
                               size_t samples) {
-  if (file.mp3) return "";  // read() has checked it.
+  if (file.mp3) return "";  // read() has checked it
   if ((file.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG) return ogg_problem(path);
   const std::string log = log_of(file.handle.get());
-  // The decoder of FLAC has looked behind the last sample, since mended_header() promises one more.
+  // The FLAC decoder has read beyond the last sample, since mended_header() declares one more.
   const bool more = static_cast<sf_count_t>(samples) > file.info.frames ||
                     goes_on_behind_samples(path, id3v2_bytes(path));
   if ((more || log.find("LOST_SYNC") != std::string::npos) && holds_several_flacs(path))
@@ -260,7 +262,7 @@ class Resampler {
     check(error);
   }
 
-  /// Adds to `out` what `samples` lead to; without any: what is left at the end.
+  /// Appends the resampled `samples` to `out`. Without samples, it appends the rest at the end.
   void process(const std::vector<float>& samples, std::vector<float>& out) {
     const bool end = samples.empty();
     const float* in = end ? nullptr : samples.data();
@@ -292,25 +294,25 @@ struct AudioReader::File {
   std::filesystem::path path;
   AudioFile audio;
   std::optional<Resampler> resampler;
-  std::vector<float> ready;  // resampled, not given yet from `given` on
+  std::vector<float> ready;  // resampled; those before `given` were returned
   size_t given = 0;
-  size_t samples = 0;  // read of the file, with those before the place that it was led to
-  size_t taken = 0;    // of what comes out, likewise
+  size_t samples = 0;  // samples read of the file, or skipped by go_to()
+  size_t taken = 0;    // resampled samples returned or skipped
   bool ended = false;
-  sf_count_t block = 16384;  // frames that are read at once
+  sf_count_t block = 16384;  // frames per read
   bool pipe = false;
   PipeInput input;
-  bool raw = false;            // 16 bit samples, which are read from the pipe itself
+  bool raw = false;            // 16 bit samples, which are read directly from the pipe
   size_t frame_bytes = 2;      // of a pipe: one sample of each channel
-  size_t head_bytes = 0;       // of a pipe, before its samples
-  size_t odd_bytes = 0;        // at the end of a pipe, which are no whole frame
-  uint64_t left = UINT64_MAX;  // frames of a pipe up to the end that its header declares
-  size_t rest_bytes = 0;       // of a pipe, behind the last of these frames: less than a frame
-  bool is_padded = false;      // of a pipe, RIFF pads an odd size with a byte
-  int channel = 0;             // that is read; 0: the average of all
+  size_t head_bytes = 0;       // of a pipe: bytes before its samples
+  size_t odd_bytes = 0;        // of a pipe: bytes at its end that are no whole frame
+  uint64_t left = UINT64_MAX;  // of a pipe: frames up to the end that its header declares
+  size_t rest_bytes = 0;       // of a pipe: bytes after the last of these frames, less than a frame
+  bool is_padded = false;      // of a pipe: RIFF pads an odd size with a byte
+  int channel = 0;             // the one to read; 0 = the average of all
   MixPower power;
 
-  /// Samples of the file, one for each of its frames; none at its end.
+  /// Returns samples of the file, one for each of its frames, and none at its end.
   std::vector<float> mono() {
     if (audio.mp3) return mp3_frames();
     if (raw) return raw_samples();
@@ -335,10 +337,10 @@ struct AudioReader::File {
     return samples;
   }
 
-  /// The bytes of a block of a pipe.
+  /// Returns the number of bytes of a block of a pipe.
   int block_bytes() const { return static_cast<int>(block) * static_cast<int>(frame_bytes); }
 
-  /// Joins frames to a block, since one alone has some hundred samples.
+  /// Joins frames to a block, because one frame has only some hundred samples.
   std::vector<float> mp3_frames() {
     std::vector<float> all = audio.mp3->read();
     while (!all.empty() && static_cast<sf_count_t>(all.size()) < block) {
@@ -366,9 +368,9 @@ struct AudioReader::File {
     ended = block.empty();
   }
 
-  /// Describes what follows the declared end of a pipe, if it comes within 0.2 s; empty where
-  /// nothing of worth is lost, as goes_on_behind_samples() says of files. Of zeros, it reads no
-  /// more than 1 MiB.
+  /// Describes the data after the declared end of a pipe, if they come within 0.2 s. The text is
+  /// empty where nothing valuable is lost, by the rules of goes_on_behind_samples(). Of zeros, it
+  /// reads at most 1 MiB.
   std::string pipe_problem() {
     if (left > 0) return "";
     const auto next_bytes = [&](size_t count) {
@@ -389,7 +391,7 @@ struct AudioReader::File {
       zeros += first;
     }
     if (is_padded && next.size() == kName && !begins_chunk(next))
-      next = next.substr(1) + next_bytes(1);  // The byte may be another one than zero.
+      next = next.substr(1) + next_bytes(1);  // the padding may be another byte than zero
     if (next == "RIFF")
       return fmt::format("holds several WAV files, the second behind sample {}", samples);
     if (next.size() < kName || begins_chunk(next) || begins_tag(next)) return "";
@@ -499,7 +501,7 @@ bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
   if (!file_->pipe || fstat(file_->input.descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
-  // A full pipe is one to read, however small it is.
+  // A full pipe must be read, however small it is.
   constexpr int kLeastPipe = 4096;
   const int holds = std::max(kLeastPipe, fcntl(file_->input.descriptor, F_GETPIPE_SZ));
   const int wanted = std::min(file_->block_bytes(), holds / 2);
@@ -540,10 +542,10 @@ void AudioReader::go_to(size_t sample) {
   f.ready.clear();
   f.given = 0;
   f.taken = f.samples = sample;
-  // At the end itself there is something to read: that it is the end.
+  // At the end itself, one more read is needed to see the end.
   f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
   if (f.ended) return;
-  // libFLAC does not go to the end: it goes to the last sample, and that is read.
+  // libFLAC cannot seek to the end. It seeks to the last sample, which is then read.
   const sf_count_t at_end = sample > 0 && static_cast<sf_count_t>(sample) == f.audio.info.frames;
   std::vector<float> last(static_cast<size_t>(f.audio.info.channels));
   if (sf_seek(f.audio.handle.get(), static_cast<sf_count_t>(sample) - at_end, SEEK_SET) < 0 ||
@@ -576,7 +578,7 @@ bool is_whole(const AudioSegment& segment, double seconds) {
 void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
   const double whole = audio.seconds(), rest = whole - segment.offset;
   std::span<const float> kept = audio.samples;
-  // A vector that is made shorter would hold the memory of the whole recording.
+  // A shortened vector would keep the memory of the whole recording.
   const auto keep = [&] {
     if (kept.size() < audio.samples.size()) audio.samples = std::vector(kept.begin(), kept.end());
   };
@@ -623,7 +625,7 @@ ParallelAudio::ParallelAudio(std::filesystem::path path, int sample_rate, size_t
   threads_ = free_.front()->any_order() ? most_threads : 1;
 }
 
-/// One that stands there if there is one, else any.
+/// Returns a reader that is at this place if there is one, else any reader.
 std::unique_ptr<AudioReader> ParallelAudio::reader_at(size_t first) {
   {
     const std::lock_guard lock(mutex_);
@@ -651,7 +653,7 @@ std::vector<float> ParallelAudio::read(size_t first, size_t count) {
   const std::lock_guard lock(mutex_);
   power_ += reader->take_power();
   for (const std::string& notice : reader->notices()) {
-    // notices() judges the mix by the power that all readers have found.
+    // notices() judges the mix by the power that all readers have measured.
     const bool is_new = std::ranges::find(notices_, notice) == notices_.end();
     if (is_new && notice != MixPower::notice()) notices_.push_back(notice);
   }

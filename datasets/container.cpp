@@ -17,7 +17,7 @@
 namespace rtfx {
 namespace {
 
-/// From here on, a size means that the writer did not know it.
+/// From this size on, the writer did not know the size.
 constexpr uint64_t kUnknownSize = 0x7ffff000;
 
 uint32_t little_endian(const std::string& bytes, size_t at) {
@@ -32,7 +32,7 @@ uint64_t big_endian(std::string_view bytes) {
   return value;
 }
 
-/// Fewer than `count` bytes only at the end of the file.
+/// Returns `count` bytes, and fewer only at the end of the file.
 std::string bytes_at(std::ifstream& in, uint64_t at, size_t count) {
   std::string bytes(count, '\0');
   in.clear();
@@ -42,7 +42,7 @@ std::string bytes_at(std::ifstream& in, uint64_t at, size_t count) {
   return bytes;
 }
 
-/// Returns the place of the first byte from `at` on that is not zero, else the end of the file.
+/// Returns the position of the first byte from `at` on that is not zero, else the end of the file.
 uint64_t behind_zeros(std::ifstream& in, uint64_t at) {
   constexpr size_t kBlock = 65536;
   for (;; at += kBlock) {
@@ -53,7 +53,7 @@ uint64_t behind_zeros(std::ifstream& in, uint64_t at) {
   }
 }
 
-/// Whether a tag begins at byte `at`, or fewer bytes are left than a chunk's name has.
+/// Returns whether a tag begins at byte `at`, or too few bytes are left for the name of a chunk.
 bool is_end_or_tag(std::ifstream& in, uint64_t at) {
   const std::string head = bytes_at(in, at, 8);
   return head.size() < 4 || begins_tag(head);
@@ -61,13 +61,13 @@ bool is_end_or_tag(std::ifstream& in, uint64_t at) {
 
 struct Chunk {
   std::string name;
-  uint64_t content = 0, bytes = 0;  // where its content begins in the file, and its size
+  uint64_t content = 0, bytes = 0;  // position of its content in the file, and its size
 
   uint64_t end() const { return bytes > UINT64_MAX - content ? UINT64_MAX : content + bytes; }
 };
 
-/// The chunk at byte `at`; nothing where no name of a chunk stands. Sizes in CAF are big-endian and
-/// have 64 bits, and those in RIFF are little-endian and have 32.
+/// Returns the chunk at byte `at`, or nothing where no name of a chunk is there. Sizes in CAF are
+/// big-endian with 64 bits. Sizes in RIFF are little-endian with 32 bits.
 std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, bool is_caf) {
   const size_t size = is_caf ? 12 : 8;
   const std::string head = bytes_at(in, at, size);
@@ -76,14 +76,14 @@ std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, bool is_caf) {
                is_caf ? big_endian(head.substr(4)) : little_endian(head, 4)};
 }
 
-/// The samples of a WAV, RF64 or CAF file that begins at byte `begin`, as its header declares them.
-/// Nothing where the header declares no size, and for other files.
+/// Returns the samples of a WAV, RF64 or CAF file that begins at byte `begin`, as its header
+/// declares them. Returns nothing where the header declares no size, and for other files.
 std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
   const std::string head = bytes_at(in, begin, 12);
   const bool is_caf = head.starts_with("caff");
   const bool is_64 = head.starts_with("RF64") || head.starts_with("BW64");
   if (!is_caf && !is_64 && !head.starts_with("RIFF")) return std::nullopt;
-  uint64_t bytes_of_64 = 0;  // RF64 has the size in a chunk of its own.
+  uint64_t bytes_of_64 = 0;  // RF64 has the size in a chunk of its own
   for (uint64_t at = begin + (is_caf ? 8 : 12);;) {
     std::optional<Chunk> chunk = chunk_at(in, at, is_caf);
     if (!chunk) return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
       const bool is_elsewhere = is_64 && chunk->bytes == UINT32_MAX;
       if (is_elsewhere) chunk->bytes = bytes_of_64;
       if (!is_caf && !is_elsewhere && chunk->bytes >= kUnknownSize) return std::nullopt;
-      // An empty chunk may precede the real one, or nobody wrote the size (mended_wav()).
+      // Either an empty chunk precedes the real one, or nobody wrote the size (mended_wav()).
       if (chunk->bytes > 0) return chunk->end() == UINT64_MAX ? std::nullopt : chunk;
     }
     if (chunk->end() == UINT64_MAX) return std::nullopt;
@@ -119,7 +119,7 @@ std::string mended_flac(std::string header) {
   uint64_t total = 0;
   for (size_t i = 0; i < 5; ++i)
     total = total << 8U | static_cast<unsigned char>(header[kTotal + i]);
-  if ((total & 0xfffffffffU) == 0) return "";  // unknown
+  if ((total & 0xfffffffffU) == 0) return "";  // the length is unknown
   ++total;
   for (size_t i = 5; i-- > 0; total >>= 8U) header[kTotal + i] = static_cast<char>(total);
   return header.substr(0, kTotal + 5);
@@ -128,7 +128,7 @@ std::string mended_flac(std::string header) {
 std::string mended_wav(std::string header, size_t size) {
   bool mended = header.starts_with("BW64");
   if (mended) header.replace(0, 4, little_endian(header, 4) == UINT32_MAX ? "RF64" : "RIFF");
-  const bool has_sizes = header.starts_with("RIFF");  // Those of RF64 stand in a chunk of its own.
+  const bool has_sizes = header.starts_with("RIFF");  // RF64 has its sizes in a chunk of its own
   for (size_t at = 12; has_sizes && at + 8 <= header.size();) {
     const uint32_t bytes = little_endian(header, at + 4);
     const size_t next = at + 8 + bytes + bytes % 2;
@@ -158,8 +158,8 @@ std::string mended_header(const std::filesystem::path& path, size_t begin) {
 }
 
 bool is_wav_of_other_codec(const std::filesystem::path& path) {
-  // PCM, Microsoft's ADPCM, floating point, A-law, mu-law, IMA ADPCM, GSM 6.10 and the extensible
-  // form, which names one of these.
+  // These are PCM, Microsoft's ADPCM, floating point, A-law, mu-law, IMA ADPCM, GSM 6.10 and the
+  // extensible form, which names one of these.
   constexpr std::array<uint32_t, 8> kRead = {1, 2, 3, 6, 7, 0x11, 0x31, 0xfffe};
   const std::string header = header_of(path, 0);
   const size_t at = header.find("fmt ");
@@ -229,7 +229,7 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
     if (head.size() < 8) return std::nullopt;
     const uint32_t bytes = little_endian(head, 4);
     if (head.starts_with("data")) {
-      // A writer to a pipe cannot go back to its header, and leaves 0 or the greatest size there.
+      // A writer to a pipe cannot go back to its header, so it leaves 0 or the greatest size there.
       wav.bytes = bytes == 0 || bytes >= kUnknownSize ? UINT64_MAX : bytes;
       return wav.channels == 0 ? std::nullopt : std::optional(wav);
     }
@@ -283,7 +283,7 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
     const auto chunk = chunk_at(in, at, is_caf);
     return chunk && chunk->name != "RIFF" && chunk->end() <= size;
   };
-  // RIFF pads an odd size with a byte, which some writers leave out.
+  // RIFF pads an odd size with a byte, which some writers omit.
   const uint64_t end = samples->end(), padded = end + (is_caf ? 0 : samples->bytes % 2);
   const std::array places = {end, padded, behind_zeros(in, padded)};
   return std::ranges::none_of(places,
@@ -291,7 +291,7 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
 }
 
 bool holds_several_flacs(const std::filesystem::path& path) {
-  const std::string head = {'f', 'L', 'a', 'C', 0, 0, 0, 34};  // and the size of STREAMINFO
+  const std::string head = {'f', 'L', 'a', 'C', 0, 0, 0, 34};  // followed by the size of STREAMINFO
   std::ifstream in(path, std::ios::binary);
   std::string bytes(head.size(), '\0');
   size_t found = 0;
@@ -314,7 +314,7 @@ std::string ogg_problem(const std::filesystem::path& path, bool may_be_several) 
   std::ifstream in(path, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(begin));
   auto at = static_cast<int64_t>(begin);  // bytes up to the end of the last page
-  bool content = false;                   // behind the first pages, one of each stream
+  bool content = false;                   // after the first pages, one of each stream
   bool ended = false;
   for (;;) {
     ogg_page page;
@@ -329,7 +329,7 @@ std::string ogg_problem(const std::filesystem::path& path, bool may_be_several) 
       ended = ogg_page_eos(&page) != 0;
       at += found;
     } else if (found < 0) {
-      // Bytes that are no page; behind the end of the stream they do no harm.
+      // These bytes are no page. After the end of the stream, they do no harm.
       return ended ? "" : fmt::format("damaged at byte {}", at);
     } else {
       char* block = ogg_sync_buffer(&state, kBlock);
@@ -344,8 +344,8 @@ std::string ogg_problem(const std::filesystem::path& path, bool may_be_several) 
 }
 
 bool promises_more(const std::string& log) {
-  // Lines of their own ("data : 128000 (should be 63978)"), not what a comment in the file says;
-  // the frames of RF64's own chunk; VOC has no sizes to name.
+  // The messages are lines of their own ("data : 128000 (should be 63978)"), unlike comments in the
+  // file. For RF64 they are the frames of its own chunk. VOC states no sizes.
   static const std::regex kSize(
       R"((?:^|\n)\s*(?:data|SSND|riff|Data Size)\s*: (\d+) \(should be (\d+)\))");
   static const std::regex kOther(
@@ -357,7 +357,7 @@ bool promises_more(const std::string& log) {
       const std::string text = (*it)[group];
       uint64_t value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc() ? value : UINT64_MAX;  // more than 64 bits
+      return error == std::errc() ? value : UINT64_MAX;  // the number has more than 64 bits
     };
     const uint64_t promised = number(1), there = number(2);
     if (promised > there && promised < kUnknownSize) return true;

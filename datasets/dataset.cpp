@@ -61,14 +61,15 @@ bool is_manifest(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   std::string_view text = std::string_view(head).substr(0, static_cast<size_t>(in.gcount()));
-  // Other marks are no error here, since an MP3 file may begin like that of UTF-16.
+  // Other byte order marks are no error here, since an MP3 file may begin with the same bytes as
+  // UTF-16.
   if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark))
     text.remove_prefix(kMark.size());
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
 }
 
-/// A pipe is read as it is, since only a file can be looked at first.
+/// Reads a pipe as it is, because only a file can be examined before it is read.
 std::string read_manifest_text(const std::filesystem::path& path) {
   std::error_code failed;
   return std::filesystem::is_regular_file(path, failed) ? read_text(path) : read_text_file(path);
@@ -80,7 +81,7 @@ using nlohmann::json;
 
 const char* const kExample = R"(write {"audio_filepath": "a.wav", "duration": 1.5, "text": "..."})";
 
-/// One line of a manifest and the place to name in its errors.
+/// A line of a manifest, and the place to name in its errors.
 class Line {
  public:
   Line(std::string where, std::string_view text) : where_(std::move(where)) {
@@ -143,8 +144,8 @@ class Line {
 
   const std::string& where() const { return where_; }
 
-  /// Whether it is a cut of Lhotse, and not an utterance of NeMo. Throws UserError for another line
-  /// of Lhotse.
+  /// Returns whether the line is a cut of Lhotse, and not an utterance of NeMo. Throws UserError
+  /// for any other line of Lhotse.
   bool is_cut() const {
     if (object_.contains("audio_filepath")) return false;
     const json type = object_.value("type", json());
@@ -165,7 +166,7 @@ class Line {
     return object_.contains("supervisions") || object_.contains("recording");
   }
 
-  /// The cut without the path of its audio.
+  /// Returns the cut without the path of its audio.
   Utterance cut() const {
     Utterance utterance;
     utterance.id = view().at("id").text();
@@ -199,7 +200,7 @@ class Line {
 
   JsonView view() const { return {object_, where_}; }
 
-  /// A number, or the numbers of a list.
+  /// Returns a number, or the numbers of a list.
   static std::set<int64_t> numbers(const JsonView& view) {
     if (!view.value().is_array()) return {view.integer(0, kMostChannels)};
     std::set<int64_t> all;
@@ -207,9 +208,9 @@ class Line {
     return all;
   }
 
-  /// The file that holds the channel of the cut, and the channel's number within the file; 0 where
-  /// it is the only one, or the cut has all channels. Lhotse numbers the channels of a recording,
-  /// which may have a file for each.
+  /// Returns the file that holds the channel of the cut, and the channel's number in the file. The
+  /// number is 0 where the file has no other channel, or the cut has all channels. Lhotse numbers
+  /// the channels of a recording, which may have one file for each.
   std::pair<JsonView, int> source() const {
     const auto recording = view().find("recording");
     if (!recording) {
@@ -246,7 +247,7 @@ class Line {
                     "write the cuts again with Lhotse");
   }
 
-  /// In the order of their begins.
+  /// Returns the supervisions in the order of their begins.
   std::vector<JsonView> supervisions() const {
     const auto list = view().find("supervisions");
     std::vector<JsonView> all;
@@ -264,7 +265,8 @@ class Line {
     return all;
   }
 
-  /// Lhotse applies them when it reads the recording, whose file is as it was before.
+  /// Throws UserError where there are transforms. Lhotse applies them when it reads the recording,
+  /// and its file does not have them.
   void require_no_transform() const {
     const auto list = view().at("recording").find("transforms");
     if (!list || list->value().empty()) return;
@@ -278,7 +280,8 @@ class Line {
                     kSave);
   }
 
-  /// 0 where it is left out. NeMo's readers of manifests do not agree on what a 0 means.
+  /// Returns 0 where the duration is left out. NeMo's readers of manifests interpret a written 0 in
+  /// different ways.
   double duration() const {
     const json value = object_.value("duration", json());
     if (value.is_null()) return 0;
@@ -323,7 +326,7 @@ Utterance to_cut(const Line& line, const std::filesystem::path& folder, Manifest
   return utterance;
 }
 
-/// The utterances of one manifest.
+/// Reads the utterances of one manifest.
 class ManifestReader {
  public:
   ManifestReader(std::filesystem::path folder, ManifestAudio audio)
@@ -335,7 +338,7 @@ class ManifestReader {
     Utterance utterance;
     utterance.segment = line.segment();
     utterance.id = line.id().value_or(id_of(written, utterance.segment));
-    utterance.audio = folder_ / written;  // `written` alone where it is absolute
+    utterance.audio = folder_ / written;  // joined only if it is relative
     utterance.seconds = utterance.segment.seconds;
     utterance.text = line.text();
     utterance.boost = line.boost();
@@ -347,7 +350,7 @@ class ManifestReader {
   }
 
  private:
-  /// An equal segment gets an equal id.
+  /// Returns an id. Equal segments get equal ids.
   std::string id_of(std::filesystem::path audio, const AudioSegment& segment) {
     std::string id = audio.replace_extension().string();
     if (segment.offset > 0) id += fmt::format("@{}", segment.offset);
@@ -358,7 +361,7 @@ class ManifestReader {
 
   std::filesystem::path folder_;
   ManifestAudio audio_;
-  std::map<std::string, AudioSegment> first_;  // by path and offset
+  std::map<std::string, AudioSegment> first_;  // the first segment of each path and offset
 };
 
 }  // namespace
@@ -394,11 +397,12 @@ std::filesystem::path audio_beside(const std::filesystem::path& transcript, cons
                   "unpack the whole archive");
 }
 
-/// LibriSpeech folders hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or <id>.wav beside
-/// them. Returns all utterances below `folder`, in the order of the transcripts' paths and lines.
-/// The bytes of the transcripts are appended to `transcripts`. Throws UserError for a folder that
-/// is missing or without transcripts, at "transcript:line" for missing audio, a repeated id or text
-/// that is not UTF-8.
+/// Reads LibriSpeech folders. They hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or
+/// <id>.wav beside them. Returns all utterances below `folder`, in the order of the transcripts'
+/// paths and lines. Appends the bytes of the transcripts to `transcripts`.
+///
+/// Throws UserError for a folder that is missing or has no transcripts. Throws UserError at
+/// "transcript:line" for missing audio, a repeated id or text that is not UTF-8.
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
                                         std::string& transcripts) {
   UtteranceList list;
@@ -442,7 +446,7 @@ class FolderWalk {
 
   void enter(const std::filesystem::path& folder) {
     std::error_code failed;
-    // A link may lead to a folder that the walk is in.
+    // A link may lead to a folder that contains it.
     const auto place = std::filesystem::canonical(folder, failed);
     if (failed) return list(folder);
     if (!entered_.insert(place).second) return;
@@ -534,7 +538,7 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
       add(path);
     } else if (type == std::filesystem::file_type::not_found) {
       throw UserError(path.string(), "no such file or folder", "check the path");
-    } else if (type == std::filesystem::file_type::none) {  // such as links that lead to each other
+    } else if (type == std::filesystem::file_type::none) {  // such as links that form a circle
       throw UserError(path.string(), failed.message(), "check the path");
     } else {
       throw UserError(path.string(), "is a pipe or device, not a file", "name a file");
@@ -545,7 +549,8 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
 
 namespace {
 
-/// The names alone would call two recordings of the same name equal.
+/// Returns a text that identifies the files. With names alone, two different recordings of the same
+/// name would be equal.
 std::string names_and_sizes(const std::vector<Utterance>& utterances) {
   std::string text;
   for (const auto& utterance : utterances) {
@@ -554,7 +559,8 @@ std::string names_and_sizes(const std::vector<Utterance>& utterances) {
   return text;
 }
 
-/// The set that datasets/prepare_dataset.py writes into a folder of this name; empty for others.
+/// Returns the set that datasets/prepare_dataset.py writes into a folder of this name. Empty for
+/// others.
 std::string prepared_set(const std::filesystem::path& folder) {
   static const std::map<std::string, std::string> sets = {
       {"librispeech", "librispeech"}, {"spgi", "spgispeech"},
@@ -564,7 +570,7 @@ std::string prepared_set(const std::filesystem::path& folder) {
   return found == sets.end() ? "" : found->second;
 }
 
-/// Throws UserError where there is no such manifest.
+/// Throws UserError where the manifest does not exist.
 void require_manifest(const std::string& manifest) {
   const std::filesystem::path path = manifest;
   if (std::filesystem::exists(path)) return;
@@ -577,7 +583,7 @@ void require_manifest(const std::string& manifest) {
                     "such as those of datasets/speak_librispeech.py",
                     set, folder));
   }
-  // Spoken text stands in for these sets, in whichever folder they are.
+  // Synthetic speech can stand in for these sets, in any folder.
   const std::string name = path.parent_path().filename().string();
   const bool clean = name.find("test_clean") != std::string::npos;
   const bool spoken = clean || name.find("test_other") != std::string::npos;
@@ -589,7 +595,7 @@ void require_manifest(const std::string& manifest) {
                   spoken ? "it" : "spoken test data"));
 }
 
-/// The first line of stand_in.txt in the folder; empty without such a file.
+/// Returns the first line of stand_in.txt in the folder. Empty without such a file.
 std::string stand_in_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "stand_in.txt";
   if (!std::filesystem::exists(file)) return "";
@@ -650,7 +656,7 @@ Dataset load_dataset(const DatasetSource& source) {
     const double wanted = source.seconds.empty() ? 0 : source.seconds[i % source.seconds.size()];
     if (wanted > 0) {
       utterance.seconds = utterance.cut_seconds = wanted;
-      utterance.text.reset();  // it says more, or less
+      utterance.text.reset();  // it does not match the audio any more
     }
     if (utterance.seconds == 0) utterance.seconds = media_seconds(utterance.audio);
   }

@@ -39,7 +39,7 @@ bool has_ending(const std::filesystem::path& path, const std::vector<std::string
   return std::ranges::find(endings, ending) != endings.end();
 }
 
-/// A descriptor that is closed at the end.
+/// Closes a descriptor when it is destroyed.
 struct Descriptor {
   explicit Descriptor(int number) : number(number) {}
   ~Descriptor() { close_now(); }
@@ -54,17 +54,17 @@ struct Descriptor {
 };
 
 struct Output {
-  int start_error = 0;  // errno where the program could not be started
-  int code = -1;        // of its exit; -1: it was killed
+  int start_error = 0;  // errno if the program could not be started
+  int code = -1;        // exit code; -1 = it was killed
   std::string bytes, complaints;
-  std::string beyond;  // the limit that it was ended for; empty: none
+  std::string beyond;  // the limit that it exceeded; empty = none
 };
 
-/// Reads what a child writes, until it has closed both ends or goes beyond a limit, and waits for
-/// its end. Of messages the last ones are kept. Kills the child at a limit.
+/// Reads the output of a child until it has closed both ends or exceeds a limit, and waits for its
+/// end. Keeps the last of its messages. Kills the child at a limit.
 void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes, Output& output) {
   using Clock = std::chrono::steady_clock;
-  constexpr size_t kKept = size_t{1} << 16;  // of messages
+  constexpr size_t kKept = size_t{1} << 16;  // bytes of messages
   const FfmpegLimits& limits = ffmpeg_limits();
   std::array<char, 65536> block{};
   std::array<pollfd, 2> inputs = {pollfd{sound, POLLIN, 0}, pollfd{messages, POLLIN, 0}};
@@ -87,7 +87,7 @@ void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes,
       const ssize_t count = read(input.fd, block.data(), block.size());
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) {
-        input.fd = -1;  // poll() passes over it
+        input.fd = -1;  // poll() ignores it
       } else if (&input == inputs.data()) {
         output.bytes.append(block.data(), static_cast<size_t>(count));
         last = Clock::now();
@@ -99,7 +99,7 @@ void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes,
       }
     }
   }
-  // A child may close its ends and go on.
+  // A child may close both ends and continue to run.
   int status = 0;
   pid_t ended = 0;
   while (check() && (ended = waitpid(child, &status, WNOHANG)) == 0) usleep(2000);
@@ -111,8 +111,8 @@ void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes,
   output.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Runs `arguments`, whose first is looked for on PATH. Ends it where it writes more than
-/// `most_bytes`, or goes beyond another limit.
+/// Runs `arguments`, whose first is searched on PATH. Ends the program where it writes more than
+/// `most_bytes`, or exceeds another limit.
 Output run_and_read(std::vector<std::string> arguments, size_t most_bytes) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
@@ -153,7 +153,7 @@ std::vector<float> samples_of(const std::string& bytes) {
   return samples;
 }
 
-/// ffmpeg's arguments up to the chosen track.
+/// Returns ffmpeg's arguments up to the chosen track.
 std::vector<std::string> ffmpeg_track(const std::filesystem::path& path, int track) {
   return {"ffmpeg",
           "-nostdin",
@@ -168,7 +168,7 @@ std::vector<std::string> ffmpeg_track(const std::filesystem::path& path, int tra
           fmt::format("0:a:{}", std::max(track, 1) - 1)};
 }
 
-/// Runs ffmpeg and throws where it cannot be started or fails.
+/// Runs ffmpeg. Throws where it cannot be started or fails.
 Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> arguments,
                   const std::vector<std::string>& more, int sample_rate) {
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -199,7 +199,7 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
       "check the file, or convert it to WAV or FLAC");
 }
 
-/// The first 64 bytes of a file.
+/// Returns the first 64 bytes of a file.
 std::string head_of(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string head(64, '\0');
@@ -216,7 +216,7 @@ double power_of(const std::vector<float>& samples) {
 
 Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                           const AudioChoice& choice) {
-  // ffmpeg gives silence for a channel that the track lacks.
+  // ffmpeg returns silence for a channel that the track lacks.
   const int channels = media_channels(path, choice.track);
   if (choice.channel > channels) {
     throw UserError(
@@ -224,14 +224,15 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
         fmt::format("has {}, and not channel {}", counted(channels, "channel"), choice.channel),
         "give another --channel");
   }
-  // The filter puts silence where a track begins late or has a gap, so that times are the file's.
+  // The filter inserts silence where a track begins late or has a gap, so that times are those of
+  // the file.
   std::string filter = "aresample=async=1:first_pts=0";
   std::vector<std::string> notices;
   if (choice.channel > 0) {
     filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
   } else if (channels > 1) {
-    // "-ac 1" weighs channels by their places and leaves the LFE channel out. "<" makes the sum of
-    // all weights 1, and they are equal.
+    // "-ac 1" weighs channels by their places and leaves the LFE channel out. With "<", all weights
+    // are equal and have the sum 1.
     filter += ",pan=mono|c0<c0";
     for (int c = 1; c < channels; ++c) filter += fmt::format("+c{}", c);
     notices.push_back(fmt::format("mixed {} channels to mono", channels));
@@ -243,7 +244,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   Audio audio{samples_of(output.bytes), sample_rate, std::move(notices)};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
-  // ffmpeg goes on behind damage, and what it leaves out would be missing without a word.
+  // ffmpeg continues after damage. What it leaves out would be missing without a message.
   const std::string complaint = last_line(output.complaints);
   const std::string damage = head_of(path).starts_with("OggS") ? ogg_problem(path, true) : "";
   if (!damage.empty()) throw UserError(path.string(), damage, "copy or convert the file again");
@@ -253,8 +254,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                                 audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
                     "copy or convert the file again");
   }
-  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50
-  // dB.
+  // Channels that cancel each other leave nearly nothing. Codecs leave at most -50 dB.
   constexpr double kNearlyNothing = 1e-5;
   const double mixed = power_of(audio.samples);
   if (choice.channel == 0 && mixed < kNearlyNothing * static_cast<double>(audio.samples.size())) {
@@ -265,7 +265,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   return audio;
 }
 
-/// The channels that the header of a WAV file in memory says.
+/// Returns the number of channels in the header of a WAV file in memory.
 int channels_of_wav(std::string_view bytes) {
   constexpr size_t kFormat = 12, kChannels = 22;  // RIFF, its size, WAVE; "fmt ", size, coding
   if (bytes.size() < kChannels + 2 || bytes.substr(kFormat, 4) != "fmt ") return 1;
@@ -273,7 +273,7 @@ int channels_of_wav(std::string_view bytes) {
          static_cast<unsigned char>(bytes[kChannels + 1]) << 8;
 }
 
-/// Whether a file begins as a container of ffmpeg's does, whatever its name.
+/// Returns whether a file begins like a container that ffmpeg reads, whatever its name is.
 bool begins_as_container(const std::filesystem::path& path) {
   const std::string head = head_of(path);
   const std::string_view start = head;
@@ -281,7 +281,7 @@ bool begins_as_container(const std::filesystem::path& path) {
                                                        "\x30\x26\xB2\x75",  // ASF: wma, wmv
                                                        "FLV\x01",          "#!AMR", "\xFF\xF1",
                                                        "\xFF\xF9"};  // AAC in ADTS
-  // libsndfile reads Vorbis and Opus in Ogg. It fails for FLAC as ffmpeg writes it.
+  // libsndfile reads Vorbis and Opus in Ogg. It fails for FLAC in Ogg, as ffmpeg writes it.
   if (start.starts_with("OggS"))
     return start.find("\177FLAC") != start.npos || start.find("Speex ") != start.npos;
   return start.substr(std::min<size_t>(4, start.size())).starts_with("ftyp") ||
@@ -291,7 +291,7 @@ bool begins_as_container(const std::filesystem::path& path) {
                              [&](std::string_view mark) { return start.starts_with(mark); });
 }
 
-/// Whether libsndfile has no way into a file that ffmpeg may open.
+/// Returns whether libsndfile cannot read a file that ffmpeg may open.
 bool needs_ffmpeg(const std::filesystem::path& path) {
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed)) return false;

@@ -23,16 +23,16 @@ std::string bytes_of(const std::filesystem::path& path, size_t begin, size_t cou
   return bytes;
 }
 
-/// Whether `bytes` begin as the head of a frame does.
+/// Returns whether `bytes` begin with the head of a frame.
 bool is_frame(const std::string& bytes) {
   if (bytes.size() < 2) return false;
   const auto first = static_cast<unsigned char>(bytes[0]);
   const auto second = static_cast<unsigned char>(bytes[1]);
-  const bool has_layer = (second & 0x06U) != 0;  // AAC has the same eleven bits, and layer 0.
+  const bool has_layer = (second & 0x06U) != 0;  // AAC has the same eleven bits, and layer 0
   return first == 0xff && (second & 0xe0U) == 0xe0 && has_layer;
 }
 
-/// Whether bytes between frames are what taggers and recorders leave there.
+/// Returns whether bytes between frames are of a kind that taggers and recorders leave there.
 bool is_harmless(std::string_view bytes) {
   for (const std::string_view tag : {"ID3", "TAG", "APETAGEX", "LYRICSBEGIN"}) {
     if (bytes.starts_with(tag)) return true;
@@ -40,8 +40,8 @@ bool is_harmless(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char c) { return c == '\0'; });
 }
 
-/// Says whether a frame is the one in which an encoder writes how many frames follow. Such a frame
-/// has "Xing" or "Info" and flags behind its side information, which is 9 to 32 bytes long.
+/// Returns whether an encoder wrote the number of following frames into this frame. Such a frame
+/// has "Xing" or "Info" and flags after its side information, which is 9 to 32 bytes long.
 bool tells_its_length(const std::string& frame) {
   for (const std::string_view name : {"Xing", "Info"}) {
     const size_t found = frame.find(name);
@@ -97,7 +97,7 @@ Mp3::Mp3(const std::filesystem::path& path, std::optional<ByteRange> range) : pa
       mpg123_getformat(handle_.get(), &rate, &channels_, &encoding) != MPG123_OK)
     refuse("not readable as audio: no MPEG frame");
   sample_rate_ = static_cast<int>(rate);
-  // Behind the first frame, the next one is looked for up to the end.
+  // After the first frame, the next one is searched for up to the end.
   mpg123_param(handle_.get(), MPG123_RESYNC_LIMIT, -1, 0);
   if (tells_its_length(bytes_at(id3v2_bytes(path, bytes_.begin), 64)))
     promised_ = static_cast<size_t>(std::max<off_t>(mpg123_length(handle_.get()), 0));
@@ -144,7 +144,7 @@ std::vector<float> Mp3::read() {
       end_ = begin + static_cast<size_t>(frame.framesize);
     }
     if (result == MPG123_NEW_FORMAT) take_format();
-    if (count == 0) continue;  // The decoder's delay is cut off.
+    if (count == 0) continue;  // the decoder's delay is cut off
     const auto channels = static_cast<size_t>(channels_);
     std::vector<float> samples(count / sizeof(float));
     std::memcpy(samples.data(), bytes, samples.size() * sizeof(float));
@@ -182,7 +182,7 @@ void Mp3::check_end() const {
 
 void Mp3::count_silence(const std::vector<float>& samples) {
   constexpr float kLoud = 1e-3F;
-  constexpr size_t kGranule = 576, kEnd = 32;  // samples of a channel: decoded at once; looked at
+  constexpr size_t kGranule = 576, kEnd = 32;  // samples per channel: decoded at once; examined
   const auto channels = static_cast<size_t>(channels_);
   const auto sound =
       std::find_if(samples.rbegin(), samples.rend(), [](float value) { return value != 0; });
@@ -192,7 +192,8 @@ void Mp3::count_silence(const std::vector<float>& samples) {
                                                  static_cast<ptrdiff_t>(kEnd * channels));
     was_loud_ = std::any_of(sound, end, [](float value) { return std::abs(value) > kLoud; });
   }
-  // Decoded sound fades, since windows overlap. Only what is not decoded begins with a jump.
+  // Decoded sound fades, because windows overlap. Only silence in place of undecoded frames begins
+  // with a jump.
   const auto frame = static_cast<size_t>(std::max(mpg123_spf(handle_.get()), 1));
   if (!was_loud_ || zeros < std::min(kGranule, frame) * channels) return;
   if (silent_ == 0) first_silent_ = samples_ + (samples.size() - zeros) / channels;
