@@ -19,7 +19,7 @@ from speak_librispeech import RATE, encode, read_transcripts
 
 
 def ring(manifest):
-    """All recordings, [samples] int16."""
+    """Returns all recordings, joined, [samples] int16."""
     clips = []
     for line in manifest.read_text(encoding="utf-8").splitlines():
         path = manifest.parent / json.loads(line)["audio_filepath"]

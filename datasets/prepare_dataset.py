@@ -58,7 +58,7 @@ def require_any(found, parts, problem, remedy):
 
 
 def unpacked(source, output):
-    """The folder itself, or that of what the archive holds, which is unpacked once."""
+    """Returns the folder itself, or the folder of an archive's contents, which is unpacked once."""
     require(source, "give the folder or the archive that was downloaded")
     if source.is_dir():
         return source
@@ -82,7 +82,7 @@ def unpacked(source, output):
 
 
 def below(folder, *names):
-    """The first folder/name that is there, or the folder itself: archives have one more level."""
+    """Returns the first folder/name that exists, or the folder itself. Archives have one more level."""
     return next((folder / name for name in names if (folder / name).exists()), folder)
 
 
@@ -94,7 +94,7 @@ def seconds_of(path):
 
 
 def read_table(path, columns):
-    """The rows of a file whose columns stand between |, as objects."""
+    """Returns the rows of a file whose columns are separated by |, as objects."""
     with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE))
     lacking = [name for name in columns if rows and rows[0].get(name) is None]
@@ -155,10 +155,10 @@ def slurp(source, output, parts):
 
 
 def cut(recording, segments, folder):
-    """Writes (name, begin, end, text) of a recording as files of their own, once."""
+    """Writes each (name, begin, end, text) of a recording to a file of its own, once."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    # The whole recording at once: behind a seek, MP3 is decoded wrongly for some frames.
+    # The whole recording is read at once. After a seek, some frames of MP3 are decoded wrongly.
     try:
         samples, hz = soundfile.read(recording, dtype="int16", always_2d=True)
     except RuntimeError as error:
@@ -177,12 +177,12 @@ def cut(recording, segments, folder):
 
 
 def earnings22_segments(name, rows):
-    """(name, begin, end, text): sentences together, of one speaker, without a long pause inside.
+    """Returns (name, begin, end, text) of segments. They join sentences of one speaker, without a long pause inside.
 
-    A word without times belongs to the segment that goes on behind it. Elsewhere its audio is in no segment, and it is left
-    out."""
+    A word without times belongs to the segment that continues after it. Where no segment does, no segment has its
+    audio, and the word is left out."""
     segments, words, begin, end, speaker = [], [], None, None, None
-    untimed = []  # words without times behind `words`
+    untimed = []  # words without times after `words`
 
     def finish():
         if words:
@@ -193,7 +193,7 @@ def earnings22_segments(name, rows):
 
     for row in rows:
         if row["token"].startswith("<"):
-            continue  # no word: <inaudible>
+            continue  # not a word: <inaudible>
         if not row["ts"] or not row["endTs"]:
             untimed.append(row["token"] + (row["punctuation"] or ""))
             continue
@@ -234,7 +234,7 @@ def earnings22(source, output, parts):
 
 
 def ami_words(annotations, meeting, agent):
-    """{id: word} of one speaker; what is no word (punctuation, laughter) is empty."""
+    """Returns {id: word} of one speaker. Entries that are no words (punctuation, laughter) are empty."""
     path = require(annotations / f"words/{meeting}.{agent}.words.xml", "unpack ami_public_manual_1.6.2.zip")
     words = {}
     for element in ElementTree.parse(path).getroot():
@@ -262,7 +262,7 @@ def ami_segments(annotations, meeting, agent):
 
 
 def ami(source, output, parts):
-    """Individual headsets (IHM), segments as annotated."""
+    """Writes individual headsets (IHM), with segments as annotated."""
     folders = (source, source / "annotations", *sorted(source.glob("ami_public_manual_*")))
     annotations = next((folder for folder in folders if (folder / "words").is_dir()), None)
     if not annotations:
@@ -292,7 +292,7 @@ def ami(source, output, parts):
 
 
 def europarl(source, output, parts):
-    """Whole speeches with their manually revised verbatim texts."""
+    """Writes whole speeches with their manually revised verbatim texts."""
     root = require(below(source, "Europarl-ASR") / "en", "give Europarl-ASR/ or its archive")
     if not shutil.which("ffmpeg"):
         raise UserError("ffmpeg: not found, and the speeches are AAC; `apt install ffmpeg`")
@@ -340,7 +340,7 @@ def part_of(table):
 
 
 def write_manifest(lines, path):
-    """Paths inside the manifest's folder become relative to it."""
+    """Writes a manifest. Paths inside its folder become relative to it."""
     folder = path.parent.resolve()
     text = ""
     for line in lines:

@@ -26,7 +26,7 @@ from scipy.signal import resample_poly
 
 RATE = 16000  # Hz
 FILE_SECONDS = 600
-WORDS = (3, 45)  # of an utterance
+WORDS = (3, 45)  # words of an utterance
 NEIGHBOURS = 6  # words in a row that a training text must not share with a test text
 ACCENTS = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-us-nyc", "en-gb-x-gbclan")
 TIMBRES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f3", "f4", "f5")
@@ -49,7 +49,7 @@ def runs_of(words):
 
 
 def sentences_of(book):
-    """Sentences of a book without digits, headings, and the notes of Project Gutenberg around it."""
+    """Returns the sentences of a book without digits, headings, and the notes of Project Gutenberg around it."""
     text = book.read_text(encoding="utf-8", errors="replace").replace("\r", "")
     text = re.split(r"\*\*\* ?END OF|End of (?:the )?Project Gutenberg", text)[0]
     text = re.split(r"\*\*\* ?START OF[^\n]*\n", text)[-1]
@@ -61,7 +61,7 @@ def sentences_of(book):
 
 
 def utterances_of(books, known):
-    """One to three neighbouring sentences each, in a random order that is always the same."""
+    """Returns utterances of one to three neighbouring sentences, in a random order that is always the same."""
     found, choice = [], random.Random(1)
     for book in books:
         row, wanted = [], 1
@@ -78,7 +78,7 @@ def utterances_of(books, known):
 
 
 def command_of(program, voice, text, output, choice):
-    """The command that speaks `text` at a random speed and pitch, and its input."""
+    """Returns the command that speaks `text` at a random speed and pitch, and its input."""
     speed, pitch = choice.uniform(0.8, 1.25), choice.uniform(0.85, 1.2)
     if program == "espeak-ng":
         options = ["-v", voice, "-s", str(round(165 * speed)), "-p", str(round(50 * pitch))]
@@ -95,7 +95,7 @@ def command_of(program, voice, text, output, choice):
 
 
 def speak(program, voice, text, folder, choice):
-    """Samples at RATE with a random level and random silence around them."""
+    """Returns speech at RATE with a random level, and random silence around it."""
     output = Path(folder) / "spoken.wav"
     command, source = command_of(program, voice, text, str(output), choice)
     subprocess.run(command, input=source.encode(), check=True, capture_output=True)
@@ -114,7 +114,7 @@ def speak(program, voice, text, folder, choice):
 
 
 def write_file(path, utterances, voices, bits):
-    """Speaks utterances until the file is full; returns its seconds."""
+    """Speaks utterances until the file is full. Returns its seconds."""
     choice, lines, parts, start = random.Random(path.stem), [], [], 0
     shares = [VOICES[program][0] for program in voices]
     with tempfile.TemporaryDirectory() as folder:

@@ -48,13 +48,13 @@ VOICES = [
     for accent in ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland")
     for variant in ("+m1", "+m3", "+m7", "+f1", "+f2", "+f4")
 ]
-SLOWEST, FASTEST = 80, 450  # words per minute that espeak-ng keeps to
+SLOWEST, FASTEST = 80, 450  # words per minute that espeak-ng can keep
 STAND_IN = "espeak-ng speech of LibriSpeech {}'s transcripts"  # what results say of it
 EDGE = RATE // 10  # samples of silence before and after, where there is room
-QUIET = 64  # of 32768: below it, the ends of espeak-ng's audio are silence
+QUIET = 64  # of 32768; below it, the ends of espeak-ng's audio count as silence
 CLIPS = 8  # of each length, for batches of equal clips
 CLIP_SECONDS = (7.4, 23, 77)
-STRETCH = 1.04  # pitch and speed may change by as much to hit a length
+STRETCH = 1.04  # pitch and speed may change by this factor to reach a length
 
 
 class UserError(Exception):
@@ -69,7 +69,7 @@ def read_transcripts(name="test-other", limit=None):
 
 
 def join_clips(rows, seconds):
-    """CLIPS rows of exactly `seconds`: neighbours whose lengths add up to about that."""
+    """Returns CLIPS rows of exactly `seconds`. Each joins neighbours whose lengths add up to about that."""
     wanted, window, clips = round(seconds * RATE), [], []
     for row in rows:
         window.append(row)
@@ -86,19 +86,19 @@ def join_clips(rows, seconds):
 
 
 def voice_of(name):
-    """A speaker, the first part of the id, keeps one voice."""
+    """Returns the voice of a speaker, the first part of the id, who always has the same one."""
     digest = hashlib.sha256(name.split("-")[0].encode()).digest()
     return VOICES[digest[0] % len(VOICES)]
 
 
 def speak(espeak, voice, rate, text):
-    """Samples of the speech without the silence around it, and their rate in Hz."""
+    """Returns the samples of the speech without the silence around it, and their rate in Hz."""
     command = [espeak, "-v", voice, "-s", str(rate), "--stdin", "--stdout"]
     result = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if result.returncode or len(result.stdout) <= 44:
         message = result.stderr.decode(errors="replace").strip() or "it gave no audio"
         raise UserError(f"{espeak} -v {voice}: {message}; is it a whole espeak-ng with its data?")
-    # A stream's header does not know the length, so the wave module would refuse it.
+    # A stream's header does not have the length, so the wave module would refuse it.
     samples = np.frombuffer(result.stdout[44:], "<i2").astype(np.float64)
     loud = np.flatnonzero(np.abs(samples) >= QUIET)
     if not loud.size:
@@ -107,7 +107,7 @@ def speak(espeak, voice, rate, text):
 
 
 def speak_for(espeak, voice, text, wanted):
-    """Speech as close to `wanted` samples at RATE as a whole number of words per minute allows."""
+    """Returns speech as close to `wanted` samples at RATE as a whole number of words per minute allows."""
     rate, tried = 170, {}
     while rate not in tried and len(tried) < 5:
         samples, hz = speak(espeak, voice, rate, text)
@@ -118,19 +118,19 @@ def speak_for(espeak, voice, text, wanted):
 
 
 def resample(samples, size):
-    """`samples` in `size` points, through the spectrum: both are silent at their ends."""
+    """Resamples `samples` to `size` points, through the spectrum. Both are silent at their ends."""
     spectrum = np.fft.rfft(samples)[: size // 2 + 1]
     return np.fft.irfft(spectrum, size) * (size / samples.size)
 
 
 def fit(samples, hz, total):
-    """Exactly `total` samples at RATE: the speech, stretched a little, in the middle of silence."""
+    """Returns exactly `total` samples at RATE: the speech, stretched a little, in the middle of silence."""
     edge = min(EDGE, total // 10)
     wanted = total - 2 * edge
     natural = samples.size * RATE / hz
-    # Too long a speech is compressed, however much, before a word would be cut.
+    # Speech that is too long is compressed, by any amount, before a word would be cut.
     length = min(wanted, round(natural * STRETCH))
-    margin = hz // 50  # what lies around the speech while it is resampled as one period
+    margin = hz // 50  # the silence around the speech while it is resampled as one period
     padded = np.pad(samples, margin)
     extra = round(margin * length / samples.size)
     speech = resample(padded, length + 2 * extra)
@@ -155,7 +155,7 @@ def encode(samples, ending):
 
 
 def length_of(path):
-    """Samples in a file; None where it is missing or damaged."""
+    """Returns the number of samples in a file, or None where it is missing or damaged."""
     try:
         if path.suffix == ".wav":
             with wave.open(str(path)) as audio:

@@ -17,7 +17,7 @@ def reader_of(line):
 
 
 def split(lines):
-    """(development set, test set) of a manifest's objects, in their order."""
+    """Returns the (development set, test set) of a manifest's objects, in their order."""
     readers = sorted({reader_of(line) for line in lines})
     chosen = set(readers[3::4])
     test = [line for line in lines if reader_of(line) not in chosen]
@@ -33,7 +33,7 @@ def write(lines, path):
 
 
 def write_split(manifest):
-    """None where there are too few readers for two sets; else the paths that were written."""
+    """Returns the paths that were written, or None where there are too few readers for two sets."""
     lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     dev, test = split(lines)
     if not dev or not test:

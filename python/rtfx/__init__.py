@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
     from rtfx.streaming import FrameStreams, SpeechStreams, Stream
 
-# Modules are imported when they are needed: the command `rtfx`, a function of rtfx.program, needs no torch, which takes
-# seconds and warns where NumPy is absent.
+# Modules are imported when they are needed. The command `rtfx`, a function of rtfx.program, needs no torch, whose
+# import takes seconds and warns where NumPy is absent.
 _MODULES = {
     "decoding": ["Decoder", "Hypotheses"],
     "errors": ["Error", "InputError", "RunError", "TranscriptionError", "TranscriptionInputError"],

@@ -19,7 +19,8 @@ from rtfx.views import HypothesisView, integers
 
 
 class Hypotheses(library.Handle, Sequence):
-    """The results of a batch. As a sequence: a Hypothesis for each row, which waits for the device once."""
+    """The results of a batch. It is also a sequence with a Hypothesis for each row, for which it waits for the
+    device once."""
 
     _instead = "hand over list(hypotheses)"
 
@@ -48,7 +49,7 @@ class Hypotheses(library.Handle, Sequence):
     def texts(self) -> list[str]:
         return [row.text for row in self._rows]
 
-    # Tensors where the search made them; slots at or beyond a row's length are undefined.
+    # These tensors are on the device where the search made them. Elements at or beyond a row's length are undefined.
     @functools.cached_property
     def lengths(self) -> torch.Tensor:
         """[B] int32"""
@@ -66,7 +67,7 @@ class Hypotheses(library.Handle, Sequence):
 
     @functools.cached_property
     def durations(self) -> torch.Tensor | None:
-        """[B, capacity] int32, in frames; None but for TDT"""
+        """[B, capacity] int32, in frames; None except for TDT"""
         return library.result_tensor(self._handle, "durations")
 
     @functools.cached_property
@@ -76,10 +77,10 @@ class Hypotheses(library.Handle, Sequence):
 
 
 class Decoder(library.Handle):
-    """Searches encoder frames. Calls of several threads wait for their turn, which the whole model shares."""
+    """Searches encoder frames. All threads that use one model take turns, also for its decoders."""
 
     def __init__(self, name: str | None, model: library.Handle, options: dict[str, Any]):
-        self._model = model  # the handle below needs it
+        self._model = model  # keeps the model alive for the handle below
         text = json.dumps(options, default=_plain)
         self._together = model._together
         with self._together.turn:
@@ -87,15 +88,15 @@ class Decoder(library.Handle):
         weakref.finalize(self, library.free, "decoder", self._handle)
         about = library.call_json("decoder_json", self._handle)
         self.name: str = about["name"]
-        self.options: dict[str, Any] = about["options"]  # all, resolved
+        self.options: dict[str, Any] = about["options"]  # all options, with their defaults
         self.score_kind: str = about["score_kind"]
 
     def __repr__(self) -> str:
         return f"<rtfx.Decoder {self.name} of {self._model!r}>"
 
     def __call__(self, frames: torch.Tensor, lengths: torch.Tensor | Sequence[int]) -> Hypotheses:
-        """Decodes frames [B, T, D] in the model's dtype on its device, taken without a copy if they are contiguous.
-        Row b has lengths[b] of them. The host reads lengths that are on a GPU. Runs on the current stream."""
+        """Decodes frames [B, T, D] in the model's dtype on its device. Contiguous frames are not copied. Row b has
+        lengths[b] of them. Lengths on a GPU are copied to the host. Runs on the current stream."""
         counts = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
         given = integers(counts, "lengths")
         with self._together.turn:
@@ -103,20 +104,21 @@ class Decoder(library.Handle):
         return Hypotheses(handle, self._together)
 
     def streams(self, batch_size: int = 1, max_frames: int = 16) -> FrameStreams:
-        """Utterances whose encoder frames come in pieces, any number of them, searched in batches of always
-        `batch_size` rows of `max_frames` frames. A longer piece is split into several steps, and a shorter one is
-        padded."""
+        """Returns streams for any number of utterances whose encoder frames come in pieces. They are searched in
+        batches of always `batch_size` rows of `max_frames` frames. A longer piece is split into several steps, and a
+        shorter one is padded."""
         sizes = integers([batch_size, max_frames], "batch_size and max_frames")
         with self._together.turn:
             return FrameStreams(self, library.call("streams_of_frames", self._handle, *sizes))
 
     @property
     def counters(self) -> dict[str, int]:
-        """Work of the last call: joint_calls, host_reads, graph_launches, ..."""
+        """The work of the last call: joint_calls, host_reads, graph_launches, ..."""
         with self._together.turn:
             return library.call_json("decoder_json", self._handle)["counters"]
 
 
 def _plain(value: Any) -> Any:
-    """An option that JSON does not know: numbers and arrays of numpy and torch as Python's own, all else as text."""
+    """Converts an option that JSON does not know. Numbers and arrays of numpy and torch become Python's own, all
+    else text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -15,14 +15,14 @@ class Error(RuntimeError):
 
 
 class InputError(Error, ValueError):
-    """Bad input: a file, a value, an option; "where: problem; remedy"."""
+    """Bad input, such as a file, a value or an option. The message has the form "where: problem; remedy"."""
 
 
 class RunError(Error):
     """Some cases of `rtfx.run()` failed. `records` has those of the other cases."""
 
     def __init__(self, message: str, records: list[dict[str, Any]]):
-        super().__init__(message, records)  # the arguments, from which a copy is made
+        super().__init__(message, records)  # the arguments from which a copy is made
         self.records = records
 
     def __str__(self) -> str:
@@ -31,10 +31,10 @@ class RunError(Error):
 
 class TranscriptionError(Error):
     """Some clips of `Model.transcribe()` have no result. `results` has None for these, and the transcription of each
-    other clip. `failures` has the message for each of them, by its index."""
+    other clip. `failures` maps the index of each failed clip to its message."""
 
     def __init__(self, results: list[Transcription | None], failures: dict[int, str]):
-        super().__init__(results, failures)  # the arguments, from which a copy is made
+        super().__init__(results, failures)  # the arguments from which a copy is made
         self.results = results
         self.failures = failures
 

@@ -1,4 +1,4 @@
-"""librtfx through ctypes (library.h)."""
+"""Calls librtfx through ctypes (library.h)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CAPSULE = b"dltensor"
 
 
 def _load() -> ctypes.CDLL:
-    """LibTorch's libraries are in this process already, by `import torch`; librtfx finds them by name."""
+    """Loads librtfx, which finds LibTorch's libraries by name. They are in this process already, by `import torch`."""
     try:
         library = ctypes.CDLL(str(_PATH))
     except OSError as error:
@@ -90,13 +90,13 @@ _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_ch
 
 
 def load_plugin(plugin: bytes) -> None:
-    """The plugin finds the library's symbols only where these are global, which ctypes does not make them."""
+    """Loads a plugin. It finds the library's symbols only if these are global, and ctypes does not make them global."""
     ctypes.CDLL(str(_PATH), mode=os.RTLD_NOLOAD | os.RTLD_GLOBAL)
     call("load_plugin", plugin)
 
 
 class Handle:
-    """An object of the library behind a handle. A copy would share the handle, which is freed once."""
+    """Owns an object of the library through its handle. It cannot be copied, since the handle is freed once."""
 
     _instead = "load the model in the other process"
 
@@ -104,10 +104,10 @@ class Handle:
         raise TypeError(f"rtfx.{type(self).__name__} cannot be copied or pickled; {self._instead}")
 
 
-# A child of os.fork() has the memory of its parent but none of its threads: those of OpenMP are waited for in vain, and
-# CUDA does not work at all.
-_used = False  # by this process
-_lost = False  # since its parent had used it
+# A child of os.fork() has the memory of its parent but none of its threads. Waiting for those of OpenMP would never
+# end, and CUDA does not work at all.
+_used = False  # this process has used the library
+_lost = False  # the parent of this process had used it
 
 
 def _after_fork() -> None:
@@ -125,8 +125,8 @@ def require_own_process() -> None:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Calls rtfx_<name> and returns its result. Raises InputError or Error with the library's message. Other threads of
-    Python go on meanwhile."""
+    """Calls rtfx_<name> and returns its result. Raises InputError or Error with the library's message. Other threads
+    of Python continue during the call."""
     global _used
     require_own_process()
     _used = True
@@ -139,8 +139,8 @@ def call(name: str, *arguments: Any) -> Any:
 
 def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
     """Returns work(stop), which runs on a thread of its own. A signal such as Ctrl-C reaches Python only on the main
-    thread, and not within a call of the library. Where it raises, `stop` becomes 1, and `work` is to return. More
-    signals do not hurry it: the model is in use until then."""
+    thread, and not during a call of the library. If the signal raises, `stop` becomes 1, and `work` must return.
+    Further signals have no effect, because the model is in use until then."""
     stop = ctypes.c_int32(0)
     worker = ThreadPoolExecutor(1)
     running = worker.submit(work, stop)
@@ -149,7 +149,7 @@ def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
     except BaseException:
         stop.value = 1
         while not running.done():
-            with contextlib.suppress(BaseException):  # also SystemExit, which handlers of signals raise
+            with contextlib.suppress(BaseException):  # also SystemExit, which signal handlers may raise
                 wait([running])
         raise
     finally:
@@ -161,7 +161,7 @@ def call_json(name: str, *arguments: Any) -> Any:
 
 
 def path(value: str | os.PathLike, where: str = "path") -> bytes:
-    """A path, or another text, as C takes it."""
+    """Encodes a path, or another text, for C."""
     return encoded(value, where, os.fsencode)
 
 
@@ -177,7 +177,7 @@ def text(value: Any, where: str) -> bytes:
 
 
 def tensor_of(pointer: int) -> torch.Tensor:
-    """A DLManagedTensor of the library's as a tensor, which owns it from now on."""
+    """Returns a DLManagedTensor of the library as a tensor, which takes ownership."""
     return torch.from_dlpack(_new_capsule(pointer, _CAPSULE, None))
 
 
@@ -187,13 +187,13 @@ def result_tensor(result: int, name: str) -> torch.Tensor | None:
 
 
 def pointer_of(tensor: torch.Tensor) -> int:
-    """A DLManagedTensor of a batch of frames, for a function that takes it over."""
+    """Returns a DLManagedTensor of a batch of frames, for a function that takes ownership."""
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"frames: {type(tensor).__name__}; give a torch tensor on the model's device")
     require_values("frames", tensor)
     capsule = torch.utils.dlpack.to_dlpack(_resolved(tensor))
     pointer = _pointer_in(capsule, _CAPSULE)
-    _rename(capsule, b"used_dltensor")  # as DLPack asks of whoever takes a tensor over
+    _rename(capsule, b"used_dltensor")  # DLPack requires it of the new owner of a tensor
     return pointer
 
 
@@ -210,10 +210,11 @@ def require_values(where: str, tensor: torch.Tensor) -> None:
 
 
 def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
-    """[n] float32 on the host of a tensor, an array or a list of floats. `where` names it in errors."""
-    if hasattr(audio, "__array_interface__") and hasattr(audio, "flags"):  # of numpy
-        # torch knows only strides of whole elements that are not negative, and the machine's byte order. It warns of
-        # memory that it may not write.
+    """Returns the elements of a tensor, an array or a list of floats as [n] float32 on the host. `where` names it in
+    errors."""
+    if hasattr(audio, "__array_interface__") and hasattr(audio, "flags"):  # an array of numpy
+        # torch supports only the machine's byte order, and strides that are whole elements and not negative. It warns
+        # of memory that it may not write.
         native = audio.dtype.newbyteorder("=")
         odd = any(stride < 0 or stride % max(1, audio.itemsize) for stride in audio.strides)
         if native != audio.dtype or not audio.flags.writeable or odd:
@@ -230,7 +231,8 @@ def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
 
 
 def _resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor without gradients, and with the values that its memory holds: a view may negate or conjugate them."""
+    """Returns the tensor without gradients and with its true values, because a view may negate or conjugate its
+    memory."""
     return tensor.detach().resolve_conj().resolve_neg()
 
 
@@ -240,7 +242,7 @@ def free(name: str, handle: int) -> None:
 
 
 def version() -> str:
-    """Version and revision of rtfx, and the LibTorch that it was built against."""
+    """Returns version and revision of rtfx, and the LibTorch that it was built against."""
     return _library.rtfx_version().decode()
 
 

@@ -1,4 +1,4 @@
-"""Models and what they make of audio."""
+"""Models, and their results for audio."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
          att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
-    """Loads a `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"). The dtype is "fp32",
-    "bf16" or "fp16", or on a Hopper GPU "fp8": the encoder in fp8, all else in bf16. It switches TF32 off for the whole
-    process, so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32).
-    `att_context_size` selects an attention context of a cache-aware encoder, and `language` the language of a
-    prompt-conditioned model."""
+    """Loads a `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"). The dtype is
+    "fp32", "bf16" or "fp16". On a Hopper GPU it may be "fp8", with the encoder in fp8 and all else in bf16. Loading
+    switches TF32 off for the whole process, so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32,
+    torch.backends.cudnn.allow_tf32). `att_context_size` selects an attention context of a cache-aware encoder.
+    `language` selects the language of a prompt-conditioned model."""
     return Model(path, device, dtype, att_context_size, language)
 
 
 def load_plugin(path: str | os.PathLike) -> None:
     """Loads a shared library with further decoders, of the same build. It makes rtfx's symbols visible to the whole
-    process. So import packages with an OpenFst of their own, such as kaldifst, before this call. After it their import
-    waits for ever."""
+    process. Packages with an OpenFst of their own, such as kaldifst, must be imported before this call. After it,
+    their import never ends."""
     library.load_plugin(library.path(path))
 
 
 def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
-    """A decoder of `rtfx list` for a model, with its options as keywords; nested ones as dicts
+    """Returns a decoder of `rtfx list` for a model. Its options are keywords, and nested ones are dicts
     (`lm={"path": "lm.arpa", "alpha": 0.3}`, `boost={"phrases": ["new york"], "scale": 3}`)."""
     return Decoder(name, model, options)
 
 
 class Model(library.Handle):
-    """Features, encoder and heads on one device. Several threads may use it, with its decoders and streams: calls
-    wait for their turn, and equal ones that wait become one batch. A decoder in Python must not call it."""
+    """Features, encoder and heads on one device. Several threads may use it, with its decoders and streams. Their
+    calls take turns, and equal calls that wait become one batch. A decoder in Python must not call it."""
 
     def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int],
                  language: str = ""):  # fmt: skip
@@ -62,21 +62,21 @@ class Model(library.Handle):
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
         self.device = torch.device(about["device"])
-        self.dtype: str = about["dtype"]  # of frames and decoders
+        self.dtype: str = about["dtype"]  # dtype of frames and decoders
         self.sample_rate: int = about["sample_rate"]  # Hz
-        self.frame_seconds: float = about["frame_seconds"]  # of an encoder frame
+        self.frame_seconds: float = about["frame_seconds"]  # seconds of one encoder frame
         self.blank: int = about["blank"]
         self.durations: list[int] = about["durations"]  # TDT
         self.languages: list[str] = list(about["languages"])  # of a prompt-conditioned model
-        self.pieces: list[str] = about["pieces"]  # by token
+        self.pieces: list[str] = about["pieces"]  # the piece of each token
         self.notices: list[str] = about["notices"]
 
     def __repr__(self) -> str:
         return f"<rtfx.Model {self.kind}, {len(self.pieces)} tokens, {self.dtype} on {self.device}>"
 
     def read_audio(self, path: str | os.PathLike) -> torch.Tensor:
-        """Returns [n] float32 of a wav, flac, ogg, ... file: mono, at the model's rate. Warns of what was changed or left
-        out in reading it, such as damaged frames."""
+        """Returns a wav, flac, ogg, ... file as [n] float32: mono, at the model's rate. Warns of changes and
+        omissions in reading it, such as damaged frames."""
         notices = ctypes.c_char_p()
         samples = library.call("read_audio", library.path(path), self.sample_rate, ctypes.byref(notices))
         for notice in json.loads(notices.value or b"[]"):
@@ -84,8 +84,8 @@ class Model(library.Handle):
         return library.tensor_of(samples)
 
     def encode(self, audio: Audio | Iterable[Audio]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encoder frames [B, T, D] in the model's dtype, on its device, and their lengths [B] int64 on the host.
-        Waits for the device."""
+        """Returns encoder frames [B, T, D] in the model's dtype, on its device, and their lengths [B] int64 on the
+        host. Waits for the device."""
         clips = [self._samples(clip, _name(i, clip)) for i, clip in enumerate(_clips(audio))]
         pointers = (ctypes.c_void_p * max(1, len(clips)))(*(clip.data_ptr() for clip in clips))
         lengths = integers([0] * len(clips), "lengths")
@@ -98,16 +98,19 @@ class Model(library.Handle):
                    decoder: Decoder | str | None = None, decode_again: float = 8,
                    **options: Any) -> list[Transcription]:  # fmt: skip
         """Returns the text of files, arrays or tensors (mono samples at the model's rate, in [-1, 1]), in their order.
-        It does so as `rtfx transcribe` does: files are read ahead, and long ones are decoded in sections. `batch_size`:
-        clips; None: one on a CPU, and on a GPU as many as fit in its memory. A clip without a result costs the others
-        nothing. At the end it raises TranscriptionError, or TranscriptionInputError, with the others' results. The
-        message names the clip by its path, or as `audio[index]`. Ctrl-C ends the call after the encoder layer in work
-        on a CPU, and after the batches in flight on a GPU.
-        `decode_again`: speech of at least so many seconds in which the model found no word is decoded again, and
+
+        It works like `rtfx transcribe`: files are read ahead, and long ones are decoded in sections. `batch_size` is a
+        number of clips. With None, it is one on a CPU, and on a GPU as many as fit in its memory. A clip without a
+        result does not affect the others. At the end it raises TranscriptionError, or TranscriptionInputError, with the
+        other results. The message names the clip by its path, or as `audio[index]`. Ctrl-C ends the call after the
+        current encoder layer on a CPU, and after the batches in flight on a GPU.
+
+        Parts with `decode_again` seconds of speech or more in which the model found no word are decoded again.
         `Transcription.decoded_again` lists these parts. 0 switches this off.
-        `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
-        label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all
-        (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
+
+        `decoder` is one of `rtfx.decoder`, or its name. Without it, the fastest exact greedy search runs:
+        fused_looping on a GPU, label_looping, or ctc_greedy. `options` are for a decoder that is given by name or
+        not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
         seconds = library.number(decode_again, "decode_again")
 
@@ -123,9 +126,9 @@ class Model(library.Handle):
 
     def align(self, audio: Audio | Iterable[Audio], text: str | Iterable[str], batch_size: int | None = None,
               head: str = "auto") -> list[Transcription]:  # fmt: skip
-        """When the words of given texts are said, as `rtfx align` tells it: words with times and confidence. `text`:
-        one for each clip of `audio`. `head`: whose path, "ctc" or "transducer"; "auto": CTC where the model has it.
-        Everything else is as in transcribe()."""
+        """Returns when the words of given texts are spoken, like `rtfx align`: words with times and confidence.
+        `text` has one entry for each clip of `audio`. `head` selects the path of "ctc" or "transducer"; "auto" is
+        CTC where the model has it. Everything else is as in transcribe()."""
         rows, clips = _rows(batch_size), _clips(audio)
         texts = [text] if isinstance(text, str) else list(text)
         if len(texts) != len(clips):
@@ -141,8 +144,8 @@ class Model(library.Handle):
 
     def _results(self, clips: Sequence[Audio], beside: Sequence[Any], key: Hashable,
                  begin: Callable[..., Any]) -> list[Transcription]:  # fmt: skip
-        """One for each clip. `begin` takes recordings, what belongs to each of them (`beside`), and the flag that
-        stops it. Calls of several threads with an equal key become one."""
+        """Returns one result for each clip. `begin` takes recordings, the data for each of them (`beside`), and the
+        flag that stops it. Calls of several threads with an equal key become one."""
         found: dict[int, Transcription | Error] = {}
         given: dict[int, tuple[RecordingView, Any]] = {}
         for i, clip in enumerate(clips):
@@ -171,13 +174,16 @@ class Model(library.Handle):
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
                 buffer: Sequence[float] | None = None, decode_again: float = 8, fewer_rows: Sequence[int] = (),
                 **options: Any) -> streaming.SpeechStreams:  # fmt: skip
-        """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
-        `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
-        caches. Any other, or with `buffer`, is streamed on buffers of so many seconds of chunk, left and right
-        context, by default 2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over
-        and decodes that part again; 0: never. `fewer_rows`: numbers of rows below the batch size. A step is encoded
-        with the smallest that holds its streams, so that few of them cost less, and results then depend on those
-        beside them by rounding. `decoder` and `options` as transcribe() takes them."""
+        """Returns live streams of utterances whose samples come in pieces, up to `max_streams` at a time. Each step
+        computes `batch_size` rows (0: `max_streams`), even if fewer have audio.
+
+        A cache-aware model uses its caches. Any other model uses buffers, and so does every model if `buffer` is given.
+        `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. After `decode_again` seconds
+        of speech without a word, a stream starts over and decodes that part again; 0 switches this off.
+
+        `fewer_rows` has numbers of rows below the batch size. A step is then encoded with the smallest that holds
+        its streams, so that few streams cost less. Results then depend on other streams by rounding. `decoder` and
+        `options` are those of transcribe()."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
                                        library.number(decode_again, "decode_again"), fewer_rows, self.sample_rate,
                                        self._with_words)  # fmt: skip
@@ -193,23 +199,23 @@ class Model(library.Handle):
         return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again)
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
-        """Returns the words with their times, as transcribe() does, with two exceptions. A CTC token has one frame here,
-        not a run of frames. The last word may end behind the audio. Raises InputError for lists of different lengths
-        and tokens that the model does not have."""
+        """Returns the words with their times, as transcribe() does, with two exceptions. A CTC token has one frame
+        here, not a run of frames. The last word may end after the audio. Raises InputError for lists of different
+        lengths and for tokens that the model does not have."""
         words = ctypes.POINTER(WordView)()
         with self._together.turn:
             count = library.call("words", self._handle, HypothesisView.of(hypothesis), words)
             return words_of(words, count)
 
     def _samples(self, audio: Any, name: str) -> torch.Tensor:
-        """[n] float32 on the host, contiguous."""
+        """Returns [n] float32 on the host, contiguous."""
         if isinstance(audio, (str, os.PathLike)):
             return self.read_audio(audio)
         return library.samples_of(audio, name)
 
 
 def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
-    """The clips of what a caller gives: one clip, which may be a sequence of numbers, or several."""
+    """Returns the clips in the caller's argument: one clip, which may be a sequence of numbers, or several."""
     if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
         return [audio]
     clips = list(audio)
@@ -217,7 +223,7 @@ def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
 
 
 def _rows(batch_size: int | None) -> int:
-    """The number as the library takes it; 0 for None."""
+    """Returns the number in the library's form, where 0 stands for None."""
     if batch_size is None:
         return 0
     rows = integers([batch_size], "batch_size")[0]
@@ -227,7 +233,7 @@ def _rows(batch_size: int | None) -> int:
 
 
 def _transcripts(handle: Any) -> list[Transcription | Error]:
-    """The results behind a handle, which is freed."""
+    """Returns the results of a handle, and frees it."""
     try:
         transcripts = ctypes.POINTER(TranscriptView)()
         count = library.call("transcripts_list", handle, transcripts)
@@ -237,7 +243,7 @@ def _transcripts(handle: Any) -> list[Transcription | Error]:
 
 
 def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:
-    """A clip as the library takes it, and the object that owns its samples."""
+    """Returns a clip in the library's form, and the object that owns its samples."""
     named = library.path(name)
     if isinstance(audio, (str, os.PathLike)):
         return RecordingView(name=named, path=named), None
@@ -246,5 +252,5 @@ def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:
 
 
 def _name(index: int, audio: Any) -> str:
-    """Names a clip of the caller's list in errors."""
+    """Returns the name of a clip of the caller's list for errors."""
     return os.fsdecode(audio) if isinstance(audio, (str, os.PathLike)) else f"audio[{index}]"

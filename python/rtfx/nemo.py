@@ -3,8 +3,8 @@
 >>> with rtfx.nemo.accelerate(nemo_model):
 ...     nemo_model.transcribe(["a.wav"], timestamps=True)
 
-NeMo's own `transcribe()` runs, with its encoder, its text and its time stamps; what searches the encoder frames for
-tokens is a decoder of rtfx. Tried with NeMo 2.7.3 and 3.0.0 on a CPU, 3.0.0 on a GPU.
+NeMo's own `transcribe()` runs, with its encoder, its text and its time stamps. Only the search for tokens in the
+encoder frames is a decoder of rtfx. It was tried with NeMo 2.7.3 and 3.0.0 on a CPU, and with 3.0.0 on a GPU.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def accelerate(nemo_model: Any, decoder: str | None = None, **options: Any) -> Accelerated:
-    """A context in which an RNN-T or TDT model of NeMo decodes by rtfx, and back again when it is left. `decoder`:
-    its name; else fused_looping on a GPU, label_looping on a CPU. `options` are the decoder's."""
+    """Returns a context in which an RNN-T or TDT model of NeMo decodes by rtfx. At its end, the model has its own
+    search again. `decoder` is a name; without it, fused_looping runs on a GPU and label_looping on a CPU. `options`
+    are the decoder's."""
     return Accelerated(nemo_model, decoder, options)
 
 
@@ -49,7 +50,7 @@ class Accelerated:
         change = self._nemo.change_decoding_strategy
 
         def change_and_install(*arguments: Any, **keywords: Any) -> Any:
-            result = change(*arguments, **keywords)  # makes a decoding of its own, as transcribe(timestamps=True) asks for
+            result = change(*arguments, **keywords)  # makes a new decoding, which transcribe(timestamps=True) requests
             self._install()
             return result
 
@@ -58,7 +59,7 @@ class Accelerated:
 
     def __exit__(self, *_: object) -> None:
         self._nemo.decoding.decoding = self._original
-        del self._nemo.change_decoding_strategy  # the class's own again
+        del self._nemo.change_decoding_strategy  # restores the method of the class
 
     def _install(self) -> None:
         if self._nemo.decoding.decoding is not self:

@@ -1,4 +1,4 @@
-"""The program `rtfx`, which the wheel brings, and runs of it."""
+"""The program `rtfx`, which is part of the wheel, and its runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ CASES_FAILED, BAD_INPUT, GRADE_TOO_LOW = 1, 2, 13
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of the program. Scripts and decoders in Python get this Python, unless RTFX_PYTHON names one.
+    """Returns the environment of the program. Scripts and decoders in Python get this Python, unless RTFX_PYTHON names
+    one.
 
-    The program's own rpath names the libraries of the wheel, and of a torch in the same folder as the package. It finds a
-    torch elsewhere by LD_LIBRARY_PATH. The wheel's libraries are never in there, since ffmpeg and other programs that
-    rtfx starts would load them in place of the system's. Torch is not imported for this, which would take seconds.
-    """
+    The program's own rpath names the libraries of the wheel, and of a torch in the same folder as the package. It
+    finds a torch elsewhere by LD_LIBRARY_PATH. The wheel's libraries are never in LD_LIBRARY_PATH, because ffmpeg
+    and other programs that rtfx starts would load them instead of the system's. Torch is not imported for this,
+    because that would take seconds."""
     found = importlib.util.find_spec("torch")
     if found is None or not found.submodule_search_locations:
         raise Error("rtfx needs torch; pip install torch")
@@ -42,7 +43,7 @@ def _environment() -> dict[str, str]:
 
 
 def main() -> None:
-    """The command `rtfx`."""
+    """Runs the command `rtfx`."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and `head` closes pipes
     try:
         os.execve(PROGRAM, ["rtfx", *sys.argv[1:]], _environment())
@@ -52,11 +53,12 @@ def main() -> None:
 
 def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | None = None,
         *arguments: str) -> list[dict[str, Any]]:  # fmt: skip
-    """Runs `rtfx run` in a process of its own and returns the records of its journal. `config`: a file, or what would
-    stand in one (paths relative to the working folder). `output`: the folder of the journal; without it, the journal is
-    deleted after it was read. Bad input raises InputError with the program's text. If some cases failed, it raises
-    RunError with the records of the others. A grade below what is required (exit code 13) is no failure: the records
-    have the grade."""
+    """Runs `rtfx run` in a process of its own and returns the records of its journal.
+
+    `config` is a file, or the content of one (its paths are relative to the working folder). `output` is the folder of
+    the journal. Without it, the journal is deleted after it was read. Bad input raises InputError with the program's
+    text. If some cases failed, RunError is raised with the records of the others. A grade below the required one (exit
+    code 13) is no failure: the records have the grade."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(output) if output else Path(scratch) / "run"
         with _config_file(config, folder) as file:
@@ -72,8 +74,9 @@ def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | 
 
 @contextlib.contextmanager
 def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> Iterator[Path]:
-    """The file of a configuration. A dict is written into the working folder, from which its paths count. If it has no
-    name, it gets that of the output's folder: the program would take the name of the file, which is another each time."""
+    """Yields the file of a configuration. A dict is written into the working folder, to which its paths are
+    relative. If it has no name, it gets the name of the output's folder. Otherwise the program would use the name of
+    the file, which differs each time."""
     if not isinstance(config, dict):
         yield Path(config)
         return
@@ -91,9 +94,9 @@ def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> It
 
 
 def records(run: str | os.PathLike) -> list[dict[str, Any]]:
-    """Returns one flat dict for each measured round of a run's folder or journal, packed or not. Nested names are joined
-    by dots ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. A torn last line, of
-    a run that was interrupted, is ignored."""
+    """Returns one flat dict for each measured round of a run's folder or journal, packed or not. Dots join nested
+    names ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. An incomplete last
+    line, left by an interrupted run, is ignored."""
     path = Path(run)
     path = path / "journal.jsonl" if path.is_dir() else path
     if not path.exists() and path.with_name(path.name + ".gz").exists():

@@ -1,4 +1,5 @@
-"""The results of decoders, models and streams are plain values without a handle, so they can be copied and pickled."""
+"""The results of decoders, models and streams. They are plain values without a handle, so they can be copied and
+pickled."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One text. `frames[i]` is the encoder frame of `tokens[i]`; `durations`, in frames, are TDT's. `nbest` begins
-    with the hypothesis itself, where the decoder was asked for a list. `words` are those that a search over a lexicon or
-    decoding graph found, which `text` consists of. `word_frames[i]` is the encoder frame at which the path has
-    `words[i]`."""
+    """One text. `frames[i]` is the encoder frame of `tokens[i]`. `durations`, in frames, exist for TDT. `nbest`
+    begins with the hypothesis itself, where the decoder was asked for a list. `words` are those that a search over a
+    lexicon or decoding graph found, and `text` consists of them. `word_frames[i]` is the encoder frame at which the
+    path has `words[i]`."""
 
     text: str
     tokens: list[int]
@@ -24,9 +25,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Word:
-    """A word and when it is said, in seconds. It lasts from the frame of its first token to the end of its last
-    token that is not punctuation, or to the next word. In TDT, the token's duration gives its end. `confidence`: of
-    align(), else None."""
+    """A word and when it is spoken, in seconds. It lasts from the frame of its first token to the end of its last
+    token that is not punctuation, or to the next word. In TDT, the token's duration gives its end. `confidence` is
+    set by align(), else None."""
 
     text: str
     start: float
@@ -36,8 +37,8 @@ class Word:
 
 @dataclass(frozen=True)
 class DecodedAgain:
-    """A part, from `start` to `end` in seconds, in which somebody speaks and the first pass found no word. It was decoded
-    `decodes` more times, and then had `words` words; with 0, its text stays empty."""
+    """A part, from `start` to `end` in seconds, in which somebody speaks and the first pass found no word. It was
+    decoded `decodes` more times, and `words` words were found. With 0 words, its text stays empty."""
 
     start: float
     end: float
@@ -47,8 +48,8 @@ class DecodedAgain:
 
 @dataclass(frozen=True)
 class Transcription:
-    """The text of one clip or stream. `words` is empty where no timestamps were asked for. `notices` say what was
-    changed or left out in reading the clip, such as its sample rate, and which parts were decoded again."""
+    """The text of one clip or stream. `words` is empty unless timestamps were requested. `notices` list changes and
+    omissions in reading the clip, such as its sample rate, and the parts that were decoded again."""
 
     text: str
     hypothesis: Hypothesis
@@ -62,8 +63,8 @@ class Transcription:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text so far, as if more speech came: `finish()` may give another one. The first `stable` tokens, which make
-    `stable_text`, stay whatever comes."""
+    """The text so far, under the assumption that more speech comes. `finish()` may return another text. The first
+    `stable` tokens, which make `stable_text`, never change."""
 
     text: str
     hypothesis: Hypothesis

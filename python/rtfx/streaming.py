@@ -1,4 +1,4 @@
-"""Utterances in pieces: live speech, or encoder frames as they come."""
+"""Utterances in pieces: live speech, or encoder frames."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Result = TypeVar("Result")
 
 
 class Stream(library.Handle, Generic[Piece, Result]):
-    """One open utterance, until finish(), close() or the garbage collector."""
+    """One utterance, which is open until finish(), close() or the garbage collector ends it."""
 
     def __init__(self, streams: Streams[Piece, Result], number: int):
         self._streams = streams
         self.number = number
-        # The collector may come from any thread, and while a call is under way: the next call closes it.
+        # The collector may run on any thread and during a call. The next call then closes the utterance.
         self._left = weakref.finalize(self, streams._left.append, number)
         self._left.atexit = False
 
@@ -35,38 +35,39 @@ class Stream(library.Handle, Generic[Piece, Result]):
         return f"<rtfx.Stream {self.number} of {self._streams!r}>"
 
     def push(self, piece: Piece) -> Partial:
-        """The next piece of this utterance alone; see Streams.push()."""
+        """Pushes the next piece of this utterance alone; see Streams.push()."""
         return self._streams.push({self: piece})[self]
 
     def finish(self) -> Result:
-        """The result; the stream is closed with that."""
+        """Returns the result and closes the stream."""
         return self._streams.finish(self)
 
     def close(self) -> None:
-        """Forgets the utterance. Nothing to do after finish()."""
+        """Forgets the utterance. Does nothing after finish()."""
         if self._left.detach():
             with self._streams._together.turn:
                 library.call("streams_close", self._streams._handle, self.number)
 
 
 class Streams(library.Handle, Generic[Piece, Result]):
-    """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
-    is divided into pieces nor, without `fewer_rows`, on those beside it. Pieces that several threads push while another
-    call is under way are computed together."""
+    """Many utterances, each with a state of its own on the model's device. Results do not depend on how an utterance
+    is divided into pieces. Without `fewer_rows`, they do not depend on other utterances either. Pieces that several
+    threads push during another call are computed together."""
 
     def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
         self._handle = handle
-        self._together = decoder._together  # of the model
-        self._left: list[int] = []  # open streams that nobody has any more
+        self._together = decoder._together  # shared by all of the model
+        self._left: list[int] = []  # open streams without an owner
         weakref.finalize(self, library.free, "streams", handle)
 
     def __repr__(self) -> str:
         return f"<rtfx.{type(self).__name__} of {self.decoder!r}>"
 
     def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] = ()) -> Stream[Piece, Result]:
-        """A new utterance. `boost`: phrases of its own beside those of the decoder's option `boost`, whose other
-        settings hold for them. `allowed`: scripts ("latin"), ranges, characters, in place of the decoder's."""
+        """Opens an utterance. `boost` has phrases for this utterance in addition to those of the decoder's option
+        `boost`, whose other settings hold for them. `allowed` has scripts ("latin"), ranges and characters. It
+        replaces the decoder's."""
         asked = {"boost": boost, "allowed": allowed}
         request = json.dumps({name: value for name, value in asked.items() if value}, default=list)
         with self._together.turn:
@@ -74,9 +75,9 @@ class Streams(library.Handle, Generic[Piece, Result]):
             return Stream(self, library.call("streams_open", self._handle, request.encode()))
 
     def push(self, pieces: Mapping[Stream[Piece, Result], Piece]) -> dict[Stream[Piece, Result], Partial]:
-        """The next piece of each of these streams, computed together, and the text so far of each. Waits for the
-        device. Where it raises InputError, nothing was taken. After another error, such as one of memory, the streams
-        may lack audio: close them."""
+        """Pushes the next piece of each of these streams, which are computed together. Returns the text so far of
+        each. Waits for the device. If it raises InputError, no piece was taken. After another error, such as one of
+        memory, the streams may lack audio and should be closed."""
         for stream in pieces:
             self._own(stream)
         if not pieces:
@@ -95,7 +96,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
         for pieces in requests:
             try:
                 results.append({stream: partial_of[stream].value(f"stream {stream.number}") for stream in pieces})
-            except library.Error as error:  # NaN, which is of this caller alone
+            except library.Error as error:  # a NaN affects this caller alone
                 results.append(error)
         return results
 
@@ -116,7 +117,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
 
     def _close_left(self) -> None:
         while self._left:
-            with contextlib.suppress(library.Error):  # one that could not be finished either
+            with contextlib.suppress(library.Error):  # this one could not be finished either
                 library.call("streams_close", self._handle, self._left.pop())
 
     def _push(self, numbers: ctypes.Array, pieces: list[Piece], partials: ctypes.Array[PartialView]) -> None:
@@ -127,8 +128,8 @@ class Streams(library.Handle, Generic[Piece, Result]):
 
 
 class SpeechStreams(Streams[Samples, Transcription]):
-    """Streams of samples (`Model.streams()`). Pieces are [n] floats of any length, 0 too, mono at the model's rate.
-    Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
+    """Streams of samples (`Model.streams()`). Pieces are [n] floats of any length, also 0, mono at the model's rate.
+    Tokens come chunk by chunk. A chunk needs `chunk_seconds` of audio and the `look_ahead_seconds` after it."""
 
     def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
                  buffer: Sequence[float] | None, decode_again: float, fewer_rows: Sequence[int], sample_rate: int,
@@ -146,7 +147,7 @@ class SpeechStreams(Streams[Samples, Transcription]):
         self._transcription = transcription
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate
         self.look_ahead_seconds: float = about["look_ahead_samples"] / sample_rate
-        self.notices: list[str] = about["notices"]  # why buffers stand in for the caches of the model
+        self.notices: list[str] = about["notices"]  # why buffers replace the model's caches
 
     def _push(self, numbers: ctypes.Array, pieces: list[Samples], partials: ctypes.Array[PartialView]) -> None:
         clips = [library.samples_of(piece) for piece in pieces]

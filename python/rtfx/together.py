@@ -1,4 +1,4 @@
-"""Calls of several threads: they take turns, and those that wait for the same work become one call."""
+"""Lets calls of several threads take turns. Those that wait for the same work become one call."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ class Together:
 
     @property
     def turn(self) -> threading.RLock:
-        """Held by the thread whose call is under way. A thread of the parent may hold it for ever after os.fork()."""
+        """Returns the lock that the thread of the current call holds. After os.fork(), a thread of the parent may
+        hold it for ever."""
         library.require_own_process()
         return self._turn
 
     def call(self, key: Hashable, request: Any, work: Callable[[list], list], owned: frozenset = frozenset()) -> Any:
-        """Returns this request's result of `work(requests)`, which takes a list and returns as many results. The
-        thread whose turn it is works for all that wait with an equal key. `owned`: what a request changes; two that
-        change the same thing do not go together.
+        """Returns this request's result of `work(requests)`, which takes a list and returns as many results. The thread
+        whose turn it is works for all that wait with an equal key. `owned` has the objects that a request changes. Two
+        requests that change the same object are not joined.
 
-        An exception among the results is raised for its own caller. Where `work` raises InputError for several
-        requests, it must have done nothing, and each is tried alone."""
+        An exception among the results is raised for its own caller. If `work` raises InputError for several
+        requests, it must have done nothing, and each request is tried alone."""
         mine = _Call(key, request, owned)
         with self._list:
             self._waiting.append(mine)
@@ -55,7 +56,7 @@ class Together:
         return mine.result
 
     def _taken(self, mine: _Call) -> list[_Call]:
-        """All that go together with a call, in the order of their arrival."""
+        """Returns all calls that are joined with a call, in the order of their arrival."""
         taken, owned = [mine], set(mine.owned)
         with self._list:
             self._waiting.remove(mine)
@@ -74,9 +75,9 @@ class Together:
                 self._serve_alone(calls, work)
                 return
             results = [error]
-        except Exception as error:  # each thread gets one of its own, to which it adds its traceback
+        except Exception as error:  # each thread gets its own, to which it adds its traceback
             results = [error, *(copy.copy(error) for _ in calls[1:])]
-        except BaseException:  # Ctrl-C is this thread's alone; the others work for themselves
+        except BaseException:  # Ctrl-C affects this thread alone; the others work for themselves
             with self._list:
                 self._waiting[:0] = calls[1:]
             raise
@@ -84,11 +85,11 @@ class Together:
             call.result, call.done = result, True
 
     def _serve_alone(self, calls: list[_Call], work: Callable[[list], list]) -> None:
-        """Tries each call alone; the first one is this thread's."""
+        """Tries each call alone. The first one is that of this thread."""
         try:
             for call in calls:
                 self._serve([call], work)
-        except BaseException:  # as above: those that were not tried wait again
+        except BaseException:  # here too, those that were not tried wait again
             with self._list:
                 self._waiting[:0] = [call for call in calls[1:] if not call.done]
             raise

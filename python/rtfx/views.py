@@ -1,4 +1,4 @@
-"""The structs of library.h, and the values of Python that they hold."""
+"""The structs of library.h, and their values in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HypothesisView(ctypes.Structure):
     """rtfx_hypothesis"""
 
     def value(self, name: str) -> Hypothesis:
-        """The hypothesis. An error calls its utterance `name`."""
+        """Returns the hypothesis. An error calls its utterance `name`."""
         if self.is_nan:
             raise Error(f"{name}: NaN in the emissions; check the audio and the checkpoint, and load a model in fp16 as fp32")
         count = self.token_count
@@ -53,7 +53,7 @@ class HypothesisView(ctypes.Structure):
         return view
 
 
-HypothesisView._fields_ = [  # they name the class itself
+HypothesisView._fields_ = [  # the fields name the class itself
     ("is_nan", c_int32),
     ("has_words", c_int32),
     ("text", c_char_p),
@@ -120,7 +120,7 @@ class TranscriptView(ctypes.Structure):
     ]
 
     def value(self) -> Transcription | Error:
-        """The result, or the error that stands for it."""
+        """Returns the result, or the error in its place."""
         if self.failure is not None:
             return (InputError if self.bad_input else Error)(message(self.failure))
         hypothesis = self.hypothesis.value("recording")
@@ -134,7 +134,8 @@ def words_of(words: ctypes.Array[WordView], count: int) -> list[Word]:
 
 
 def integers(values: Sequence[int], where: str, kind: type = c_int64) -> ctypes.Array:
-    """An array of them, of a length of at least 1. ctypes would wrap integers that are too large."""
+    """Returns an array of at least one element. Raises an error for integers that are too large, which ctypes would
+    wrap."""
     limit = 1 << (8 * ctypes.sizeof(kind) - 1)
     try:
         plain = [operator.index(value) for value in values]
@@ -147,12 +148,12 @@ def integers(values: Sequence[int], where: str, kind: type = c_int64) -> ctypes.
 
 
 def message(given: bytes) -> str:
-    """A message of the library, which may name a path that is not UTF-8."""
+    """Returns a message of the library, which may name a path that is not UTF-8."""
     return given.decode(errors="surrogateescape")
 
 
 def encoded(given: Any, where: str, encode: Callable[[Any], bytes] = str.encode) -> bytes:
-    """A text as C takes it: C would read the part before a NUL alone."""
+    """Encodes a text for C. A NUL is an error, since C would read only the part before it."""
     try:
         text = encode(given)
     except (TypeError, UnicodeEncodeError):
