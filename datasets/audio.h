@@ -16,7 +16,7 @@ namespace rtfx {
 struct Audio {
   std::vector<float> samples;        // mono; integer formats scaled to [-1, 1) (int16: by 1/32768)
   int sample_rate = 0;               // Hz
-  std::vector<std::string> notices;  // what had to be changed: "mixed 2 channels to mono", ...
+  std::vector<std::string> notices;  // changes: "mixed 2 channels to mono", ...
 
   double seconds() const { return static_cast<double>(samples.size()) / sample_rate; }
 };

@@ -49,7 +49,7 @@ class UtteranceList {
 
  private:
   std::vector<Utterance> utterances_;
-  std::unordered_map<std::string, std::string> ids_;  // and the place of each
+  std::unordered_map<std::string, std::string> ids_;  // with the place of each
 };
 
 /// Returns a whole file as text. Throws UserError for a missing file, a directory, or a file that
@@ -120,8 +120,8 @@ struct DatasetSource {
   std::string manifest;     // JSON lines (parse_manifest), also gzip, or a LibriSpeech folder
   std::string librispeech;  // a LibriSpeech folder
   std::vector<std::string> files;  // audio files or folders of them
-  std::string stand_in;            // what the audio is, if it stands in for the set it is named
-                                   // after; empty: what a file stand_in.txt says, if there is one
+  std::string stand_in;            // the audio's origin, if it stands in for the set of this
+                                   // name; empty = by the file stand_in.txt, if there is one
   int64_t limit = 0;               // use only this number of first utterances; 0 = all
   /// Cuts the utterances to these lengths in turn. An empty list, or 0, leaves them as they are.
   std::vector<double> seconds;

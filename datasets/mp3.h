@@ -41,7 +41,7 @@ class Mp3 {
   Mp3& operator=(const Mp3&) = delete;
 
   int sample_rate() const { return sample_rate_; }  // Hz
-  int channels() const { return channels_; }        // of the first frame
+  int channels() const { return channels_; }        // channels of the first frame
 
   /// Makes read() return the channel with that number. 0, the initial value, is the average of all.
   void choose(int channel) { channel_ = channel; }
@@ -72,7 +72,7 @@ class Mp3 {
   struct Bytes {
     std::unique_ptr<FILE, int (*)(FILE*)> file{nullptr, &std::fclose};
     size_t begin = 0, size = 0;
-    bool is_cut = false;  // The range ends behind the file.
+    bool is_cut = false;  // the range ends beyond the file
 
     /// The callbacks of mpg123, whose user data points to this object.
     static ssize_t read(void* data, void* to, size_t count);

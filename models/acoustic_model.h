@@ -24,7 +24,7 @@ struct AcousticModel {
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
   at::Device device{at::kCPU};
-  at::ScalarType dtype = at::kFloat;  // of heads and decoders, and of the frames they are given;
+  at::ScalarType dtype = at::kFloat;  // dtype of heads, decoders and the frames they receive;
                                       // features are always float32
   at::ScalarType encoder_dtype = at::kFloat;
   std::optional<FeatureExtractor> features;

@@ -1,4 +1,4 @@
-// The objects behind the handles of library.h, and the way its functions fail.
+// The objects that the handles of library.h point to, and the way its functions fail.
 #pragma once
 
 #include <ATen/DeviceGuard.h>

@@ -122,7 +122,7 @@ struct Aligner::Parts {
   std::shared_ptr<RecordedEncoder> encoder;
   const PipelineStreams* streams;  // null on the CPU
   std::optional<Transducer> transducer;
-  std::unique_ptr<Decoder> greedy;  // for guides, made when the first one is needed
+  std::unique_ptr<Decoder> greedy;  // finds guides; made when the first one is needed
   int64_t free_bytes;
 };
 

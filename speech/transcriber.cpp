@@ -23,7 +23,7 @@ namespace rtfx {
 namespace {
 
 constexpr size_t kInFlight = 6;            // batches on a GPU
-constexpr int64_t kChunksAtOnce = 8;       // of a long recording, the least, if they fit
+constexpr int64_t kChunksAtOnce = 8;       // least of a long recording, if they fit
 constexpr int64_t kMostChunks = 64;        // the most, where the memory decides
 constexpr int64_t kMostRecordings = 1024;  // recordings of a batch on a GPU
 constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
@@ -67,10 +67,11 @@ struct Transcriber::Parts {
   std::shared_ptr<Decoder> decoder;
   std::optional<Confidence> confidence;  // also for the times of words
   std::optional<Confidence> judge;       // for parts that are decoded again; empty = none are
-  int64_t free_bytes = 0;                // before the first batch, for encoding one batch
+  int64_t free_bytes = 0;                // free before the first batch, to encode one
   int64_t batch_size = 1;
-  double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
-  bool found = false;  // the size of a batch follows from the memory
+  double batch_seconds =
+      std::numeric_limits<double>::infinity();  // seconds of a batch, with padding
+  bool found = false;                           // the size of a batch follows from the memory
 };
 
 /// The work of one call of run().

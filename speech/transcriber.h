@@ -22,7 +22,7 @@ namespace rtfx {
 struct TranscriberOptions {
   int64_t batch_size = 0;   // recordings; 0 = one on a CPU, and on a GPU fitting_batch_seconds()
   double long_above = 600;  // seconds; longer recordings are cut into chunks
-  double chunk_seconds = 20, context_seconds = 1;  // of such chunks (long_audio.h)
+  double chunk_seconds = 20, context_seconds = 1;  // lengths of such chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
   /// Parts with this many seconds of speech and no word are decoded again
   /// (long_audio/decode_again.h). In the chunks of long recordings, half as many seconds count. 0
@@ -34,7 +34,7 @@ struct TranscriberOptions {
 
 /// The result of one recording.
 struct Transcription {
-  double seconds = 0;  // of audio
+  double seconds = 0;  // length of the audio
   Hypothesis hypothesis;
   Transcript transcript;
 };

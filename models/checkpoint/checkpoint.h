@@ -50,7 +50,7 @@ struct Checkpoint {
   /// it, and come into memory when they are read. AcousticModel::build() copies those it needs.
   StateDict weights;
   std::shared_ptr<const Tokenizer> tokenizer;  // null only for models made by hand
-  std::vector<std::string> notices;            // where file and settings disagree
+  std::vector<std::string> notices;            // differences between tensors and settings
   std::vector<std::string> ignored;            // tensors that inference does not use
   std::string format;                          // "NeMo 2.7.3", "Hugging Face ParakeetForCTC"
   std::vector<std::filesystem::path> files;    // the files that it was read from

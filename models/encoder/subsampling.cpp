@@ -60,7 +60,7 @@ Subsampling::Subsampling(const EncoderConfig& config, int64_t mel_bins,
 
 at::Tensor Subsampling::halved(const at::Tensor& lengths) const {
   if (!causal_) return at::floor_divide(lengths + 1, 2);
-  // Zero frames stay zero, although the padding alone would make one.
+  // Zero frames stay zero, although their padding would make one.
   return at::floor_divide(lengths, 2) + (lengths > 0);
 }
 

@@ -25,8 +25,8 @@ namespace rtfx {
 struct PickledTensor {
   std::string name;
   std::string storage;           // key of the storage: the archive's member data/<key>
-  c10::ScalarType dtype;         // of the storage
-  int64_t storage_elements = 0;  // as the pickle announces
+  c10::ScalarType dtype;         // dtype of the storage
+  int64_t storage_elements = 0;  // number that the pickle states
   int64_t offset = 0;            // elements
   std::vector<int64_t> sizes, strides;
 };

@@ -34,7 +34,7 @@ class Joint {
     at::Tensor weight, bias;
   };
 
-  /// `durations`: number of duration columns after the blank (0 for RNN-T).
+  /// `durations` is the number of duration columns after the blank (0 for RNN-T).
   Joint(const StateDict& weights, const std::string& activation, int64_t durations,
         at::Device device, at::ScalarType dtype);
 

@@ -15,7 +15,7 @@ namespace rtfx {
 /// Returns whether a piece has the form `<...>` or `[...]`. Such a piece spells no text.
 bool is_special_piece(std::string_view piece);
 
-/// Tells for ids 0 .. vocabulary - 1 whether a text of `characters` alone may have the token. An
+/// Returns for ids 0 .. vocabulary - 1 whether a text of only `characters` may have the token. An
 /// entry is the name of a Unicode script ("latin", "Cyrl"), a range "U+0400-U+04FF" or a single
 /// character. Digits, punctuation, symbols and spaces are always allowed. So are marks and modifier
 /// letters that belong to no script, special tokens (`<...>`, `[...]`) and pieces of bytes. Throws

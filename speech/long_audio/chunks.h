@@ -28,7 +28,7 @@ Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest, floa
 /// Frames [first, first + frames) of the audio.
 struct AudioChunk {
   int64_t first = 0, frames = 0;
-  std::vector<float> samples;  // with the contexts
+  std::vector<float> samples;  // own samples and contexts
   int64_t left = 0;            // frames of the left context
   std::vector<float> levels;   // block_levels() of its own frames
   bool behind_pause = true;    // also true at the start of the audio

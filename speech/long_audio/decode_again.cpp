@@ -33,7 +33,7 @@ std::vector<BlockRange> cut_at_quiet_places(std::span<const float> levels, Block
 /// Returns the samples of `own` with `context` blocks on either side.
 std::vector<float> samples_around(const HeardAudio& audio, BlockRange own, size_t context) {
   std::vector<float> samples((own.size() + 2 * context) * audio.block);
-  const size_t begin = (audio.before + own.begin) * audio.block;  // of its own blocks
+  const size_t begin = (audio.before + own.begin) * audio.block;  // first sample of its own blocks
   const size_t lead = context * audio.block;
   const size_t missing = lead - std::min(lead, begin);
   const size_t first = begin + missing - lead;

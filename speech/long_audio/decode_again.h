@@ -79,7 +79,7 @@ class DecodeAgain {
 
  private:
   struct Attempt {
-    std::vector<FoundTokens> pieces;  // by number
+    std::vector<FoundTokens> pieces;  // in order of their numbers
     size_t missing = 0;
     bool wanted = true;  // next() has to begin it
   };

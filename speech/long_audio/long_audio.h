@@ -35,7 +35,7 @@ struct PipelineStreams;  // speech/pipeline/overlapped_pipeline.h
 
 struct LongAudioOptions {
   double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
-  double context_seconds = 1;  // on either side
+  double context_seconds = 1;  // context on either side
   int64_t batch = 8;           // chunks that are encoded together
   /// Parts of a chunk with this many seconds of speech and no token are decoded again. 0 means
   /// none. A part may lie on both sides of a cut. So this is half of the value for recordings that

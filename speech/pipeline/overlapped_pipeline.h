@@ -1,5 +1,5 @@
-// This runs the steps of pipeline.h with several batches in flight. While one is decoded, the next
-// ones are encoded and copied to the device, and texts are made of the one before.
+// Runs the steps of pipeline.h with several batches in flight. While one is decoded, the next ones
+// are encoded and copied to the device, and the one before is converted to text.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,12 +19,13 @@
 namespace rtfx {
 
 /// Streams of a GPU for batches in flight, one for each kind of work. `decode` and `finish`, the
-/// copy back, are of high priority, since what they do is short and more waits for it. None is of
-/// LibTorch's pool, whose streams graphs are recorded on by turns: what another thread enqueued on
-/// one of those meanwhile would be recorded too.
+/// copy back, have high priority, because their work is short and more work waits for it.
+///
+/// None is from LibTorch's pool. Graphs are recorded on the pool's streams in turn. Work that
+/// another thread enqueued meanwhile on such a stream would be recorded too.
 struct PipelineStreams {
-  /// The device's; null on the CPU. They stay, since LibTorch keeps memory by stream. Any thread
-  /// may call.
+  /// Returns the streams of the device, or null on the CPU. They are never destroyed, since
+  /// LibTorch keeps memory by stream. Any thread may call this.
   static const PipelineStreams* of(at::Device device);
 
   explicit PipelineStreams(at::DeviceIndex gpu);
@@ -32,7 +33,7 @@ struct PipelineStreams {
   c10::Stream copy, encode, decode, finish;
 };
 
-/// Does `work` with the stream as LibTorch's current one; without streams, as it is.
+/// Runs `work` with the stream as LibTorch's current one. Without streams, it only runs `work`.
 template <class Work>
 void on_stream(const PipelineStreams* streams, c10::Stream PipelineStreams::*stream,
                const Work& work) {
@@ -41,7 +42,7 @@ void on_stream(const PipelineStreams* streams, c10::Stream PipelineStreams::*str
   work();
 }
 
-/// An end of work that was enqueued, without its time. Without streams all of it does nothing.
+/// Marks the end of enqueued work, without timing it. Without streams, all functions do nothing.
 class EndOfWork {
  public:
   explicit EndOfWork(const PipelineStreams* streams) : streams_(streams) {
@@ -52,11 +53,11 @@ class EndOfWork {
   void record(c10::Stream PipelineStreams::*stream) {
     if (event_) event_->record(streams_->*stream);
   }
-  /// Makes work that is enqueued on the stream from now on begin after the mark.
+  /// Makes work that is enqueued on the stream after this call begin after the mark.
   void block(c10::Stream PipelineStreams::*stream) const {
     if (event_) event_->block(streams_->*stream);
   }
-  /// The host waits for it.
+  /// Makes the host wait for the mark.
   void wait() const {
     if (event_) event_->synchronize();
   }
@@ -66,57 +67,57 @@ class EndOfWork {
   std::optional<c10::Event> event_;
 };
 
-/// A batch on its way. Its tensors live until its text is there, since work that is enqueued on
-/// several streams uses them till then.
+/// A batch in flight. Its tensors live until its text exists, because work on several streams uses
+/// them until then.
 struct BatchInFlight {
-  std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
+  std::vector<std::vector<float>> audio;  // samples that the source does not keep elsewhere
   Clips clips;
-  std::vector<std::shared_ptr<const CompiledBias>> biases;  // of EncodedBatch, by the source
-  const Confidence* judge = nullptr;  // asked besides the pass's, by the source; null: none is
+  std::vector<std::shared_ptr<const CompiledBias>> biases;  // EncodedBatch::biases, by the source
+  const Confidence* judge = nullptr;  // a second confidence, set by the source; null = none
   CopiedBatch copied;
   Encoded encoded;
   EncodedBatch batch;
   Hypotheses hypotheses;
   Decoded decoded;
-  std::vector<std::vector<TokenEvidence>> judged;  // by `judge`, as Decoded::evidence
+  std::vector<std::vector<TokenEvidence>> judged;  // results of `judge`, like Decoded::evidence
 
   RegionTimes times;
-  double load_seconds = 0;                           // of the source
+  double load_seconds = 0;                           // time that the source took
   std::chrono::steady_clock::time_point begin, end;  // before pad, and after detokenize
-  std::exception_ptr failure = nullptr;              // of this batch,
-  const char* failed_in = "";                        // in "load", "encoder" or "decode"
+  std::exception_ptr failure = nullptr;              // failure of this batch
+  const char* failed_in = "";                        // "load", "encoder" or "decode"
 };
 
 class OverlappedPipeline {
  public:
-  /// Fills `clips` of batch `number`; false: there is none. What it throws fails the batch, but
-  /// Interrupted everything.
+  /// Fills `clips` of batch `number`. Returns false if there is no such batch. An exception fails
+  /// the batch, except that Interrupted ends the pass.
   using Source = std::function<bool(size_t number, BatchInFlight& batch)>;
-  /// Is given each batch in its order, also those that failed; what it throws ends the pass.
+  /// Receives each batch in order, also those that failed. An exception ends the pass.
   using Sink = std::function<void(size_t number, BatchInFlight& batch)>;
 
-  /// At most `in_flight` batches from the begin of their reading to their text. With one, the steps
-  /// follow each other on the calling thread and its stream. `encoder` is of `model` and outlives
-  /// this.
+  /// At most `in_flight` batches are between the begin of their reading and their text. With one
+  /// batch in flight, the steps follow each other on the calling thread and its stream. `encoder`
+  /// belongs to `model` and outlives this.
   OverlappedPipeline(std::shared_ptr<const AcousticModel> model, RecordedEncoder& encoder,
                      size_t in_flight);
   ~OverlappedPipeline();
 
-  /// decoder.prepare() on the stream that it decodes on, whose priority its CUDA graphs take. Waits
-  /// for the device.
+  /// Calls decoder.prepare() on the stream on which it decodes, since its CUDA graphs get the
+  /// stream's priority. Waits for the device.
   void prepare(Decoder& decoder, const Limits& limits) const;
 
-  /// Sends `rows` utterances of silence, each of so many samples, through `decoder`, which is
-  /// prepared, and takes pinned memory for as many such batches as are in flight. So libraries have
+  /// Sends `rows` utterances of silence, each of `samples` samples, through `decoder`, which is
+  /// prepared. Takes pinned memory for as many such batches as are in flight. Libraries have then
   /// loaded their kernels and taken their memory before the first batch comes. The encoder records
-  /// no graph. On a CPU it does nothing. Waits for the device; throws what the batch fails with.
+  /// no graph. Does nothing on a CPU. Waits for the device. Throws the failure of the batch.
   void warm_up(Decoder& decoder, int64_t rows, int64_t samples);
 
-  /// All batches through `decoder`, which is prepared. Source, decoder and sink are called on
-  /// threads of their own, none of them by two at a time. `confidence`: null for none. On a GPU,
-  /// copies to the device, the encoder, the decoder, and the copy back have a stream each, the last
-  /// two of high priority. Waits for the device at the begin and at the end. Throws what source and
-  /// sink let through, after all threads have come to an end.
+  /// Sends all batches through `decoder`, which is prepared. Source, decoder and sink are each
+  /// called on a thread of their own. `confidence` is null where none is wanted. On a GPU, copies
+  /// to the device, the encoder, the decoder, and the copy back have a stream each, the last two
+  /// with high priority. Waits for the device at the begin and at the end. Throws the exceptions of
+  /// source and sink that end the pass, after all threads have ended.
   void run(Decoder& decoder, const Source& source, const Sink& sink,
            const Confidence* confidence = nullptr);
 

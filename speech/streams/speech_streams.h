@@ -117,7 +117,7 @@ class SpeechStreams {
     int64_t encoder, search;        // numbers in encoder_ and search_
     std::optional<int64_t> prompt;  // prompt with which it was opened
     int64_t first = 0, frames = 0;  // the members of SpeechUpdate
-    int64_t last_end = -1;          // frame behind the last token of the utterance; -1: no token
+    int64_t last_end = -1;          // frame after the last token of the utterance; -1 = no token
     std::shared_ptr<const CompiledBias> bias = nullptr;  // bias of the utterance
 
     int64_t origin = 0;       // frame of the stream that is the encoder's frame 0
@@ -125,7 +125,7 @@ class SpeechStreams {
     Hypothesis before = {};   // tokens of the utterance from before it started over
     int64_t shift = 0;        // frame of the utterance that is the search's frame 0
     int64_t looked_at = 0;    // nothing before this frame is decoded again any more
-    bool has_tokens = false;  // in any utterance
+    bool has_tokens = false;  // some utterance had a token
     std::optional<Again> again = {};
     int64_t again_end = 0;  // end of the last part that was decoded again
     int again_decodes = 0;  // how often that part was decoded again

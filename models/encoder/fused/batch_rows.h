@@ -14,7 +14,7 @@ namespace rtfx {
 constexpr int64_t kRowStep = 128;
 
 struct BatchRows {
-  int64_t rows;                // of the matrices of encoder frames
+  int64_t rows;                // rows of the matrices of encoder frames
   int64_t frames;              // T', frames of the longest utterance
   int32_t strides;             // levels of sub-sampling
   at::Tensor lengths;          // [strides + 1, B] int32: frames at each level
