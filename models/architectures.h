@@ -17,8 +17,8 @@ struct Architecture {
 };
 
 /// Returns parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
-/// fastconformer-large and conformer-{small,medium,large,ctc-large} (4x sub-sampling). A last one,
-/// tiny, is for trying.
+/// fastconformer-large, conformer-{small,medium,large,ctc-large} (4x sub-sampling), and tiny, for
+/// trials.
 std::vector<std::string> architecture_names();
 
 /// Throws UserError with the nearest name where there is no such architecture. `where` is a JSON

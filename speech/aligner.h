@@ -65,8 +65,8 @@ class Aligner {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Returns the head of that name; "auto" is none. Throws UserError, with `where`, for another name
-/// than these, "ctc" and "transducer".
+/// Returns the head of that name. "auto" gives Head::none. Throws UserError, with `where`, for a
+/// name other than "auto", "ctc" and "transducer".
 Head head_named(const std::string& name, const std::string& where);
 
 /// Returns the head that `asked` stands for (AlignerOptions). Throws UserError, with `where`, where

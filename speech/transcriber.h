@@ -52,8 +52,8 @@ class TranscriptionObserver {
   virtual void reading(size_t recording) {}
   /// `seconds` of a long recording are done.
   virtual void progress(size_t recording, double seconds) {}
-  /// Something about the recording was changed, left out or decoded again. An example is its sample
-  /// rate.
+  /// Something about the recording was changed, for example its sample rate, or was left out or
+  /// decoded again.
   virtual void notice(size_t recording, const std::string& text) {}
   /// Results come in the order of the recordings.
   virtual void result(size_t recording, const Transcription& transcription) = 0;

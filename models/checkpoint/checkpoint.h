@@ -99,7 +99,7 @@ class WeightReader {
   /// Returns an undefined tensor when the weight is absent, such as a bias that a checkpoint does
   /// not have.
   at::Tensor optional(const std::string& name) const;
-  /// Concatenates those of `names` that exist along the first axis. The result is undefined when
+  /// Concatenates, along the first axis, those of `names` that exist. The result is undefined when
   /// none exists.
   at::Tensor joined(const std::vector<std::string>& names) const;
   at::Tensor place(const at::Tensor& tensor) const;

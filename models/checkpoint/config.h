@@ -80,8 +80,8 @@ struct EncoderConfig {
   int64_t left_context = -1;
   int64_t right_context = -1;
   int64_t chunk = 1;
-  /// select_context() derives the three values above from these. The style is in NeMo's words.
-  /// `contexts` are those that the file offers, the default first.
+  /// select_context() sets left_context, right_context and chunk from these. The style is in NeMo's
+  /// words. `contexts` are those that the file offers, the default first.
   ContextStyle context_style = ContextStyle::regular;
   std::vector<int64_t> context = {-1, -1};
   std::vector<std::vector<int64_t>> contexts = {{-1, -1}};
@@ -92,9 +92,9 @@ struct EncoderConfig {
   int64_t global_tokens_spacing = 1;
   bool global_attn_separate = false;  // global frames have linear maps of their own
 
-  /// Width of the frames that the heads get.
+  /// Returns the width of the frames that the heads get.
   int64_t frame_width() const { return output_width > 0 ? output_width : width; }
-  /// The extent of an axis (time or mel bins) after one strided convolution.
+  /// Returns the extent of an axis (time or mel bins) after one strided convolution.
   int64_t halved(int64_t extent) const {
     return causal_downsampling ? extent / 2 + 1 : (extent + 1) / 2;
   }
@@ -108,7 +108,7 @@ struct EncoderConfig {
     return reduced(front_end == FrontEnd::stacking ? frames / subsampling_factor
                                                    : convolved(frames));
   }
-  /// The number of frames after the reduction that follows sub-sampling.
+  /// Returns the number of frames after the reduction that follows sub-sampling.
   int64_t reduced(int64_t frames) const {
     for (int64_t f = 2; f <= reduction_factor; f *= 2) {
       frames = reduction == Reduction::pooling ? frames / reduction_factor : (frames + 1) / 2;
@@ -123,7 +123,7 @@ struct EncoderConfig {
     strided.depthwise_subsampling = strided.x_scaling = false;
     return strided;
   }
-  /// The extent of an axis after all strided convolutions.
+  /// Returns the extent of an axis after all strided convolutions.
   int64_t convolved(int64_t extent) const {
     for (int64_t f = 2; f <= subsampling_factor; f *= 2) extent = halved(extent);
     return extent;

@@ -20,9 +20,9 @@ class ReferenceEncoder : public EncoderImplementation {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
-  /// These give its parts for encoding streams (models/streaming). convolutions() is null where the
-  /// front end is no convolution. mapped() applies the linear map after the last layer, where there
-  /// is one.
+  /// The following functions give parts of the encoder, for encoding streams (models/streaming).
+  /// convolutions() is null where the front end is no convolution. mapped() applies the linear map
+  /// after the last layer, where there is one.
   const Subsampling* convolutions() const { return std::get_if<Subsampling>(&front_end_); }
   const std::vector<ConformerLayer>& layers() const { return layers_; }
   at::Tensor mapped(const at::Tensor& frames) const;

@@ -1,5 +1,5 @@
-// The samples of streams, and their mel frames, block by block. They equal the mel frames of the
-// whole utterances.
+// The samples of streams, and their mel frames, block by block. The frames are those of the whole
+// utterances.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,9 +46,9 @@ class StreamAudio {
 /// pre-emphasis crosses the borders of pieces.
 ///
 /// Blocks are computed as one batch of a given shape. A block's frames therefore depend neither on
-/// the pieces in which its samples came nor on other blocks. In tests on a CPU no bit differed.
-/// They differ from the features of the whole utterance only in the order of the filterbank's sums,
-/// which depends on the shape of the product. All earlier steps are equal bit for bit.
+/// the pieces in which its samples came nor on other blocks. In tests on a CPU no bit differed. The
+/// frames differ from the features of the whole utterance only in the order of the filterbank's
+/// sums, which depends on the shape of the product. All earlier steps are equal bit for bit.
 ///
 /// The model may normalise with numbers of its own (normalize: fixed_mean, fixed_std) or not at all
 /// (NA). Normalisation over the utterance (per_feature, all_features) needs its end, so it is a

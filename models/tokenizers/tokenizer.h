@@ -59,17 +59,17 @@ class Tokenizer {
 struct TokenWord {
   std::string text;  // part of Tokenizer::text(), without white space around it
   size_t first = 0, count = 0;
-  /// The tokens of the word before the punctuation at its end. If the word is only punctuation, all
-  /// its tokens.
+  /// The number of tokens before the punctuation at the word's end. A word that is only punctuation
+  /// counts all its tokens.
   size_t spoken = 0;
   bool joined = false;  // no space stands between it and the word before
 
   bool operator==(const TokenWord&) const = default;
 };
 
-/// Returns the words of `ids` in their order. If they are written with one space between them, or
-/// none where they are joined, they are the text. White space at its ends and runs of white space
-/// are missing.
+/// Returns the words of `ids` in their order. Written with one space between them, or none where
+/// they are joined, they give the text. Only white space at its ends and runs of white space are
+/// missing.
 ///
 /// A word begins where the text has white space before a token. Punctuation that the tokenizer
 /// joins to a word therefore belongs to that word. Tokens of white space alone belong to a word

@@ -98,9 +98,9 @@ __device__ void add_product(float (&values)[kElements], const Rows& in, Bytes lo
 
 /// With kPadded, y is a padded batch, and x stays as it is.
 ///
-/// The loads of the weights start before the product ends, as those come from device memory. The
-/// product is the kernel before this one. Its blocks let this kernel start only after they have
-/// waited for all earlier work. So whatever wrote the weights has ended.
+/// The weights come from device memory, so their loads start before the product ends. The product
+/// is the kernel before this one. Its blocks let this kernel start only after they have waited for
+/// all earlier work. So whatever wrote the weights has ended.
 ///
 /// The bound of one block per multiprocessor lets the compiler take registers for all loads at
 /// once.
