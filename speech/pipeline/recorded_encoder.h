@@ -18,7 +18,7 @@ namespace rtfx {
 // The encoder as CUDA graphs, which launch the hundreds of small kernels of a batch at once.
 
 /// Records `step` as a CUDA graph on the current device. Returns a function that enqueues the graph
-/// on LibTorch's current stream. This function is a StepRecorder
+/// on LibTorch's current stream. record_step() is a StepRecorder
 /// (models/streaming/encoder_streams.h). Waits for the device.
 std::function<void()> record_step(const std::function<void()>& step);
 

@@ -28,8 +28,8 @@ at::Device parse_device(const std::string& name, const std::string& where);
 class DeviceScope {
  public:
   /// `threads` sets the number of CPU threads for the rest of the process. With 0, OMP_NUM_THREADS
-  /// sets it, else fair_threads() for all CPUs that this process may use. `device` and `where` are
-  /// arguments of parse_device().
+  /// sets it. Without that variable, it is fair_threads() for this process alone, but at most
+  /// LibTorch's own number. `device` and `where` are arguments of parse_device().
   DeviceScope(int64_t threads, const std::string& device, const std::string& where);
   at::Device device() const { return device_; }
   /// Returns whether this process has made one.

@@ -59,10 +59,10 @@ class SpeechStreams {
   /// with a new utterance. Without rules, an utterance ends with its stream. `decoder` is prepared
   /// for `model` and outlives this.
   ///
-  /// A stream starts over after `wordless_seconds` of speech without a token, which is at most
+  /// A stream starts over after `wordless_seconds` of speech without a token, 0 to
   /// kMostWordlessSeconds. With 0, no stream starts over. Otherwise the host keeps the samples that
-  /// are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for
-  /// another number, and where the decoder takes no pieces.
+  /// are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for a
+  /// number outside of this range, and where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, UtteranceEnds ends = {}, double wordless_seconds = 0);
 

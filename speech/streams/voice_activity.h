@@ -24,8 +24,8 @@ struct Silence {
 };
 
 /// Finds silences from the probabilities of windows, with the rule and the thresholds of Silero's
-/// VADIterator. Speech begins with a window of at least 0.5. It ends with the first window below
-/// 0.35 that no window of at least 0.5 follows.
+/// VADIterator. Speech begins with a window of at least 0.5. A silence begins with the first window
+/// below 0.35 after speech. It ends with the next window of at least 0.5.
 class Silences {
  public:
   explicit Silences(int64_t window) : window_(window) {}

@@ -67,8 +67,9 @@ struct Subtitle {
 /// Returns subtitles, which are in order and do not overlap. A segment that does not fit is
 /// divided. Its first part ends after a comma, a semicolon or a colon in the second half of the
 /// words that fit. Without such a mark, it ends after the last word that fits. Two lines have about
-/// the same length. A word that is longer than a line is divided. No subtitle stays longer than
-/// `audio_seconds`; 0 means that the length is not known.
+/// the same length. A word that is longer than a line is divided. A subtitle that is shown for
+/// longer than its words still ends by `audio_seconds`, the end of the audio; 0 means that it is
+/// not known.
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});
 
