@@ -21,8 +21,8 @@ struct Architecture {
 /// trials.
 std::vector<std::string> architecture_names();
 
-/// Throws UserError with the nearest name where there is no such architecture. `where` is a JSON
-/// pointer.
+/// Returns the architecture of that name. Throws UserError with the nearest name where there is
+/// none. `where` is a JSON pointer.
 const Architecture& find_architecture(std::string_view name, std::string_view where);
 
 /// Returns random weights for the encoder that `config` describes. Every call returns equal

@@ -46,7 +46,7 @@ StateDict random_state_dict(const ModelConfig& config, uint64_t seed);
 
 struct Checkpoint {
   ModelConfig config;
-  /// All are on the CPU, in the type that they are stored in. The tensors of a file are views of
+  /// The tensors are on the CPU, in the type that they are stored in. Those of a file are views of
   /// it, and come into memory when they are read. AcousticModel::build() copies those it needs.
   StateDict weights;
   std::shared_ptr<const Tokenizer> tokenizer;  // null only for models made by hand

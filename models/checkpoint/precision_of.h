@@ -9,7 +9,8 @@
 
 namespace rtfx {
 
-/// Throws UserError with `where` for a dtype other than float32, bfloat16 and float16.
+/// Returns the type for kernels. Throws UserError with `where` for a dtype other than float32,
+/// bfloat16 and float16.
 Precision precision_of(c10::ScalarType dtype, std::string_view where);
 
 /// Returns the type for kernels whose elements have two bytes. Throws UserError with `where` for a

@@ -48,10 +48,11 @@ class Attention {
   Attention(const EncoderConfig& config, const WeightReader& reader);
   virtual ~Attention() = default;
 
-  /// x is [B, T', d]. key_mask is [B, T'] bool, true for frames of the utterance. positions come
-  /// from relative_positions(T', d) or local_positions(), and have the dtype and device of x.
-  /// Returns [B, T', d]. A limited context is evaluated in blocks of queries, each of whole chunks.
-  /// Memory then grows with T' times the context instead of T' squared.
+  /// Computes self-attention. x is [B, T', d]. key_mask is [B, T'] bool, true for frames of the
+  /// utterance. positions come from relative_positions(T', d) or local_positions(), and have the
+  /// dtype and device of x. Returns [B, T', d]. A limited context is evaluated in blocks of
+  /// queries, each of whole chunks. Memory then grows with T' times the context instead of T'
+  /// squared.
   virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& key_mask,
                                 const at::Tensor& positions) const;
 

@@ -38,7 +38,8 @@ struct FrameMasks {
 /// Batch norm is folded into the depthwise convolution (in float32).
 struct ConvolutionModule {
   ConvolutionModule(const EncoderConfig& config, const WeightReader& reader);
-  /// x is [B, T', d]. masks.mask zeroes the padding that the kernel could reach.
+  /// Maps x [B, T', d] to the same shape. masks.mask zeroes the padding that the kernel could
+  /// reach.
   at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
   /// Convolves the next frames of longer rows. The kernel reaches back only. `past` [B, d, left]
   /// holds the input of the kernel from earlier frames, zeros at a row's begin. Afterwards it holds

@@ -30,18 +30,19 @@ class FeatureExtractor {
   /// GPU waits for the default stream at the first batch of each size (TransformPlans).
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
-  /// Features of a part of an utterance, by LibTorch's operators. The model must normalise with
-  /// numbers of its own, or not at all. samples [B, 1 + n_fft + (T - 1) * hop] float32 holds the
-  /// part, and before it one sample for the pre-emphasis. Frame t reads n_fft samples from 1 + t *
-  /// hop on. valid [B, n_fft + (T - 1) * hop] bool marks samples of the utterance; all others are
-  /// silence. Returns [B, M, T] without a mask. Synchronises as the operator above does.
+  /// Computes features of a part of an utterance, by LibTorch's operators. The model must normalise
+  /// with numbers of its own, or not at all. samples [B, 1 + n_fft + (T - 1) * hop] float32 holds
+  /// the part, and before it one sample for the pre-emphasis. Frame t reads n_fft samples from 1 +
+  /// t * hop on. valid [B, n_fft + (T - 1) * hop] bool marks samples of the utterance; all others
+  /// are silence. Returns [B, M, T] without a mask. Synchronises as the operator above does.
   at::Tensor part(const at::Tensor& samples, const at::Tensor& valid) const;
 
  private:
-  /// emphasised [B, n_fft + (T - 1) * hop] with T >= frames -> [B, M, frames].
+  /// Maps emphasised [B, n_fft + (T - 1) * hop], with T >= frames, to [B, M, frames].
   at::Tensor mel_frames(const at::Tensor& emphasised, int64_t frames) const;
   at::Tensor mel(const at::Tensor& power) const;
-  /// values [B, M, T], mask [B, 1, T] bool; frames [B] int64 counts the valid ones.
+  /// Normalises values [B, M, T]. mask is [B, 1, T] bool, and frames [B] int64 counts the valid
+  /// frames.
   at::Tensor normalised(const at::Tensor& values, const at::Tensor& mask,
                         const at::Tensor& frames) const;
 

@@ -24,8 +24,8 @@ class Subsampling {
     at::Tensor lengths;  // [B] int64
   };
 
-  /// features [B, M, T] float32 -> [B, convolved(T), d] in the weights' dtype, scaled by sqrt(d)
-  /// where the model asks for it. Padding is zeroed before every convolution.
+  /// Maps features [B, M, T] float32 to [B, convolved(T), d] in the weights' dtype, scaled by
+  /// sqrt(d) where the model asks for it. Padding is zeroed before every convolution.
   Output operator()(const Features& features) const;
   /// Sub-samples a part of longer utterances, [B, M, T] -> [B, convolved(T), d]. The frames
   /// [begin[b], end[b]) ([B] int64) of row b belong to the utterance. Frames before and after them

@@ -17,7 +17,7 @@ class CtcHead {
   /// weight [V+1, D] or [V+1, D, 1], bias [V+1].
   CtcHead(const at::Tensor& weight, const at::Tensor& bias);
 
-  /// frames [B, T', D] -> logits [B, T', V+1], same dtype. Blank is the last column.
+  /// Maps frames [B, T', D] to logits [B, T', V+1] of the same dtype. Blank is the last column.
   at::Tensor logits(const at::Tensor& frames) const;
 
   const at::Tensor& weight() const { return weight_; }  // [V+1, D]
@@ -51,7 +51,7 @@ class Joint {
   int64_t tokens() const { return tokens_; }                // V+1, blank included
   int64_t durations() const { return durations_; }          // D
 
-  /// The weights, for decoders that have their own kernels.
+  /// Returns the weights, for decoders that have their own kernels.
   const Linear& encoder() const { return encoder_; }        // [H, D], [H]
   const Linear& prediction() const { return prediction_; }  // [H, P], [H]
   const Linear& output() const { return output_; }          // [V+1+D, H], [V+1+D]
@@ -111,7 +111,7 @@ class PredictionNetwork {
   int64_t blank() const { return blank_; }
   int64_t width() const { return config_.width; }
 
-  /// The weights, for decoders that have their own kernels.
+  /// Returns the weights, for decoders that have their own kernels.
   const PredictionConfig& config() const { return config_; }
   const std::vector<at::Tensor>& embeddings() const { return embeddings_; }
   const std::vector<LstmLayer>& layers() const { return layers_; }

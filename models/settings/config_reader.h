@@ -10,8 +10,9 @@
 
 namespace rtfx {
 
-/// `weights` are under canonical names (rename_tensors). Adds a line to `notices` wherever YAML and
-/// tensors disagree. Throws UserError for a setting that rtfx does not support, and names it.
+/// Reads the configuration of a model. `weights` are under canonical names (rename_tensors). Adds a
+/// line to `notices` wherever YAML and tensors disagree. Throws UserError for a setting that rtfx
+/// does not support, and names it.
 ModelConfig read_config(const YamlView& yaml, const StateDict& weights,
                         std::vector<std::string>& notices);
 

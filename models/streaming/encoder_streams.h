@@ -120,7 +120,7 @@ class EncoderStreams {
   using Rows = std::span<const std::pair<int64_t, Stream*>>;  // number and stream
 
   EncoderStreams(const StreamOptions& options, const PromptConfig& prompt, std::string where);
-  /// The numbers of rows that steps are computed with, in ascending order.
+  /// Returns the numbers of rows that steps are computed with, in ascending order.
   const std::vector<int64_t>& row_counts() const { return row_counts_; }
 
  private:

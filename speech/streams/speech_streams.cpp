@@ -69,7 +69,8 @@ void SpeechStreams::close(int64_t stream) {
   streams_.erase(stream);
 }
 
-/// The encoder also has streams with numbers that were never returned to a caller.
+/// Finds a stream by its number. The encoder also has streams with numbers that were never returned
+/// to a caller.
 SpeechStreams::Stream& SpeechStreams::find(int64_t stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) {

@@ -23,7 +23,7 @@ struct BatchRows {
   at::Tensor encoded_lengths;  // [B] int64
 
   int32_t utterances() const { return static_cast<int32_t>(offsets.size(0)); }
-  /// The layout of the encoder frames.
+  /// Returns the layout of the encoder frames.
   RowLayout layout() const {
     return {data_of<int32_t>(offsets),
             data_of<int32_t>(lengths) + static_cast<int64_t>(strides) * utterances(), utterances(),

@@ -57,7 +57,7 @@ class FusedEncoder : public EncoderImplementation {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
-  /// The type of frames: bfloat16 or float16.
+  /// Returns the type of frames: bfloat16 or float16.
   at::ScalarType dtype() const { return dtype_; }
 
   /// The next chunks of streams.
