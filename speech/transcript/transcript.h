@@ -18,8 +18,8 @@ inline constexpr double kNoConfidence = std::numeric_limits<double>::quiet_NaN()
 
 struct TimedToken {
   int32_t id = 0;
-  std::string piece;  // in the vocabulary's spelling
-  double start = 0, end = 0;
+  std::string piece;          // in the vocabulary's spelling
+  double start = 0, end = 0;  // seconds
   double confidence = kNoConfidence;
 };
 
