@@ -1,4 +1,4 @@
-// Tar, tar.gz and zip, as .nemo files and the weights in them are.
+// Reads archives: tar and tar.gz, which .nemo files are, and zip, which holds their weights.
 #include "models/formats/archive.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-// Audio files of every container.
+// Reads audio files of every container.
 #include "datasets/audio.h"
 #include "tests/fuzz/fuzz.h"
 

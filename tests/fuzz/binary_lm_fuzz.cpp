@@ -1,4 +1,4 @@
-// A binary language model of two tokens; every state and token of it.
+// Reads a binary language model of two tokens, and asks it for every state and token.
 #include <ATen/ATen.h>
 
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"

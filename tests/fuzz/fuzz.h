@@ -22,7 +22,7 @@ int read_or_refuse(const uint8_t* data, size_t size, const Use& use) {
   return 0;
 }
 
-/// Puts the SHA-256 of what stands behind `body` at `checksum`: no fuzzer would guess it.
+/// Writes the SHA-256 of the bytes from `body` on to `checksum`, because no fuzzer would guess it.
 inline void repair_checksum(std::string& bytes, size_t checksum, size_t body) {
   if (bytes.size() < body) return;
   const std::string digest = sha256(std::string_view(bytes).substr(body));

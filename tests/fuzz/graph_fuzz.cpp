@@ -1,4 +1,4 @@
-// A decoding graph (TLG); every arc and word of it.
+// Reads a decoding graph (TLG), and looks at each of its arcs and words.
 #include "algorithms/shared/wfst/graph.h"
 #include "tests/fuzz/fuzz.h"
 

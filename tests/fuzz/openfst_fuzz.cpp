@@ -1,4 +1,4 @@
-// A graph of OpenFst.
+// Reads a graph of OpenFst, and makes a decoding graph from it.
 #include "algorithms/shared/wfst/graph.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-// The pickle of a state dict.
+// Reads the pickle of a state dict.
 #include "models/formats/torch_weights.h"
 #include "tests/fuzz/fuzz.h"
 

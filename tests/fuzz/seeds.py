@@ -1,4 +1,4 @@
-"""Writes what fuzzing begins with, a folder for each target: seeds.py FOLDER"""
+"""Writes the files with which fuzzing begins, one folder for each target: seeds.py FOLDER"""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ def checksum(body):
 
 
 def binary_lm():
-    """Two tokens; states: none, <s>, token 0, token 1; token 1 after token 0."""
+    """Returns a model of two tokens. Its contexts are none, <s>, token 0 and token 1, and its bigram is token 1 after 0."""
     body = struct.pack("<6i3f", 2, 3, 3, 0, 1, 1, -1, -2, -0.5)
     body += struct.pack("<12i", 0, 2, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0)
     body += struct.pack("<8f4i", 0, -1, -1, -1, -1, -1, -1, -1, 0, 1, 1, 1)
@@ -29,7 +29,7 @@ def binary_lm():
 
 
 def graph():
-    """Two tokens and blank; the word A is token 0, then an arc without a token."""
+    """Returns a graph of two tokens and blank. The word A is token 0, followed by an arc without a token."""
     arcs = [(1, 0, 1, 0.5), (0, 2, 0, 0.0), (1, 2, 0, 0.0), (0, -1, 0, 0.25)]
     body = b"".join(struct.pack("<3if", *arc) for arc in arcs)
     body += struct.pack("<2q", 0, 1) + struct.pack("<3i3i2f", 0, 2, 3, 3, 3, 4, 0, 0) + b"A"

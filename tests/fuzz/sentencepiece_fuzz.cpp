@@ -1,4 +1,4 @@
-// A SentencePiece model; the text of every piece.
+// Reads a SentencePiece model, and the text of every piece.
 #include "models/tokenizers/sentencepiece.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-// Damaged model files; what is read of them can be built and decoded.
+// Tests of damaged model files. Each checkpoint that can still be read must build and decode.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ void load_file(const std::string& bytes) {
   use_model(load_checkpoint(file.path()));
 }
 
-/// Everything but the weights: the tar's headers, the YAML, the pickle, the zip's directory.
+/// Returns everything but the weights: the tar's headers, the YAML, the pickle, the zip's
+/// directory.
 std::vector<std::pair<size_t, size_t>> structure_of(const std::string& archive) {
   std::vector<std::pair<size_t, size_t>> parts = {{0, 512}};
   const auto members =
@@ -73,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, NemoMutation,
                            return std::filesystem::path(info.param).stem().string();
                          });
 
-/// The archive's own reader, with gzip: more of them, as little is done with each.
+/// Tests the archive reader alone, with gzip. It does little with each copy, so more copies are
+/// tried.
 TEST(ArchiveMutation, IsReadOrRefused) {
   const std::string bytes = file_bytes(kData / "tiny_gzip.nemo");
   const Counts counts = mutate(bytes, {}, 20'000, [](const std::string& damaged) {
@@ -115,7 +117,7 @@ TEST(SafetensorsMutation, IsReadOrRefused) {
   EXPECT_GT(counts.refused, scaled(1000));
 }
 
-/// A folder whose `damaged_name` is damaged, read whole.
+/// Reads a whole folder in which one file, the parameter, is damaged.
 class HuggingFaceMutation : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HuggingFaceMutation, IsReadOrRefused) {

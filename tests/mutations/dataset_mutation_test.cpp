@@ -1,4 +1,4 @@
-// Damaged audio and lists of it.
+// Tests of damaged audio files and of damaged lists of audio.
 #include <sndfile.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Damaged decoding graphs and what they are made from; what is read of a graph is searched.
+// Tests of damaged decoding graphs and of their damaged sources. Each graph that can still be read
+// is searched.
 #include <cmath>
 #include <cstring>
 
@@ -38,7 +39,7 @@ std::string tlg() {
   return bytes;
 }
 
-/// The checksum fits the damaged body: only the values themselves tell.
+/// The checksum fits the damaged body, so that only checks of the values can refuse it.
 TEST(GraphMutation, WithItsChecksumIsReadOrRefused) {
   constexpr size_t kChecksum = 144, kBody = 208;
   const auto use = [](const std::string& bytes) {
@@ -80,7 +81,7 @@ TEST(OpenFstMutation, AWordTableIsReadOrRefused) {
   });
 }
 
-/// Over the words of the lexicon.
+/// Returns a language model over the words of the lexicon.
 std::string arpa() {
   return "\\data\\\nngram 1=6\nngram 2=5\nngram 3=2\n\n\\1-grams:\n-99\t<s>\t-0.3\n-0.9\t</s>\n"
          "-0.8\tone\t-0.4\n-1.1\ttwo\t-0.2\n-1.3\tthree\t-0.1\n-1.5\tfour\n\n\\2-grams:\n"

@@ -1,5 +1,5 @@
-// Damaged journals and configurations: bytes, and values of well-formed JSON. What is read of a
-// journal goes through all that shows it.
+// Tests of damaged journals and configurations. They damage bytes, and values of well-formed JSON.
+// Each journal that can still be read goes through all functions that show it.
 #include <fcntl.h>
 
 #include "base/json.h"
@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Another value in some place of a document, or none.
+/// Replaces or erases one random value of a document.
 class ValueMutator {
  public:
   json operator()(json document) {
@@ -47,7 +47,7 @@ class ValueMutator {
   std::mt19937_64 random_{1};
 };
 
-/// Standard output goes nowhere.
+/// Sends standard output to /dev/null while it lives.
 class Silence {
  public:
   Silence() : kept_(::dup(STDOUT_FILENO)) {
@@ -210,7 +210,7 @@ TEST(JournalMutation, IsReadOrRefused) {
   EXPECT_GT(counts.refused, scaled(500));
 }
 
-/// With every group of keys.
+/// Returns a configuration with every group of keys.
 json config_document() {
   const std::string root = std::filesystem::current_path();
   const std::string model = root + "/models/quickstart/quickstart-rnnt.nemo";

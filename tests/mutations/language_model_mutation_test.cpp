@@ -1,4 +1,5 @@
-// Damaged language models; what is read of them answers for every state and token.
+// Tests of damaged language models. Each model that can still be read must answer for every state
+// and token.
 #include <ATen/ATen.h>
 
 #include <cstring>
@@ -54,7 +55,7 @@ TEST(BinaryLmMutation, IsReadOrRefused) {
   EXPECT_GT(mutate(binary_lm(), {{0, 168}}, 5'000, &use).refused, scaled(1000));
 }
 
-/// The checksum fits the damaged body: only the values themselves tell.
+/// The checksum fits the damaged body, so that only checks of the values can refuse it.
 TEST(BinaryLmMutation, WithItsChecksumIsReadOrRefused) {
   constexpr size_t kChecksum = 104, kBody = 168;
   const Counts counts = mutate(binary_lm(), {{8, 40}}, 20'000, &use, [](std::string& bytes) {

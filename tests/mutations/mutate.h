@@ -23,7 +23,7 @@
 namespace rtfx {
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr double kMostMib = 4000;  // with what the sanitizer keeps of freed memory
+constexpr double kMostMib = 4000;  // includes freed memory that the sanitizer keeps
 constexpr double kMostSeconds = 60;
 #else
 constexpr double kMostMib = 700;    // beyond what the process has before the first copy
@@ -31,7 +31,7 @@ constexpr double kMostSeconds = 5;  // of CPU, for one copy
 #endif
 constexpr unsigned kHangSeconds = 120;  // by the clock, on a machine that does other work too
 
-/// A line of /proc/self/status, in MiB.
+/// Returns the value of a line of /proc/self/status in MiB.
 inline double memory_mib(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -39,7 +39,7 @@ inline double memory_mib(const std::string& key) {
   return 0;
 }
 
-/// The most memory since its making, beyond what there was then.
+/// The peak memory since this object was made, beyond the memory in use at that time.
 class PeakMemory {
  public:
   PeakMemory() {
@@ -67,8 +67,8 @@ struct Counts {
   int read = 0, refused = 0;
 };
 
-/// Applies `use` to `count` damaged copies of `bytes`, each made by `repair` what it shall be where
-/// that needs more than damage (a checksum).
+/// Applies `use` to `count` damaged copies of `bytes`. `repair` corrects parts of each copy, such
+/// as a checksum, which would otherwise get it refused too early.
 template <class Use, class Repair>
 Counts mutate(const std::string& bytes, const std::vector<std::pair<size_t, size_t>>& structure,
               int count, Use use, Repair repair) {

@@ -23,7 +23,7 @@ inline std::string file_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Bytes under a path of their own, in memory: what a reader that wants a path is given.
+/// A file in memory that has a path, for readers that need one.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& bytes) : file_(::memfd_create("mutation", 0)) {
@@ -45,7 +45,8 @@ class MemoryFile {
 
 class Mutator {
  public:
-  /// Three of four changes fall into `structure` (begin, end), the parts that are not mere numbers.
+  /// Puts three of four changes into `structure`, the (begin, end) of the parts that are not mere
+  /// numbers.
   Mutator(uint64_t seed, std::vector<std::pair<size_t, size_t>> structure)
       : random_(seed), structure_(std::move(structure)) {}
 
@@ -90,13 +91,13 @@ class Mutator {
         std::memcpy(bytes.data() + at, &value, size);
         break;
       }
-      case 6: {  // a part stands in another place too
+      case 6: {  // copies a part to another place
         const std::string part = bytes.substr(place(bytes.size()), 1 + below(64));
         bytes.replace(at, std::min(part.size(), bytes.size() - at), part);
         break;
       }
       default:
-        bytes[at] = "0123456789{}[]\":,-.eE \n"[below(23)];  // what a text may turn on
+        bytes[at] = "0123456789{}[]\":,-.eE \n"[below(23)];  // characters with a meaning in texts
     }
   }
 

@@ -1,4 +1,5 @@
-// Damaged tokenizers; what is read of them turns every id into text. And the YAML of a checkpoint.
+// Tests of damaged tokenizers and of the damaged YAML of a checkpoint. Each tokenizer that can
+// still be read must turn every id into text.
 #include <algorithm>
 
 #include "models/formats/archive.h"
@@ -25,7 +26,7 @@ void use(const Tokenizer& tokenizer) {
   tokenizer.text(ids);
 }
 
-/// The member of a tar whose name ends so.
+/// Returns the member of a tar whose name has this ending.
 std::string member(const std::string& archive, const std::string& ending) {
   const std::string bytes = file_bytes(archive);
   for (const auto& [name, found] :

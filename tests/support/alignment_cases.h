@@ -13,8 +13,8 @@
 
 namespace rtfx::test {
 
-/// A text of at most `most` tokens, below `labels` - 1 each, that has a path of `frames` frames.
-/// Some tokens repeat.
+/// Returns a random text of at most `most` tokens, each below `labels` - 1. Some tokens repeat, and
+/// CTC can align the text with `frames` frames.
 inline std::vector<int32_t> random_text(std::mt19937& random, int64_t frames, int64_t labels,
                                         int64_t most) {
   std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(labels) - 2);
@@ -36,8 +36,8 @@ struct AlignmentBatch {
   std::vector<std::vector<int32_t>> texts;
 };
 
-/// Row 0 is as long as possible, row 1 has neither frames nor text, and row 2 has a text that needs
-/// all of its frames.
+/// Returns a batch in which row 0 has all frames, row 1 has neither frames nor text, and the text
+/// of row 2 needs all of its frames. All other rows have random lengths.
 inline AlignmentBatch random_alignments(std::mt19937& random, int64_t rows, int64_t frames,
                                         int64_t labels, int64_t most) {
   AlignmentBatch batch;

@@ -1,5 +1,5 @@
-// Random table models for beam searches, and the probability of a text straight from its
-// definition: the sum over all alignments.
+// Random table models for beam searches, and the exact score of a text: the sum over all of its
+// alignments.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 
 namespace rtfx::test {
 
-/// A model whose tokens from `tokens` on are impossible: it may have a large vocabulary, and with
-/// it a large beam, and still few texts.
+/// A random model in which only the first `tokens` tokens are possible. So the vocabulary can be
+/// large, as a large beam needs, while the possible texts stay few.
 struct BeamCase {
   TableModel model;
   std::vector<Table> rows;
@@ -53,7 +53,7 @@ inline std::vector<Hypothesis> run(const std::string& name, const nlohmann::json
   return decoder->decode(batch_of(c.rows, c.model.columns(), device)).to_host();
 }
 
-/// A CTC model whose frames are the logits.
+/// Returns a CTC model whose logits are the frames themselves.
 inline std::shared_ptr<const AcousticModel> identity_model(int64_t vocabulary,
                                                            at::Device device = at::kCPU) {
   auto model = std::make_shared<AcousticModel>();
@@ -79,7 +79,7 @@ inline std::vector<double> log_softmax(const std::vector<double>& values, size_t
   return result;
 }
 
-/// Logarithms of the weights of what may follow a text at a frame.
+/// Logarithms of the weights of the labels and durations that may follow a text at a frame.
 struct Next {
   std::vector<double> labels;     // [V+1]
   std::vector<double> durations;  // [D]
@@ -95,13 +95,14 @@ inline NextOf next_of(const TableModel& model, const Table& row) {
   };
 }
 
-/// ln of the sum over all alignments of `text` with `frames` frames.
+/// Returns ln of the sum over all alignments of `text` with `frames` frames.
 inline double exact_score(const NextOf& next, size_t frames, const TableModel& model,
                           const Text& text) {
   const double none = -std::numeric_limits<double>::infinity();
   const auto blank = static_cast<size_t>(model.vocabulary);
   const bool tdt = !model.durations.empty();
-  // mass[t]: of all ways to have the first u tokens and t as the next frame.
+  // mass[t]: ln of the total weight of all partial alignments with the first u tokens whose next
+  // frame is t.
   std::vector<double> mass(frames + 1, none);
   mass[0] = 0;
   for (size_t u = 0; u <= text.size(); ++u) {
@@ -126,7 +127,7 @@ inline double exact_score(const NextOf& next, size_t frames, const TableModel& m
   return none;
 }
 
-/// All texts over `tokens` tokens of up to `longest` tokens.
+/// Returns all texts of up to `longest` tokens over a vocabulary of `tokens` tokens.
 inline std::vector<Text> all_texts(int64_t tokens, size_t longest) {
   std::vector<Text> texts = {{}};
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -140,7 +141,7 @@ inline std::vector<Text> all_texts(int64_t tokens, size_t longest) {
   return texts;
 }
 
-/// The total score of a text in an n-best list; -inf if it is not there.
+/// Returns the total score of a text in an n-best list, or -inf if the list lacks the text.
 inline double listed_score(const Hypothesis& hypothesis, const Text& text) {
   double score = -std::numeric_limits<double>::infinity();
   for (const Hypothesis& entry : hypothesis.nbest)
@@ -148,8 +149,8 @@ inline double listed_score(const Hypothesis& hypothesis, const Text& text) {
   return score;
 }
 
-/// Equal lists; scores to a few roundings, because elementwise functions may round differently at
-/// different places of a tensor.
+/// Expects equal lists. Scores may differ by a few roundings, because elementwise functions may
+/// round differently at different places of a tensor.
 inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
                         const std::string& what) {
   ASSERT_EQ(found.nbest.size(), expected.nbest.size()) << what;
@@ -161,8 +162,10 @@ inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
     expect_same(found.nbest[i], expected.nbest[i], what + " entry " + std::to_string(i));
 }
 
-/// Entries of `found` whose text stands elsewhere in `expected`, or not at all. Scores are equal
-/// place by place to a few roundings, and so are those of such a text: hypotheses tie.
+/// Counts the entries of `found` that differ from the entry at the same place of `expected`, and
+/// expects that they tie. Scores at the same place must agree within a few roundings. A differing
+/// entry must also have the score of its text in `expected`, or of the last entry if the text is
+/// missing there.
 inline int64_t count_ties(const Hypothesis& found, const Hypothesis& expected,
                           const std::string& what) {
   EXPECT_EQ(found.nbest.size(), expected.nbest.size()) << what;
@@ -178,7 +181,7 @@ inline int64_t count_ties(const Hypothesis& found, const Hypothesis& expected,
     ++ties;
     const auto same = std::find_if(expected.nbest.begin(), expected.nbest.end(),
                                    [&](const auto& e) { return e.tokens == own.tokens; });
-    // Cut from the end of the list, or in another order.
+    // The text was cut from the end of the list, or it stands at another place.
     const Hypothesis& rival = same == expected.nbest.end() ? expected.nbest.back() : *same;
     EXPECT_TRUE(near(own.score, rival.score))
         << what << " entry " << i << ": " << own.score << " against " << rival.score;

@@ -1,5 +1,5 @@
-// Phrases over small alphabets, and what boosting adds to a token straight from its definition
-// (algorithms/shared/biasing/phrase_tree.h), on whole texts without an automaton.
+// Phrases over small alphabets, and the boosting bonus of a token by its definition
+// (algorithms/shared/biasing/phrase_tree.h). It is computed on whole texts, without an automaton.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace rtfx::test {
 
-/// Token i: the letter a + i, or from 26 on a character of its own.
+/// Returns the text of token i: the letter a + i, or from 26 on a character of its own.
 inline std::string letter(int64_t token) {
   if (token < 26) return {static_cast<char>('a' + token)};
   const int64_t c = 0x4E00 + token;
@@ -25,7 +25,7 @@ inline std::string letter(int64_t token) {
           static_cast<char>(0x80 | (c & 0x3F))};
 }
 
-/// The model itself, whose tokenizer spells one letter with each token.
+/// Returns the model with a tokenizer that spells one letter with each token.
 inline std::shared_ptr<const AcousticModel> with_letters(
     const std::shared_ptr<const AcousticModel>& model) {
   std::vector<std::string> labels;
@@ -51,7 +51,7 @@ struct PlainBoost {
   bool begins_phrase(const Tokens& tokens) const {
     return std::ranges::any_of(phrases, [&](const auto& p) { return begins(p.first, tokens); });
   }
-  /// N
+  /// Returns N of phrase_tree.h for a path of tokens.
   double given(const Tokens& tokens) const {
     double sum = 0;
     for (size_t d = 1; d <= tokens.size(); ++d) {
@@ -77,14 +77,14 @@ struct PlainBoost {
     return best.back();
   }
   double pending(const Tokens& tokens) const { return given(tokens) - earned(tokens); }
-  /// The longest end of `text` from `least` on that begins a phrase.
+  /// Returns the longest suffix of `text`, from token `least` or later on, that begins a phrase.
   Tokens state(const Tokens& text, size_t least = 0) const {
     size_t begin = least;
     while (!begins_phrase(part(text, begin, text.size())) && begin < text.size()) ++begin;
     return part(text, begin, text.size());
   }
 
-  /// The bonus of `token` after `text`.
+  /// Returns the bonus of `token` after `text`.
   double score(const Tokens& text, int32_t token) const {
     const Tokens from = state(text);
     for (Tokens at = from;; at = state(at, 1)) {
@@ -97,7 +97,7 @@ struct PlainBoost {
   }
   double end(const Tokens& text) const { return -scale * pending(state(text)); }
 
-  /// The decoder option.
+  /// Returns the decoder option for these phrases.
   nlohmann::json option() const {
     nlohmann::json list = nlohmann::json::array();
     for (const auto& [phrase, weight] : phrases) {
@@ -110,8 +110,8 @@ struct PlainBoost {
   }
 };
 
-/// Up to `most` phrases of up to `longest` tokens: over few tokens, so that they overlap, begin
-/// with one another and hold one another.
+/// Returns up to `most` random phrases of up to `longest` tokens. There are few tokens, so that
+/// phrases overlap, begin with one another and hold one another.
 inline PlainBoost random_boost(std::mt19937& random, int64_t tokens, int most, int longest) {
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

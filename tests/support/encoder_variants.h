@@ -1,4 +1,4 @@
-// Encoders of every kind that checkpoints have, as changes of the small model.
+// Variants of the small model, one for each kind of encoder that checkpoints have.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace rtfx::test {
 
 using Change = std::function<void(ModelConfig&)>;
 
-/// A name and what it changes in the small model.
+/// A variant's name, and the change that makes it from the small model.
 struct Variant {
   const char* name;
   Change change;
@@ -64,7 +64,7 @@ inline Change reduction(EncoderConfig::Reduction kind, int64_t factor, int64_t p
   };
 }
 
-/// Makes the configuration that of a cache-aware model.
+/// Gives the model the encoder and features of a cache-aware model.
 inline void streaming(ModelConfig& config) {
   front_end(true, true, 8)(config);
   norm(EncoderConfig::ConvolutionNorm::layer)(config);

@@ -1,4 +1,4 @@
-// Voice activity detectors for tests: TorchScript modules that are called as Silero's is.
+// Voice activity detectors for tests: TorchScript modules with the interface of Silero's.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -13,13 +13,13 @@
 namespace rtfx::test {
 
 constexpr const char* kReset = "def reset_states(self):\n  self.windows = 0\n";
-/// Somebody speaks where the mean square is above 1e-4.
+/// This detector reports speech where the mean square of the samples is above 1e-4.
 constexpr const char* kEnergy =
     "def forward(self, x, sr: int):\n"
     "  self.windows = self.windows + 1\n"
     "  return (x.pow(2).mean(1, True) > 1e-4).float()\n";
 
-/// Saves a module with these methods and an attribute `windows`; returns its file.
+/// Saves a TorchScript module with these methods and an attribute `windows`. Returns its file.
 inline std::filesystem::path save_detector(const std::string& name, const std::string& forward,
                                            const std::string& reset = kReset) {
   torch::jit::Module module("Detector");

@@ -1,5 +1,5 @@
-// A plugin for the tests of what decoders may do to the program: returns nothing, until it breaks
-// its contract in the way that its option says.
+// This plugin is for the tests that decoders cannot harm the program. It returns empty results,
+// until it breaks its contract in the way that its option names.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -22,10 +22,11 @@
 namespace rtfx {
 namespace {
 
-/// The file that lets the next process end where it loads the plug-in; null where none is named.
+/// Returns the mark, a file that makes the next process end when it loads the plug-in. Returns null
+/// if no mark is named.
 const char* mark_of_end() { return std::getenv("RTFX_TEST_ENDS_AT_LOAD"); }
 
-/// Whether another process of rtfx has started this one.
+/// Returns whether another process of rtfx has started this one.
 bool is_child() {
   std::ifstream file("/proc/self/cmdline");
   const std::string words(std::istreambuf_iterator<char>(file), {});
@@ -64,7 +65,7 @@ struct FaultyDecoderOptions {
   }
 };
 
-/// Two tokens for each row.
+/// Returns two tokens for each row.
 Hypotheses two_tokens(int64_t rows) {
   Hypotheses h = Hypotheses::one_block(rows, /*entries=*/1, /*capacity=*/4,
                                        /*with_durations=*/false, at::kCPU);
@@ -117,7 +118,7 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
     if (is("throw_c10")) at::zeros({2}).view({3});
   }
 
-  /// Changes what other decoders use.
+  /// Changes state that other decoders use.
   void trespass(const EncodedBatch& batch) const {
     if (is("weights")) model_->joint->output().weight.zero_();
     if (is("frames")) batch.frames.zero_();
@@ -128,7 +129,7 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
     if (is("forks") && fork() == 0) setpgid(0, 0);
   }
 
-  /// The fault is in the last row.
+  /// Returns a result whose last row has the fault.
   Hypotheses wrong_result(int64_t rows) const {
     if (is("fewer_rows")) return two_tokens(rows - 1);
     if (is("no_rows")) return two_tokens(0);

@@ -1,5 +1,5 @@
-// Random language models for random table models, and greedy searches with them straight from the
-// definition.
+// Random language models for random table models, and greedy searches with them by plain loops that
+// follow the definition.
 #pragma once
 
 #include <cmath>
@@ -15,9 +15,9 @@ namespace rtfx::test {
 struct LmCase {
   NgramTable table;
   double alpha;
-  nlohmann::json option;  // "lm"
+  nlohmann::json option;  // value of the option "lm"
 
-  /// alpha * ln p(token | <s> tokens)
+  /// Returns alpha * ln p(token | <s> tokens).
   double bonus(const std::vector<int32_t>& tokens, int32_t token) const {
     NgramTable::Words history = {kStart};
     history.insert(history.end(), tokens.begin(), tokens.end());
@@ -25,7 +25,7 @@ struct LmCase {
   }
 };
 
-/// Writes its file to `path`.
+/// Writes the ARPA file of `table` to `path`, and returns the case.
 inline LmCase written_lm(std::mt19937& random, NgramTable table, double alpha,
                          const std::filesystem::path& path) {
   LmCase lm{std::move(table), alpha, {}};
@@ -34,8 +34,8 @@ inline LmCase written_lm(std::mt19937& random, NgramTable table, double alpha,
   return lm;
 }
 
-/// A trigram model that knows all tokens. Few contexts have arcs, and these have many: of tokens
-/// below 6 and of the start.
+/// Returns a trigram model that knows all tokens. Only the contexts that consist of the start
+/// symbol and of tokens below 6 have arcs, and these have many.
 inline LmCase wide_lm(std::mt19937& random, int64_t vocabulary, const std::filesystem::path& path) {
   std::uniform_real_distribution<double> uniform(0, 1);
   const auto entry = [&] { return NgramTable::Entry{-3 * uniform(random), uniform(random) - 0.7}; };
@@ -56,7 +56,7 @@ inline LmCase wide_lm(std::mt19937& random, int64_t vocabulary, const std::files
   return written_lm(random, std::move(table), 0.5, path);
 }
 
-/// Writes its file to `path`.
+/// Returns a random model of order 2 to 4, whose ARPA file it writes to `path`.
 inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
                         const std::filesystem::path& path) {
   const int order = 2 + static_cast<int>(random() % 3);
@@ -65,14 +65,15 @@ inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
   return written_lm(random, std::move(table), alpha, path);
 }
 
-/// The exact decoders that take a language model.
+/// Returns the exact decoders that take a language model.
 inline std::vector<Arm> lm_arms() {
   std::vector<Arm> arms = exact_arms();
   std::erase_if(arms, [](const Arm& arm) { return arm.name == "step_replay"; });
   return arms;
 }
 
-/// CTC with a language model, or with what else `bonus` gives: logits [T][V+1] of one utterance.
+/// Decodes one utterance with CTC greedily, where `bonus` adds to the score of each new token, as a
+/// language model does. `logits` is [T][V+1].
 inline Hypothesis ctc_oracle(const Table& logits, const Bonus& bonus) {
   Hypothesis hypothesis;
   double score = 0;
@@ -104,7 +105,7 @@ inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
   return ctc_oracle(logits, [&](const auto& tokens, int32_t k) { return lm.bonus(tokens, k); });
 }
 
-/// A CTC model whose encoder frames are its logits.
+/// Returns a CTC model whose logits are its encoder frames.
 inline std::shared_ptr<const AcousticModel> ctc_model(int64_t vocabulary,
                                                       at::Device device = at::kCPU) {
   auto model = std::make_shared<AcousticModel>();
@@ -116,11 +117,11 @@ inline std::shared_ptr<const AcousticModel> ctc_model(int64_t vocabulary,
   return model;
 }
 
-/// Tokens, frames and durations are equal; scores but for rounding.
+/// Expects equal tokens, frames and durations, and scores that differ only by rounding.
 inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
                         const std::string& what) {
   Hypothesis with_score = found;
-  // Scores beyond 500 have so few digits behind the point in float32.
+  // Scores beyond 500 leave few digits behind the point in float32.
   const float bound = std::max(1e-3f, 2e-6f * std::abs(expected.score));
   const bool near = std::abs(found.score - expected.score) <= bound;
   if (near) with_score.score = expected.score;

@@ -1,4 +1,4 @@
-// Token passing (algorithms/decoders/wfst/ctc_wfst/token_passing.h) by threads of the CPU in place
+// Token passing (algorithms/decoders/wfst/ctc_wfst/token_passing.h) by threads of the CPU instead
 // of a GPU's.
 #pragma once
 
@@ -43,11 +43,11 @@ class HostBlock : public ThreadedBlock {
   }
 };
 
-/// Workspaces of a graph, and blocks of the CPU that search rows in them.
+/// The workspaces of a graph, and blocks of CPU threads that search rows in them.
 class HostWorkspaces {
  public:
-  /// `threads` of each of `workspaces` blocks: at most HostBlock::kMostThreads. Every second block
-  /// keeps frames' log-probabilities.
+  /// Makes `workspaces` blocks of `threads` threads each, at most HostBlock::kMostThreads. Every
+  /// second block has a buffer for the log-probabilities of frames.
   HostWorkspaces(const GraphView& view, int32_t workspaces, int32_t threads)
       : source_(arc_sources(view)),
         states_(passing_states(view)),
@@ -65,8 +65,8 @@ class HostWorkspaces {
                state_.data(), cost_.data(), token_of_.data()};
   }
 
-  /// All phases in one kernel. Sets rows, ends and counters of the batch; returns how many traces
-  /// were used.
+  /// Runs the search with all phases in one kernel. Sets the rows, ends and counters of the batch,
+  /// and returns the number of traces used.
   int64_t run(PassingBatch batch, const std::vector<PassingRow>& rows,
               std::vector<PassingEnd>& ends, unsigned long long* links_used = nullptr) {
     Counted counted(batch, rows, ends, links_used);
@@ -98,7 +98,7 @@ class HostWorkspaces {
     return static_cast<int64_t>(counted.traces_used);
   }
 
-  /// The workspaces are as they must be for the next batch.
+  /// Returns whether the workspaces are ready for the next batch.
   bool clean() const {
     return std::all_of(best_.begin(), best_.end(), [](PassingKey k) { return k == kNoKey; });
   }
@@ -106,7 +106,7 @@ class HostWorkspaces {
  private:
   using Shared = PassingShared<HostBlock::kMostThreads>;
 
-  /// Counters of a batch and where its rows end.
+  /// Connects a batch with its rows and ends, and owns its counters.
   struct Counted {
     Counted(PassingBatch& batch, const std::vector<PassingRow>& rows, std::vector<PassingEnd>& ends,
             unsigned long long* links_used) {
@@ -122,7 +122,7 @@ class HostWorkspaces {
     int32_t next_row = 0;
   };
 
-  /// work(block, workspace's number, workspace, shared memory) by all threads of all blocks.
+  /// Calls work(block, workspace's number, workspace, shared memory) in all threads of all blocks.
   template <class Work>
   void kernel(const Work& work) const {
     const auto workspaces = static_cast<size_t>(workspaces_);
@@ -140,7 +140,7 @@ class HostWorkspaces {
     }
   }
 
-  /// work(PhasePassing, workspace's number) as a kernel.
+  /// Calls work(PhasePassing, workspace's number) as a kernel.
   template <class Work>
   void phase(const PassingBatch& batch, const Work& work) {
     kernel([&](HostBlock& block, int32_t i, const PassingWorkspace& workspace, Shared& shared) {
@@ -193,18 +193,20 @@ class HostWorkspaces {
   std::vector<PassingProgress> progress_;
 };
 
-/// Who drives the loop over frames: one kernel, or phases of which the host collects the history.
+/// The owner of the loop over frames: one kernel, or the host, which runs a kernel for each phase
+/// and collects the history.
 enum class PassingForm { one_kernel, phases, double_buffered_phases };
 
 struct HostPassing {
   std::vector<WfstPath> paths;
   std::vector<PassingStatus> status;
   int64_t traces_used = 0;
-  bool clean = false;  // the workspaces were left as they must be for the next batch
+  bool clean = false;  // the workspaces are ready for the next batch
 };
 
-/// Searches rows of `frames` frames each, of which lengths[row] count, by `workspaces` blocks of
-/// `threads` threads. `word_costs`: none, one for all rows, or one for each.
+/// Searches rows of `frames` frames each, of which the first lengths[row] count, in `workspaces`
+/// blocks of `threads` threads. `word_costs` holds no vector, one for all rows, or one for each
+/// row.
 inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& lp, int64_t frames,
                                const std::vector<int64_t>& lengths, float beam, int64_t max_active,
                                int32_t workspaces, int32_t threads, int64_t trace_capacity,

@@ -26,8 +26,8 @@ inline std::vector<Utterance> quickstart_utterances() {
 
 constexpr int32_t kStuckFrom = 37;  // frames
 
-/// A decoder that says nothing from its third second on, until it is begun anew. With `window`, it
-/// decodes whole utterances of fewer frames than that as it should, and of others the same part.
+/// A decoder that emits no token from frame kStuckFrom (about 3 s) on, until a new search begins.
+/// Its decode() is stuck only on utterances of at least `window` frames.
 class Stuck : public Decoder {
  public:
   explicit Stuck(std::unique_ptr<Decoder> decoder, int64_t window = 1 << 20)

@@ -1,6 +1,5 @@
-// These cases hold on a CPU and on a GPU. They run greedy decoders on random LSTM models, where
-// every layer's state must find its way from step to step (those of step_replay, to the host and
-// back).
+// These cases run greedy decoders on random LSTM models, on a CPU and on a GPU. The state of every
+// layer must pass from step to step. step_replay also carries it to the host and back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,8 +28,8 @@ inline std::unique_ptr<Decoder> prepared(const std::string& name, nlohmann::json
   return decoder;
 }
 
-/// One decoder serves batches of 1, 8 and other numbers of rows one after the other, and
-/// its results stay as they are while it decodes the next batch.
+/// Expects the results of frame_looping from one decoder that serves batches of 1, 8 and other
+/// numbers of rows in turn. A result must stay as it is while the decoder works on the next batch.
 inline void expect_equal_to_frame_looping(const std::string& name, const nlohmann::json& options,
                                           at::Device device) {
   std::mt19937 random(3);
@@ -64,7 +63,7 @@ inline void expect_equal_to_frame_looping(const std::string& name, const nlohman
   EXPECT_GT(tokens, 100u);
 }
 
-/// Transfers and waits of a form, on any device.
+/// Expects the numbers of uploads and of waits that one form of step_replay needs.
 inline void expect_transfers(const std::string& form, at::Device device) {
   std::mt19937 random(5);
   at::manual_seed(6);

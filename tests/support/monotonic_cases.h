@@ -1,4 +1,4 @@
-// Searches with at most one token per frame in plain loops over texts, by icefall's rule, and sums
+// Searches with at most one token per frame, as plain loops over texts by icefall's rule, and sums
 // over all alignments of that kind.
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace rtfx::test {
 
-/// A hypothesis of icefall's HypothesisList, and the next frame of one that jumped.
+/// A hypothesis of icefall's HypothesisList. `time` is its next frame, which durations may put
+/// ahead of that of others.
 struct Entry {
   Text text;
   double score = 0;
@@ -23,7 +24,8 @@ struct Entry {
   std::vector<int32_t> frames, durations;
 };
 
-/// icefall's HypothesisList.add(): an equal text that is there already gets the sum of both.
+/// Adds an entry as icefall's HypothesisList.add() does: an equal text in the list gets the sum of
+/// both probabilities. With `compare_time`, equal texts must also have the same next frame.
 inline void add(std::vector<Entry>& list, const Entry& entry, bool compare_time) {
   for (Entry& other : list) {
     if (other.text != entry.text || (compare_time && other.time != entry.time)) continue;
@@ -43,7 +45,8 @@ struct Scorers {
   NextOf chosen_by, added;
 };
 
-/// The labels that may follow: all, or the `count` best where labels are chosen by other scores.
+/// Returns the labels that may follow: all of them, or the `count` best by the scores of
+/// `chosen_by`.
 inline std::vector<size_t> labels_of(const Next& chosen_by, bool all, size_t count) {
   std::vector<size_t> labels(chosen_by.labels.size());
   std::iota(labels.begin(), labels.end(), size_t{0});
@@ -54,7 +57,7 @@ inline std::vector<size_t> labels_of(const Next& chosen_by, bool all, size_t cou
   return labels;
 }
 
-/// The finished hypotheses of an utterance of `frames` frames, in no order.
+/// Returns the finished hypotheses of an utterance of `frames` frames, in no promised order.
 inline std::vector<Entry> plain_search(const TableModel& model, size_t frames, size_t beam,
                                        const Scorers& scorers, bool early) {
   const bool tdt = !model.durations.empty();
@@ -116,7 +119,8 @@ inline void expect_list(const Hypothesis& found, std::vector<Entry> expected, bo
   }
 }
 
-/// ln of the probability of each text: the sum over all ways through the frames from `frame` on.
+/// Adds to `totals` ln of the probability of each text: the sum over all alignments from `frame`
+/// on.
 inline void sum_alignments(const NextOf& next, const BeamCase& c, size_t frames, size_t frame,
                            const Text& text, double weight, std::map<Text, double>& totals) {
   if (frame >= frames) {

@@ -1,5 +1,5 @@
-// The loops of NeMo's two scripts for streams, over one utterance on the CPU. Their frames differ
-// from those of EncoderStreams at the utterance's edges (docs/background/streams.md).
+// The loops of NeMo's two streaming scripts, for one utterance on the CPU. Their frames differ from
+// those of EncoderStreams at the utterance's edges (docs/background/streams.md).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ namespace rtfx::test {
 
 using Samples = std::vector<float>;
 
-/// [T', D] of the utterance by itself, by the model's encoder for whole utterances.
+/// Returns the frames [T', D] that the model's encoder computes from the whole utterance.
 inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
   const auto samples = static_cast<int64_t>(audio.size());
   at::Tensor wave = at::zeros({1, std::max<int64_t>(samples, 1)});
@@ -26,7 +26,8 @@ inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
   return encoded.frames[0].narrow(0, 0, encoded.lengths.item<int64_t>());
 }
 
-/// Samples of a buffer's parts, and NeMo's ContextSize.add_frames_get_removed_() on them.
+/// The parts of a buffer in samples. add() changes them as NeMo's
+/// ContextSize.add_frames_get_removed_() does.
 struct NemoBuffer {
   int64_t left = 0, chunk = 0, right = 0;
 
@@ -39,8 +40,9 @@ struct NemoBuffer {
   }
 };
 
-/// speech_to_text_streaming_infer_rnnt.py: encoder frames [T', D]. `frame` and `expected` are in
-/// samples; the latter holds whole encoder frames. An incomplete last frame is dropped.
+/// Returns encoder frames [T', D] as speech_to_text_streaming_infer_rnnt.py computes them. `frame`
+/// and `expected` are in samples, and `expected` consists of whole encoder frames. An incomplete
+/// last frame is dropped.
 inline at::Tensor by_nemos_buffers(const AcousticModel& model, const Samples& audio,
                                    const NemoBuffer& expected, int64_t frame) {
   const auto samples = static_cast<int64_t>(audio.size());
@@ -59,10 +61,10 @@ inline at::Tensor by_nemos_buffers(const AcousticModel& model, const Samples& au
   return at::cat(frames);
 }
 
-/// speech_to_text_cache_aware_streaming_infer.py: encoder frames [T', D]. It streams one mel frame
-/// more than the utterance has, of zeros. It stops where fewer mel frames are left than an encoder
-/// frame covers. From the second step on, it reads zeros before the utterance as if they were
-/// frames.
+/// Returns encoder frames [T', D] as speech_to_text_cache_aware_streaming_infer.py computes them.
+/// That script appends one mel frame of zeros to the utterance. It stops when fewer mel frames are
+/// left than an encoder frame covers. From the second step on, it reads zeros before the utterance
+/// as if they were frames.
 inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& model,
                                   const Samples& audio, const std::vector<int64_t>& context) {
   ModelConfig config = model->config;

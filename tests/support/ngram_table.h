@@ -1,5 +1,5 @@
-// N-gram models as tables, evaluated straight from the definition of back-off in double precision,
-// random ones, and their ARPA files.
+// Random n-gram models as tables, their values by the definition of back-off in double precision,
+// and their ARPA files.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ struct NgramTable {
 
   bool has(const Words& words) const { return ngrams.count(words) > 0; }
 
-  /// ln p(token | history), of which the last order - 1 words count; -inf for an unknown token of a
-  /// model without <unk>.
+  /// Returns ln p(token | history), where only the last order - 1 words of the history count. A
+  /// model without <unk> gives -inf for an unknown token.
   double score(Words history, int token) const {
     if (static_cast<int>(history.size()) > order - 1)
       history.erase(history.begin(), history.end() - (order - 1));
@@ -51,7 +51,8 @@ struct NgramTable {
   }
 };
 
-/// Some tokens are unknown; beginning and end of every n-gram are n-grams.
+/// Returns a random model. Some tokens are unknown. The model holds the prefix and the suffix of
+/// each of its n-grams, as back-off needs.
 inline NgramTable random_ngrams(std::mt19937& random, int order, int vocabulary) {
   std::uniform_real_distribution<double> uniform(0, 1);
   const auto entry = [&] { return NgramTable::Entry{-3 * uniform(random), uniform(random) - 0.7}; };
@@ -84,7 +85,7 @@ inline NgramTable random_ngrams(std::mt19937& random, int order, int vocabulary)
   return table;
 }
 
-/// How a file writes token ids.
+/// The form in which a file writes token ids.
 enum class TokenForm { number, character };
 
 inline std::string written(int token, TokenForm form) {
@@ -96,7 +97,8 @@ inline std::string written(int token, TokenForm form) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-/// The lines of an order in random order: nothing promises that they are sorted.
+/// Returns the ARPA file. Lines within an order are shuffled, because the format does not promise
+/// that they are sorted.
 inline std::string to_arpa(const NgramTable& table, TokenForm form, std::mt19937& random) {
   std::vector<std::vector<std::string>> sections(static_cast<size_t>(table.order));
   if (table.unknown) sections[0].push_back(fmt::format("{}\t<unk>\t0", *table.unknown));

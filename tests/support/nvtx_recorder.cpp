@@ -1,5 +1,6 @@
-// An NVTX injection library (NVTX_INJECTION64_PATH): writes down what a profiler would be told, a
-// JSON object a line, to the file that RTFX_NVTX_RECORD names. Of the ranges: those of domains.
+// This NVTX injection library (NVTX_INJECTION64_PATH) writes what a profiler would receive to the
+// file in RTFX_NVTX_RECORD, one JSON object a line. It records only the ranges that belong to a
+// domain.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ struct Recorder {
   std::mutex mutex;
   std::FILE* file = std::fopen(std::getenv("RTFX_NVTX_RECORD"), "we");
   std::deque<Domain> domains;
-  std::deque<std::string> strings;                       // where handles point to
+  std::deque<std::string> strings;                       // targets of string handles
   std::map<uint64_t, std::vector<std::string>> schemas;  // names of int64 entries, by id
 
   void write(json line) {
@@ -127,7 +128,7 @@ uint64_t register_schema(nvtxDomainHandle_t, const nvtxPayloadSchemaAttr_t* sche
   return id;
 }
 
-/// Puts `function` into the place of a callback.
+/// Replaces a callback of the table with `function`.
 template <typename Function>
 void set(NvtxFunctionTable table, unsigned int size, size_t index, Function function) {
   if (index < size) *table[index] = reinterpret_cast<NvtxFunctionPointer>(function);

@@ -1,5 +1,5 @@
-// The table of flags of an OpenFst of another release, where our release has a mutex in place of
-// `first`. GCC shares the variable `reg` between all libraries of a process
+// This is the table of flags of another release of OpenFst. Where our release has a mutex, this one
+// has `first`. GCC shares the variable `reg` between all libraries of a process
 // (scripts/own_symbols.py).
 
 template <class T>

@@ -14,10 +14,10 @@ struct PieceCase {
   std::string decoder;
   nlohmann::json options;
   std::shared_ptr<const AcousticModel> model;
-  bool same_sum = true;  // scores are those of decode() in every bit
+  bool same_sum = true;  // scores equal those of decode() in every bit
   std::vector<std::shared_ptr<const CompiledBias>> biases =
-      {};                                  // of row n: number n modulo their size
-  std::optional<EncodedBatch> batch = {};  // in place of a random one
+      {};                                  // row n has number n modulo their count
+  std::optional<EncodedBatch> batch = {};  // replaces the random batch
 
   std::shared_ptr<const CompiledBias> bias_of(size_t row) const {
     return biases.empty() ? nullptr : biases[row % biases.size()];
@@ -46,7 +46,8 @@ inline void expect_same(const Hypothesis& streamed, Hypothesis whole, const std:
     EXPECT_EQ(streamed.nbest[n], whole.nbest[n]) << what << " entry " << n;
 }
 
-/// Rows `cut` frames of which from `begin` on are pieces; behind them NaN.
+/// Returns one piece of each row in `rows`: `cut` frames from `begin` on. Values behind a shorter
+/// piece are NaN.
 inline EncodedBatch pieces_of(const at::Tensor& frames, const std::vector<size_t>& rows,
                               const std::vector<int64_t>& begin, const std::vector<int64_t>& cut) {
   EncodedBatch pieces;
@@ -61,8 +62,8 @@ inline EncodedBatch pieces_of(const at::Tensor& frames, const std::vector<size_t
   return pieces;
 }
 
-/// Utterances in random pieces, some of no frame and some longer than a batch, with others that
-/// come and go: the results are those of decode().
+/// Expects that utterances in random pieces give the results of decode(). Some pieces have no
+/// frame, and some are longer than a batch. Other streams come and go meanwhile.
 inline void random_pieces(const PieceCase& c, uint32_t seed, int64_t rows = 5,
                           int64_t longest = 23) {
   const auto decoder = make_decoder(c.decoder, c.options, "");

@@ -1,5 +1,5 @@
-// Fusion of a language model as the plain searches of tests do it, and the option that asks a
-// decoder for the same.
+// Language model fusion as the plain searches of tests compute it, and the decoder options for the
+// same fusion.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct PlainFusion {
   bool early;  // pruning: labels are chosen by acoustic scores
   static constexpr double kAlpha = 0.7, kBeta = 0.2, kEps = 1e-2;
 
-  /// The value of the options: {"lm": ...}.
+  /// Returns the decoder options, {"lm": ...}.
   nlohmann::json options(const SmallLm& lm) const {
     return {{"lm",
              {{"path", lm.path()},

@@ -21,7 +21,8 @@ inline bool swap_a_token(Hypothesis& h, std::mt19937& random, int64_t vocabulary
   return true;
 }
 
-/// Later by one, where the next token leaves room for it.
+/// Moves a random token one frame later, and returns false if the next token leaves no room for
+/// that.
 inline bool move_a_frame(Hypothesis& h, std::mt19937& random, int64_t frames) {
   const size_t i = any_token(h, random);
   const int64_t end = i + 1 < h.frames.size() ? h.frames[i + 1] : frames - 1;
@@ -37,12 +38,13 @@ inline bool change_a_duration(Hypothesis& h, std::mt19937& random, int64_t longe
   return true;
 }
 
-/// To e4m3: three bits behind the leading one, as a kernel would that keeps its logits in fp8.
+/// Rounds to e4m3, which has three bits behind the leading one, as a kernel would that keeps its
+/// logits in fp8.
 inline at::Tensor to_fp8(const at::Tensor& logits) {
   return logits.to(at::kFloat8_e4m3fn).to(logits.scalar_type());
 }
 
-/// Greedy search of one row with the decoder's own network, whose logits `change` may alter.
+/// Decodes one row greedily with the decoder's own network, whose logits `change` may alter.
 inline Hypothesis greedy_with(const std::shared_ptr<const AcousticModel>& model,
                               const EncodedBatch& batch, int64_t row, int64_t max_symbols,
                               const std::function<at::Tensor(at::Tensor)>& change) {

@@ -1,6 +1,6 @@
 // This plugin is for the tests of the proof by replay. It returns a greedy search's results with
-// one error planted in each row, or those of a search whose logits were rounded to fp8. The error
-// "seam" is one of streams alone, whose words are lost where pieces meet.
+// one error planted in each row, or the results of a search whose logits were rounded to fp8. The
+// error "seam" concerns streams only: they lose the words where pieces meet.
 #include <algorithm>
 #include <map>
 
@@ -28,7 +28,7 @@ struct PlantingDecoderOptions {
   }
 };
 
-/// The streams of a search, whose results lack the words that are spoken where two pieces meet.
+/// The streams of a search, whose results lack the words at the borders of two pieces.
 class LossyStreams : public Streams {
  public:
   LossyStreams(std::unique_ptr<Streams> search, std::shared_ptr<const AcousticModel> model)
@@ -47,7 +47,7 @@ class LossyStreams : public Streams {
   Hypothesis finish(int64_t stream) override {
     std::vector<int64_t> ends = std::move(ends_[stream]);
     ends_.erase(stream);
-    if (!ends.empty()) ends.pop_back();  // no piece follows
+    if (!ends.empty()) ends.pop_back();  // no piece follows the last one
     return without_words_at(ends, search_->finish(stream));
   }
   void close(int64_t stream) override {
@@ -77,7 +77,7 @@ class LossyStreams : public Streams {
 
   std::unique_ptr<Streams> search_;
   std::shared_ptr<const AcousticModel> model_;
-  std::map<int64_t, std::vector<int64_t>> ends_;  // frames of each stream's pieces, summed up
+  std::map<int64_t, std::vector<int64_t>> ends_;  // end frames of each stream's pieces
 };
 
 class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
@@ -117,7 +117,7 @@ class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
  private:
   bool is(const char* error) const { return options_.error == error; }
 
-  /// False where nothing was changed.
+  /// Plants the error, and returns false if nothing was changed.
   bool plant(Hypothesis& result, const EncodedBatch& batch, int64_t row) {
     if (is("none") || is("seam") || result.tokens.empty()) return false;
     const int64_t frames = batch.lengths_host[static_cast<size_t>(row)];
@@ -136,7 +136,7 @@ class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
     return !values.empty() && test::change_a_duration(result, random_, values.back());
   }
 
-  /// The result of a search that rounds the logits of one decision to fp8 and so changes it.
+  /// Returns the result of a search in which rounding to fp8 changes the label of one decision.
   Hypothesis rounded_once(const EncodedBatch& batch, int64_t row) {
     std::vector<int64_t> places;
     int64_t place = 0;

@@ -1,8 +1,8 @@
 // Prints what rtfx reads of audio files, a line of JSON for each:
 //   rtfx_read_audio FILE...
-// "samples" counts those at 16 kHz. "sounds" holds the begin and the end of each sound in seconds,
-// where 50 ms of silence part two sounds. "seconds" is the length that a header tells; 0: none.
-// A file that is refused has "error" instead.
+// "samples" counts samples at 16 kHz. "sounds" holds the begin and the end of each sound in
+// seconds, where sounds are apart by more than 50 ms of silence. "seconds" is the length in the
+// file's header, or 0 if it has none. A file that is refused has "error" instead.
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>

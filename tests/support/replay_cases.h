@@ -17,7 +17,8 @@ namespace rtfx::test {
 
 constexpr double kBlankBias = 0.3;
 
-/// Replays each row with its score; the row of a beam is replayed with all entries of its list.
+/// Replays each row with its score. A row with an n-best list is replayed with all entries of the
+/// list.
 inline std::vector<Replayed> replay(const std::shared_ptr<const AcousticModel>& model,
                                     const Decoder& decoder, const EncodedBatch& batch,
                                     const std::vector<Hypothesis>& found) {
@@ -57,8 +58,9 @@ inline std::string text(const Replayed& replayed) {
          std::to_string(d.bound);
 }
 
-/// The share of `trials` errors, planted at random places of random rows, that the replay finds.
-/// plant: changes a hypothesis; false where the row has no place for it.
+/// Returns the share of planted errors that the replay finds. Each of `trials` trials plants one
+/// error at a random place of every row. `plant` changes a hypothesis, and returns false if it has
+/// no place for the error.
 inline double share_found(const std::shared_ptr<const AcousticModel>& model, const Decoder& decoder,
                           const EncodedBatch& batch, const std::vector<Hypothesis>& honest,
                           const std::function<bool(Hypothesis&, std::mt19937&)>& plant,
@@ -79,8 +81,8 @@ inline double share_found(const std::shared_ptr<const AcousticModel>& model, con
   return static_cast<double>(found) / std::max(1, planted);
 }
 
-/// LSTM 640, joint 640, vocabulary 1024 and blank, as Parakeet has them, with random weights; the
-/// blank is as often the best label as not.
+/// Returns a transducer with random weights and the sizes of Parakeet: LSTM 640, joint 640,
+/// vocabulary 1024 and blank. Blank is the best label in about half of the decisions.
 inline std::shared_ptr<const AcousticModel> full_width_model(bool tdt, at::Device device,
                                                              at::ScalarType dtype) {
   Checkpoint checkpoint;

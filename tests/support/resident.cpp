@@ -1,10 +1,10 @@
-// rtfx, loaded once for many commands: most of a start is LibTorch's, which registers its
-// operators.
+// This program loads rtfx once for many commands, because most of a start's time goes to LibTorch,
+// which registers its operators.
 //
-// `rtfx_resident --serve N` reads requests from the socket N (SOCK_SEQPACKET): JSON with
-// "arguments", "folder" and "environment", and with it files for standard input, output and errors.
-// A child process runs each as the program would; the answer is its wait status. With any other
-// arguments it is the program itself, which starts itself anew for isolated runs.
+// `rtfx_resident --serve N` reads requests from the socket N (SOCK_SEQPACKET). A request is JSON
+// with "arguments", "folder" and "environment", and passes files for standard input, output and
+// errors. A child process runs each request as the program would, and the answer is its wait
+// status. With other arguments, this is rtfx itself, because isolated runs start the program anew.
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ struct Request {
   Files files;
 };
 
-/// False where the other end has been closed.
+/// Receives a request, and returns false if the other end was closed.
 bool receive(int socket, Request& request) {
   std::vector<char> text(1 << 20);
   iovec part{text.data(), text.size()};
@@ -49,7 +49,8 @@ bool receive(int socket, Request& request) {
   return true;
 }
 
-/// The child: ends without the destructors of LibTorch, which take a fifth of a start.
+/// Runs a request in the child. The child skips the destructors of LibTorch, which take a fifth of
+/// a start.
 [[noreturn]] void run(const Request& request) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int i = 0; i < 3; ++i) ::dup2(request.files[static_cast<size_t>(i)], i);

@@ -1,4 +1,4 @@
-// The kept frames of frame skipping, picked one by one, and searches of them.
+// The frames that frame skipping keeps, picked one by one, and searches of these frames.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 
 namespace rtfx::test {
 
-/// A hybrid model without durations, which the option would break.
+/// Returns the configuration of a hybrid model without durations, which "skip_blank" refuses.
 inline ModelConfig rnnt_config() { return with_durations(small_config(), {}); }
 
-/// Searches with the option "skip_blank", for hybrid models, on any device.
+/// Returns searches with the option "skip_blank" for hybrid models, on any device.
 inline std::vector<Arm> skipping_arms() {
   std::vector<Arm> arms = {{"frame_looping", {{"max_symbols", 4}}},
                            {"label_looping", {{"max_symbols", 4}}},
@@ -22,7 +22,8 @@ inline std::vector<Arm> skipping_arms() {
   return arms;
 }
 
-/// Returns the numbers of the frames [T, D] that a search with this head keeps.
+/// Returns the indices of the frames [T, D] that a search keeps. With `keeps_first`, as for CTC
+/// searches, the first frame of a run of blanks stays.
 inline std::vector<int32_t> kept_frames(const AcousticModel& model, const at::Tensor& frames,
                                         double threshold, bool keeps_first) {
   std::vector<int32_t> kept;
@@ -44,8 +45,8 @@ inline Hypothesis mapped(Hypothesis h, const std::vector<int32_t>& origins) {
   return h;
 }
 
-/// The search with "skip_blank" gives the results of the plain one for the kept frames, bit for
-/// bit. Adds to the numbers of dropped frames and of tokens.
+/// Expects that the search with "skip_blank" gives the results of the plain search of the kept
+/// frames, bit for bit. Adds the numbers of dropped frames and of tokens to `skipped` and `tokens`.
 inline void expect_skips(const Arm& arm, const std::shared_ptr<const AcousticModel>& model,
                          const EncodedBatch& batch, double threshold, int64_t& skipped,
                          int64_t& tokens) {

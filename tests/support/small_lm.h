@@ -33,12 +33,12 @@ class SmallLm {
 
   std::string path() const { return path_.string(); }
 
-  /// ln p(token | text), the text with the start of the sentence before it.
+  /// Returns ln p(token | text), where the start symbol precedes the text.
   double score(const std::vector<int32_t>& text, int32_t token) const {
     const NgramLm::Step step = lm_->lookup(state(text), at::full({1, 1}, token, at::kLong));
     return step.scores.item<double>();
   }
-  /// ln p(</s> | text).
+  /// Returns ln p(</s> | text).
   double end(const std::vector<int32_t>& text) const {
     return lm_->final_scores(state(text)).item<double>();
   }

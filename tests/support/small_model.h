@@ -29,7 +29,7 @@ inline ModelConfig small_config() {
   return config;
 }
 
-/// Makes the frames of the encoder conditioned on one of five prompts.
+/// Makes the encoder's frames depend on one of five prompts.
 inline void prompts(ModelConfig& config) {
   config.prompt = {.count = 5,
                    .width = 24,
@@ -46,7 +46,7 @@ inline std::shared_ptr<const AcousticModel> random_model(
   return AcousticModel::build(checkpoint, device, dtypes, form);
 }
 
-/// `rows` rows of random lengths 0..frames; what lies beyond a row's end is NaN.
+/// Returns `rows` rows of random lengths from 0 to `frames`. Values beyond a row's end are NaN.
 inline EncodedBatch random_batch(std::mt19937& random, int64_t rows, int64_t frames, int64_t width,
                                  at::Device device = at::kCPU, at::ScalarType dtype = at::kFloat) {
   std::uniform_int_distribution<int64_t> length(0, frames);

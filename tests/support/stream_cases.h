@@ -29,7 +29,7 @@ struct StreamCase {
   }
 };
 
-/// two_token_graph() with words and a phrase beside its own.
+/// Returns two_token_graph() with words and a phrase added to its own.
 inline WfstGraph graph_with_phrases() {
   return with_phrases(two_token_graph(Topology::normal),
                       {{"BA", {{"BA", {1, 0}}}, 0.25f},
@@ -38,7 +38,8 @@ inline WfstGraph graph_with_phrases() {
                       "test");
 }
 
-/// Pieces of many sizes; equal results before each of them and at the end.
+/// Advances an utterance by pieces of many sizes. Before each piece and at the end, the results
+/// must equal those of the plain search.
 inline void pieces_of_any_size(const StreamCase& c) {
   constexpr int64_t kFrames = 23;
   const auto search = c.make(c);
@@ -68,8 +69,8 @@ inline void pieces_of_any_size(const StreamCase& c) {
   }
 }
 
-/// `count` streams, some with word costs of their own, in batches; a third of them closes in the
-/// middle, and others begin.
+/// Runs `count` streams in batches, some with word costs of their own. About a third of the streams
+/// closes in the middle, and others begin.
 inline void many_streams(const StreamCase& c, int count, int64_t frames) {
   const auto search = c.make(c);
   ViterbiSearch plain = c.plain();
@@ -123,8 +124,8 @@ inline void many_streams(const StreamCase& c, int count, int64_t frames) {
   }
 }
 
-/// Word costs that change: before the first frame as if the stream began with them, and later from
-/// the next frame on.
+/// Changes the word costs of a stream. New costs before the first frame count as if the stream had
+/// begun with them. Later ones count from the next frame on.
 inline void changing_word_costs(const StreamCase& c) {
   constexpr int64_t kFrames = 14, kChange = 6;
   const std::vector<float> first = {0, -0.75f, 1.5f}, second = {0, 2.0f, -1.5f};
@@ -145,7 +146,7 @@ inline void changing_word_costs(const StreamCase& c) {
     state.word_costs = second;
     search->advance(std::array{WfstPiece{stream, lp.narrow(0, kChange, 4)}});
     plain.advance(state, values.data() + 3 * kChange, 4, 3);
-    search->set_word_costs(stream, std::nullopt);  // the search's own: none
+    search->set_word_costs(stream, std::nullopt);  // back to the search's own: none
     state.word_costs = {};
     search->advance(
         std::array{WfstPiece{stream, lp.narrow(0, kChange + 4, kFrames - kChange - 4)}});

@@ -1,4 +1,4 @@
-// Utterances through EncoderStreams, in pieces of random sizes.
+// Runs of utterances through EncoderStreams, in pieces of random sizes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +14,7 @@
 
 namespace rtfx::test {
 
-/// Noise whose loudness changes, so that frames differ.
+/// Returns noise whose loudness changes, so that frames differ.
 inline Samples noise(int64_t samples, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 0.1F);
@@ -29,8 +29,8 @@ struct Streamed {
   int64_t steps = 0;
 };
 
-/// Every utterance as a stream, as many at a time as can be open; each round pushes up to `longest`
-/// samples to each of them and takes a step. Frames beyond a row's length are not looked at.
+/// Streams every utterance, at most `at_a_time` of them at once. Each round pushes 1 to `longest`
+/// samples to each open stream and takes a step. Frames beyond a row's length are ignored.
 inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<Samples>& utterances,
                                     size_t at_a_time, int64_t longest, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -41,7 +41,7 @@ inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<S
   size_t next = 0;
   while (next < utterances.size() || !open.empty()) {
     while (next < utterances.size() && open.size() < at_a_time) {
-      // Models with prompts use it; others do not look at it.
+      // Models without prompts ignore it.
       const auto prompt = static_cast<int64_t>(next % 3);
       open[streams.open(prompt)] = {next++, 0};
     }
@@ -72,7 +72,8 @@ inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<S
   return results;
 }
 
-/// That streams depend neither on the sizes of their pieces nor on those beside them: in no bit.
+/// Expects that neither the sizes of a stream's pieces nor other streams change any bit of its
+/// frames.
 inline void expect_independent(const std::shared_ptr<const AcousticModel>& model,
                                const std::vector<Samples>& all) {
   const auto run = [&](size_t at_a_time, int64_t longest, uint64_t seed) {

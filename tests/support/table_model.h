@@ -35,8 +35,9 @@ inline at::Tensor to_tensor(const Table& table) {
   return at::stack(rows);
 }
 
-/// The stateless network concatenates tables of different widths, and the row of blank must be
-/// zero: the start row goes into joint.pred's bias, and joint.pred adds the two parts.
+/// Builds the model. The stateless network concatenates tables of different widths, and joint.pred
+/// adds the two parts. The row of blank must be zero, so the start row goes into the bias of
+/// joint.pred.
 inline std::shared_ptr<const AcousticModel> build(const TableModel& table,
                                                   at::Device device = at::kCPU,
                                                   at::ScalarType dtype = at::kFloat) {
@@ -81,7 +82,8 @@ inline std::shared_ptr<const AcousticModel> build(const TableModel& table,
   return model;
 }
 
-/// rows[b][t][column]; shorter rows are padded with NaN, which no decoder may look at.
+/// Returns the batch of rows[b][t][column]. Shorter rows are padded with NaN, which no decoder may
+/// read.
 inline EncodedBatch batch_of(const std::vector<Table>& rows, int64_t columns,
                              at::Device device = at::kCPU, at::ScalarType dtype = at::kFloat) {
   EncodedBatch batch;
@@ -103,7 +105,7 @@ inline EncodedBatch batch_of(const std::vector<Table>& rows, int64_t columns,
   return batch;
 }
 
-/// Sum of columns for one decision: enc + newest[label] + older[label before].
+/// Returns the logits of one decision: enc + newest[label] + older[label before].
 inline std::vector<double> logits(const TableModel& table, const std::vector<double>& enc,
                                   const std::vector<int32_t>& tokens) {
   const auto v = static_cast<size_t>(table.vocabulary);
@@ -127,7 +129,7 @@ inline size_t first_argmax(const std::vector<double>& values, size_t begin, size
 /// The amount that a language model adds to the score of `token` after `tokens`.
 using Bonus = std::function<double(const std::vector<int32_t>& tokens, int32_t token)>;
 
-/// Greedy search of one utterance straight from its definition, with no state to get wrong.
+/// Decodes one utterance greedily by the definition, with no state that could be wrong.
 inline Hypothesis oracle(const TableModel& table, const Table& enc, int64_t max_symbols,
                          const Bonus& bonus = {}) {
   Hypothesis hypothesis;

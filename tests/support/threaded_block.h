@@ -59,7 +59,8 @@ class ThreadedBlock {
 };
 static_assert(ReducingBlock<ThreadedBlock>);
 
-/// The blocks of a phase (algorithms/shared/fused_beam) one after the other, by `threads` threads.
+/// Runs the blocks of a phase (algorithms/shared/fused_beam) one after the other, each with
+/// `threads` threads.
 template <class Phase>
 void run_by_threads(const Phase& phase, int32_t threads) {
   std::vector<std::byte> memory(static_cast<size_t>(phase.shared_bytes()));
@@ -70,7 +71,7 @@ void run_by_threads(const Phase& phase, int32_t threads) {
       ThreadedBlock block(shared, thread);
       for (int32_t i = 0; i < phase.blocks(); ++i) {
         phase(block, i, memory.data());
-        block.sync();  // as if the next block had memory of its own
+        block.sync();  // the next block uses the same memory
       }
     });
   }

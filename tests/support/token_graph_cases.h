@@ -1,4 +1,4 @@
-// Random graphs of tokens, and their costs of a text in plain loops.
+// Random graphs of tokens, and their costs of a text by plain loops.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace rtfx::test {
 
-/// `states` states whose arcs have the first `tokens` of `vocabulary` tokens, and words 1 and 2.
-/// Arcs without a token lead to higher states, some in chains. Now and then a state has several
-/// arcs of one token. `fine` costs are all different; else they are multiples of 1/4, so that many
-/// sums are equal.
+/// Returns a random graph of `states` states, whose arcs have the first `tokens` of `vocabulary`
+/// tokens and words 1 and 2. Arcs without a token lead to higher states, some in chains. Now and
+/// then a state has several arcs of one token. With `fine`, all costs differ. Otherwise they are
+/// multiples of 1/4, so that many sums are equal.
 inline WfstGraph random_token_graph(std::mt19937& random, int32_t states, int32_t vocabulary,
                                     int32_t tokens, bool fine) {
   const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
@@ -64,7 +64,7 @@ class PlainGraph {
     return all;
   }
 
-  /// G(text), which is 0 at the start; +infinity where the graph has no such text.
+  /// Returns G(text). It is 0 at the start, and +infinity where the graph has no such text.
   double cost(const std::vector<int32_t>& text) const {
     if (text.empty()) return 0;
     double least = kNone;
@@ -72,7 +72,7 @@ class PlainGraph {
     return least;
   }
 
-  /// The cost of a whole text with its end.
+  /// Returns the cost of a whole text with its end.
   double final_cost(const std::vector<int32_t>& text) const {
     double least = kNone;
     for (const auto& [state, cost] : set(text))
@@ -126,9 +126,11 @@ class EveryTokenPath {
 
   double best() const { return best_; }
 
-  /// A word, and how many tokens were read before it and by its arc.
+  /// Words, each with the number of tokens that were read when its arc was passed, including the
+  /// arc's own.
   using PlacedWords = std::vector<std::pair<int32_t, int32_t>>;
-  /// The words of all paths that cost the least, up to rounding. Arcs of cycles may change places.
+  /// Returns the words of all paths of the least cost, up to rounding. The arcs of cycles may come
+  /// in several orders.
   std::vector<PlacedWords> words() const {
     std::vector<PlacedWords> all;
     for (const auto& [cost, words] : found_)

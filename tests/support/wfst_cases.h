@@ -19,7 +19,8 @@ using Words = std::vector<int32_t>;
 
 inline constexpr TokenLabels kTwoTokens{2, 2};
 
-/// Tokens a and b; words A (spelled a), AB (a b) and B (b) are 1, 2, 3.
+/// Returns a grammar of the tokens a and b. Its words A (a), AB (a b) and B (b) have the numbers 1,
+/// 2 and 3.
 inline TransducerArcs two_token_grammar() {
   TransducerArcs lg;
   lg.states = 2;
@@ -31,14 +32,14 @@ inline TransducerArcs two_token_grammar() {
   return lg;
 }
 
-/// A graph of two_token_grammar(), or of one with more words.
+/// Returns the graph of two_token_grammar(), or of `lg`, which may have more words.
 inline WfstGraph two_token_graph(Topology topology, const TransducerArcs& lg = two_token_grammar(),
                                  const std::vector<std::string>& words = {"A", "AB", "B"}) {
   return WfstGraph::from(compose(token_transducer(topology, kTwoTokens), lg), kTwoTokens.tokens,
                          words, topology_name(topology), std::string(64, '0'), "test");
 }
 
-/// ln of each number, row after row.
+/// Returns ln of each number, row after row.
 inline std::vector<float> logs(const std::vector<std::vector<double>>& rows) {
   std::vector<float> lp;
   for (const auto& row : rows)
@@ -46,12 +47,13 @@ inline std::vector<float> logs(const std::vector<std::vector<double>>& rows) {
   return lp;
 }
 
-/// Costs are multiples of 1/4: sums are exact, and many paths cost the same.
+/// Returns a random cost, a multiple of 1/4. So sums are exact, and many paths cost the same.
 inline float quarter(std::mt19937& random, int most) {
   return 0.25f * static_cast<float>(std::uniform_int_distribution(0, most)(random));
 }
 
-/// `states` states, 3 columns, 2 words; a non-emitting arc only leads to a higher state.
+/// Returns a random graph of `states` states, 3 columns and 2 words, whose non-emitting arcs lead
+/// to higher states only.
 inline WfstGraph random_graph(int32_t states, uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
@@ -67,8 +69,8 @@ inline WfstGraph random_graph(int32_t states, uint32_t seed) {
   return WfstGraph::from(t, 2, {"one", "two"}, "none", std::string(64, '0'), "test");
 }
 
-/// A state with `arcs` emitting arcs, others with one, two or none; each third has but a
-/// non-emitting arc, as the start has. `tokens` + 1 columns.
+/// Returns a graph in which state 1 has `arcs` emitting arcs, and other states have one or two. The
+/// start and every third state have a non-emitting arc only. The graph has `tokens` + 1 columns.
 inline WfstGraph uneven_graph(int32_t states, int32_t arcs, int32_t tokens, uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
@@ -97,7 +99,7 @@ inline std::vector<float> random_emissions(int64_t frames, int64_t columns, uint
   return lp;
 }
 
-/// Fails where one path is not the other in every bit.
+/// Expects that two paths are equal in every bit.
 inline void expect_same_path(const WfstPath& found, const WfstPath& expected,
                              const std::string& what) {
   ASSERT_EQ(found.alive, expected.alive) << what;

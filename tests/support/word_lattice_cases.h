@@ -14,8 +14,8 @@ namespace rtfx::test {
 struct LatticePath {
   std::vector<size_t> arcs;
   std::vector<int32_t> words;
-  double cost = 0;         // of scales 1 and 1
-  double probability = 0;  // among all paths, by the scales asked for
+  double cost = 0;         // with both scales 1
+  double probability = 0;  // among all paths, with the given scales
 };
 
 inline std::vector<LatticePath> every_path(const WordLattice& lattice,
@@ -49,8 +49,9 @@ inline std::vector<LatticePath> every_path(const WordLattice& lattice,
   return paths;
 }
 
-/// `columns` states beside the start and the end, one to three arcs from each, a frame for each
-/// state; words 0 (from the start alone) to 3.
+/// Returns a lattice of `columns` states between the start and the end, each with a frame of its
+/// own. One to three arcs leave each state. Words are 1 to 3, and arcs from the start may also have
+/// word 0.
 inline WordLattice random_lattice(int32_t columns, uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
