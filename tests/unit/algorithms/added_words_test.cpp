@@ -1,4 +1,4 @@
-// Words and phrases beside those of a graph: equal to a graph that was built with them.
+// Words and phrases added to a graph give what a graph that was built with them gives.
 #include "algorithms/shared/wfst/added_words.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using test::Words;
 constexpr float kWide = 1e6f;
 constexpr int64_t kMany = 1 << 20;
 
-/// two_token_graph() with more words among the choices of its one history.
+/// Returns two_token_graph(), built with more words among the choices of its only history.
 WfstGraph built_with(Topology topology, const std::vector<SpelledPhrase>& phrases) {
   TransducerArcs lg = test::two_token_grammar();
   std::vector<std::string> names = {"A", "AB", "B"};
@@ -89,7 +89,7 @@ TEST(AddedWords, HaveTheFramesOfTheirOwnTokens) {
     ViterbiSearch search(with.view(), kWide, kMany);
     const WfstPath path = search.run(test::logs(frames).data(), 5, 3);
     EXPECT_EQ(text_of(with, path.words), "B AB ");
-    EXPECT_EQ(path.words, Words({3, 2}));  // the graph's own
+    EXPECT_EQ(path.words, Words({3, 2}));  // numbers of the graph's own words
     EXPECT_EQ(path.word_frames, Words({0, 2}));
     EXPECT_EQ(path.tokens, Words({1, 0, 1}));
     EXPECT_NEAR(path.cost, 0.3 - 5 * std::log(.98), 1e-4);
@@ -97,7 +97,7 @@ TEST(AddedWords, HaveTheFramesOfTheirOwnTokens) {
 }
 
 TEST(AddedWords, ListsHoldNoTextTwice) {
-  // The phrase has the words of two of the graph's own, at another cost.
+  // The phrase has the texts of two of the graph's own words, at another cost.
   const SpelledPhrase phrase{"A B", {{"A", {0}}, {"B", {1}}}, 0.1f};
   const auto lp = test::logs({{.6, .1, .3}, {.2, .1, .7}, {.1, .7, .2}, {.3, .5, .2}});
   for (const Topology topology : {Topology::normal, Topology::compact}) {
@@ -121,7 +121,7 @@ TEST(AddedWords, APhraseIsBoostedAsAWholeAndAWordOutsidePhrases) {
   const auto cost_of = [&](const WordBoosts& boosts) {
     return EveryPath(with.view(), lp, word_costs(with, boosts)).by_words();
   };
-  const Words phrase = {4, 5}, apart = {1, 3};  // by the numbers of the arcs
+  const Words phrase = {4, 5}, apart = {1, 3};  // word numbers of the arcs
   EXPECT_EQ(with.word(4), "A B");
   EXPECT_NEAR(cost_of({{"A B", 3}}).at(phrase), cost_of({}).at(phrase) - 3, 1e-5);
   EXPECT_NEAR(cost_of({{"B", 3}}).at(phrase), cost_of({}).at(phrase), 1e-5);
@@ -153,8 +153,8 @@ TEST(AddedWords, TokenPassingFindsThemToo) {
   }
 }
 
-/// A lexicon and a language model of the quickstart's tokens, with and without some words. Their
-/// files say `new_york` where the option has a phrase.
+/// A lexicon and a language model over the quickstart's tokens, with and without some words. Where
+/// the option has a phrase, their files write one word, such as `ab_aft`.
 class AddedWordsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -187,7 +187,7 @@ class AddedWordsTest : public testing::Test {
     return path;
   }
 
-  /// Emissions in which the tokens of the words are likely.
+  /// Returns emissions in which the tokens of the words are likely.
   std::vector<float> emissions(int64_t frames, uint32_t seed) const {
     const int64_t columns = quickstart().config.vocabulary + 1;
     std::mt19937 random(seed);
@@ -247,7 +247,8 @@ TEST_P(AddedWordsOracle, EqualsAGraphThatWasBuiltWithTheWords) {
       for (size_t at = 0; (at = text.find("ab_aft", at)) != text.npos;) text[at + 2] = ' ';
       EXPECT_EQ(text_of(with, found.words), text);
       EXPECT_EQ(found.tokens, expected.tokens);
-      // In the other topology, a token repeats without a blank at any of several frames.
+      // In the other topology, a repeated token has several frames to choose from, so frames may
+      // differ.
       if (GetParam() == Topology::normal) {
         EXPECT_EQ(found.token_frames, expected.token_frames);
       }
@@ -267,7 +268,7 @@ TEST_P(AddedWordsOracle, DecodersAndStreamsAgree) {
   o.acoustic_scale = 1;
   o.beam = 1000;
   o.words = words_;
-  // A phrase that the tokenizer spells itself.
+  // The tokenizer spells this phrase.
   o.words->phrases.push_back({"ab a", 1.5, {}, "3"});
   CtcWfstCpu decoder(o);
   decoder.prepare(model_, {});

@@ -1,4 +1,4 @@
-// aes_pp against its definition in plain loops over texts.
+// Tests aes_pp against its definition in plain loops over texts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Slot {
   Text text = {};
   double score = kNone;
   int64_t time = 0;
-  int32_t label = -1;    // of the last step
-  int64_t duration = 0;  // of it
+  int32_t label = -1;    // label of the last step
+  int64_t duration = 0;  // duration of the last step
   size_t former = 0;     // slot of the parent
 };
 
@@ -39,7 +39,7 @@ class PlainSearch {
     for (int64_t t = 0; t < frames_; ++t) frame(t);
   }
 
-  /// Best first.
+  /// Returns the hypotheses, best first.
   std::vector<Slot> ranked() const {
     std::vector<Slot> all = alive(slots_);
     std::sort(all.begin(), all.end(), [](const Slot& a, const Slot& b) {
@@ -83,7 +83,7 @@ class PlainSearch {
       for (size_t k = 0; k < chosen.size(); ++k) {
         const Slot& s = chosen[k];
         const bool token = s.score > kNone && s.label >= 0 && s.label != blank();
-        const bool finished = slots_[k].score > kNone && !open[k];  // who was in the slot before
+        const bool finished = slots_[k].score > kNone && !open[k];  // the slot's former hypothesis
         next_open.push_back(token && (!tdt() || s.duration == 0) &&
                             (settings_.permute || tdt() || !finished));
       }
@@ -159,7 +159,7 @@ class PlainSearch {
     if (!tdt()) return;
     size_t d = static_cast<size_t>(std::max_element(next.durations.begin(), next.durations.end()) -
                                    next.durations.begin());
-    if (d == 0) d = 1;  // of durations 0, 1, 2
+    if (d == 0) d = 1;  // durations are 0, 1, 2
     s.score += next.durations[d];
     s.time += model_.durations[d] - 1;
   }

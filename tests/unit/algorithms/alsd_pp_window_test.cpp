@@ -1,4 +1,4 @@
-// alsd_pp with windows of several frames against the same rule in plain loops over texts.
+// Tests alsd_pp with windows of several frames against the same rule in plain loops over texts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr int64_t kVocabulary = 8;
 
 struct Entry {
   Text text = {};
-  double score = 0, acoustic = 0;  // acoustic: of the candidate alone, which early pruning compares
+  double score = 0, acoustic = 0;  // acoustic: score of the candidate alone, for early pruning
   size_t time = 0, run = 0;        // run: tokens at the frame `time`
   std::vector<int32_t> frames = {};
 };
@@ -32,8 +32,8 @@ struct PlainSearch {
   size_t beam, window, max_symbols;
   bool early;
 
-  /// Returns the candidates of a hypothesis before its end: a token at each frame of its window
-  /// after blanks, and blanks up to the end of the window.
+  /// Returns the candidates of a hypothesis that is not at its end. They are a token at each frame
+  /// of its window, after blanks up to that frame, and blanks up to the end of the window.
   std::vector<Entry> candidates(const Entry& from, size_t frames, const NextOf& acoustic,
                                 const NextOf& fused) const {
     const size_t end = std::min(frames, (from.time / window + 1) * window);
@@ -176,8 +176,8 @@ TEST(AlsdPpWindow, FollowsThePlainSearchWithPhrases) {
   }
 }
 
-/// Blank is the likeliest label of every frame by far, so a window of W frames needs 1 / W
-/// of the joint calls, on as many rows.
+/// Blank is the likeliest label of every frame by far. So a window of W frames needs 1 / W of the
+/// joint calls, and as many rows in total.
 TEST(AlsdPpWindow, JumpsOverBlanks) {
   std::mt19937 random(17);
   BeamCase c = random_beam_case(random, /*tdt=*/false, kVocabulary, kVocabulary, {64, 40});

@@ -1,5 +1,5 @@
-// Files that are no language model over the acoustic model's tokens: one complaint each, with file
-// and line.
+// Tests of files that are no language model over the acoustic model's tokens. Each gives one
+// complaint with file and line.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ using namespace test;
 
 class BadLanguageModel : public TempFolder {
  protected:
-  /// The complaint about a good file in which `from` became `to`.
+  /// Returns the complaint about a good file in which `to` replaces `from`.
   std::string after(const std::string& from, const std::string& to, int64_t vocabulary = 4) {
     std::ostringstream text;
     text << std::ifstream("tests/data/two_gram.arpa").rdbuf();
@@ -35,7 +35,7 @@ class BadLanguageModel : public TempFolder {
     return user_error([&] { load_ngram_lm(file, vocabulary, {}); });
   }
 
-  /// A well-formed file with these n-grams, one list per order.
+  /// Returns a well-formed file with these n-grams, one list per order.
   static std::string arpa(const std::vector<std::vector<std::string>>& sections) {
     std::string text = "\\data\\\n";
     for (size_t n = 0; n < sections.size(); ++n)
@@ -72,7 +72,7 @@ TEST_F(BadLanguageModel, WrongLines) {
   EXPECT_HAS(after("-0.1\td e", "0.1\td e"), "'0.1' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "nan\td e"), "'nan' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "-1e50\td e"), "'-1e50' is no log10 probability");
-  // It is 0 as a float.
+  // This probability is 0 as a float.
   EXPECT_EQ(after("-0.1\td e", "-1e-50\td e"), "(no UserError)");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\tinf"), "'inf' is no log10 back-off weight");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\t3e38"), "'3e38' is no log10 back-off weight");
@@ -124,7 +124,7 @@ TEST_F(BadLanguageModel, OrdersThatAreNotSupported) {
 }
 
 TEST_F(BadLanguageModel, TooLarge) {
-  // 9 arcs of 12 B (4 tokens, 3 2-grams) and 7 states of 24 B.
+  // The limit of 252 B is exact: 9 arcs of 12 B (4 tokens, 3 2-grams) and 7 states of 24 B need it.
   const char* file = "tests/data/two_gram.arpa";
   EXPECT_EQ(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 252}); }), "(no UserError)");
   EXPECT_HAS(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 251}); }), "needs 0.0 MiB");
@@ -138,10 +138,10 @@ TEST_F(BadLanguageModel, FilesThatCannotBeRead) {
   EXPECT_HAS(load(path("")), "is a directory");
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_HAS(load(path("pipe")), "is a pipe or device, and it must be read twice");
-  // A gzip header, and nothing behind it.
+  // This file holds a gzip header, and nothing behind it.
   EXPECT_HAS(load(write("cut.arpa.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10))),
              "cut.arpa.gz");
-  // Cut in its last bytes, libarchive has nothing to say about it.
+  // libarchive reports nothing for a file that lacks its last bytes.
   const std::string whole = gzip("\\data\\\nngram 1=1\n");
   EXPECT_HAS(load(write("end.arpa.gz", whole.substr(0, whole.size() - 4))), "end.arpa.gz");
 }

@@ -1,5 +1,5 @@
-// The beam searches on the worked example of the specification, against greedy search with a beam
-// of one, and in the corners: nothing to decode, ties, batches of every order.
+// Tests beam searches on the worked example of the specification, and a beam of one against greedy
+// search. Edge cases are empty rows, ties, and batches of every order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,9 +17,10 @@ namespace {
 
 using namespace test;
 
-/// A transducer whose probabilities depend on the frame (0, 1) and on whether no, one or more
-/// tokens came before. Hidden unit (t, n) is 1 at its place and 0 elsewhere: relu of two ones less
-/// one. Two tokens, and two more that are impossible, for beams of up to four.
+/// Returns a transducer whose probabilities depend on the frame (0 or 1), and on whether no, one or
+/// more tokens came before. Hidden unit (t, n) is 1 in its case and 0 otherwise, because it is the
+/// relu of two ones less one. Two tokens are possible, and two more are impossible but allow beams
+/// of up to four.
 std::shared_ptr<const AcousticModel> counting_model() {
   const double p[2][3][3] = {{{.5, .2, .3}, {.1, .3, .6}, {.1, .1, .8}},
                              {{.3, .3, .4}, {.2, .5, .3}, {.1, .1, .8}}};  // tokens 0, 1, blank
@@ -32,8 +33,8 @@ std::shared_ptr<const AcousticModel> counting_model() {
   model->config.prediction.width = 4;  // newest label: 3, the one before: 1
   StateDict weights;
   at::Tensor newest = at::zeros({kVocabulary + 1, 3}), older = at::zeros({kVocabulary + 1, 1});
-  newest.narrow(0, 0, kVocabulary).select(1, 0).fill_(1);  // there is a label
-  older.narrow(0, 0, kVocabulary).fill_(1);                // there are two
+  newest.narrow(0, 0, kVocabulary).select(1, 0).fill_(1);  // a label came before
+  older.narrow(0, 0, kVocabulary).fill_(1);                // two labels came before
   weights["decoder.prediction.embeds.0.weight"] = newest;
   weights["decoder.prediction.embeds.1.weight"] = older;
   at::Tensor enc = at::zeros({kUnits, 2}), pred = at::zeros({kUnits, 4}),
@@ -65,7 +66,7 @@ struct Line {
   double score;
 };
 
-/// Everything that is possible, in the order of the list.
+/// Expects the list of all possible texts, best first.
 void expect_list(const std::string& name, nlohmann::json options, const std::vector<Line>& expected,
                  int64_t steps = 0) {
   options["score_norm"] = false;
@@ -118,7 +119,8 @@ TEST(BeamGolden, ABeamOfOneIsGreedySearch) {
   for (int trial = 0; trial < 80; ++trial) {
     const bool tdt = trial % 2 == 0;
     const Case c = random_case(random, tdt, trial % 4 < 2);
-    // After max_symbols tokens of duration 0 greedy TDT steps one frame, the beam by a blank's.
+    // After max_symbols tokens of duration 0, greedy TDT moves on by one frame, and the beam search
+    // by the duration of a blank. So rows that reach this limit are skipped.
     const int64_t max_symbols = tdt ? 30 : 1 + trial % 5;
     const auto found = test::run("alsd_pp", {{"beam_size", 1}, {"max_symbols", max_symbols}}, c);
     for (size_t b = 0; b < c.rows.size(); ++b) {
@@ -226,7 +228,7 @@ TEST(Beam, OnlyBlanksAndNeverABlank) {
       frame[4] = blank;
       if (tdt) frame[5] = 50;  // duration 0
       c.rows = {Table(6, frame)};
-      // alsd takes as many tokens as it has steps, twice the frames, and never gets to an end.
+      // alsd takes as many tokens as it has steps, twice the frames, and never reaches an end.
       for (const auto& [name, per_frame] : {std::pair{"alsd_pp", 3},
                                             {"aes_pp", 3},
                                             {"aes", 3},
@@ -244,7 +246,7 @@ TEST(Beam, OnlyBlanksAndNeverABlank) {
 }
 
 TEST(Beam, TheTreeHasRoomForEverySymbolThatThereCanBe) {
-  // Never a blank, in six frames of three tokens: every column of the tree is used.
+  // Blank never wins in six frames of three tokens, so every column of the tree is used.
   const BeamCase c{{4, {}, Table(5, std::vector<double>(5, 0)), {}},
                    {Table(6, {0, 0, 0, 0, -50}), Table(2, {0, 0, 0, 0, -50})},
                    4};
@@ -286,7 +288,7 @@ TEST(Beam, EveryReadIsDeclared) {
 }
 
 TEST(Beam, EqualScoresGoToTheLowestLabel) {
-  // Everything is equally likely: token 0 comes first, and blank is the last of the labels.
+  // All labels are equally likely, so token 0 comes first, and blank, the last label, comes last.
   const BeamCase c{
       {4, {}, Table(5, std::vector<double>(5, 0)), {}}, {Table(1, {0, 0, 0, 0, 0})}, 4};
   const nlohmann::json options = {

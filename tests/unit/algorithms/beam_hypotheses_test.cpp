@@ -1,4 +1,4 @@
-// The beams of a batch: hashes, recombination, the walk back to token sequences.
+// Tests of the beams of a batch: hashes, recombination, and the walk back to token sequences.
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 #include <ATen/ATen.h>
@@ -26,7 +26,7 @@ BeamHypotheses beams_of(int64_t beam, Lattice lattice = Lattice::rnnt,
   return {lattice, 1, beam, 16, kBlank, at::kCPU, multiplier};
 }
 
-/// One utterance, each slot its own parent.
+/// Appends one step to a single utterance, where each slot is its own parent.
 void emit(BeamHypotheses& h, const at::Tensor& labels, const at::Tensor& durations = {}) {
   h.append(at::arange(h.beam, at::kLong).unsqueeze(0), labels, at::zeros({1, h.beam}), durations);
 }
@@ -54,7 +54,7 @@ TEST(BeamHypotheses, ATokenIsExpectedWhereTheHashSaysSo) {
   const at::Tensor extended = h.extended_hash(longs({7, 5}).unsqueeze(0).expand({1, 2, 2}));
   EXPECT_EQ(extended[0][0][0].item<int64_t>(), hash_of({5, 7}));
   EXPECT_EQ(extended[0][1][1].item<int64_t>(), hash_of({5}));
-  // Slot 0 is the empty text of slot 1 and one token.
+  // The text of slot 0 is the empty text of slot 1 and one token.
   EXPECT_TRUE(at::equal(h.extends(), at::tensor({0, 1, 0, 0}).view({1, 2, 2}).to(at::kBool)));
 }
 
@@ -107,7 +107,7 @@ TEST(BeamHypotheses, LengthAndLastTokenCatchMostCollisions) {
   emit(h, longs({7, 7, 7, kBlank}));
   EXPECT_TRUE(at::equal(h.hash, longs({8, 8, 8, 7})));
   h.merge();
-  // [5 7] and [6 7] cannot be told apart; [7] is shorter, [6] ends otherwise.
+  // The hash cannot tell [5 7] from [6 7]. [7] is shorter, and [6] ends with another token.
   EXPECT_TRUE(at::equal(h.alive(), at::tensor({1, 0, 1, 1}).view({1, 4}).to(at::kBool)));
   const auto rows = h.result(4, /*score_norm=*/false, at::zeros({1}, at::kBool)).to_host();
   EXPECT_EQ(rows[0].nbest[0].tokens, (std::vector<int32_t>{5, 7}));
@@ -192,7 +192,7 @@ TEST(TopK, RandomRowsAreSorted) {
   EXPECT_TRUE(at::equal(top.values, sorted.narrow(2, 0, 17)));
 }
 
-// Few different values: the last chosen one has equals that are left out, in every row.
+// Values are few, so in every row some that equal the last chosen value are left out.
 TEST(TopK, EqualValuesAtTheBoundaryAreTakenFromTheLeft) {
   at::manual_seed(2);
   const float inf = std::numeric_limits<float>::infinity();

@@ -1,5 +1,5 @@
-// With a beam that loses nothing the score of a text is the sum over all of its alignments, with a
-// language model too.
+// With a beam that loses nothing, the score of a text is the sum over all of its alignments. This
+// also holds with a language model.
 #include <gtest/gtest.h>
 
 #include "tests/support/beam_cases.h"
@@ -10,8 +10,8 @@ namespace {
 
 using namespace test;
 
-/// Beams of as many hypotheses as two frames have, and a few more: time goes with the cube of the
-/// beam. Texts of up to `longest` tokens are compared.
+/// A beam that holds all hypotheses of two frames and few more, because time grows with the cube of
+/// the beam. Texts of up to `longest` tokens are compared.
 struct Size {
   int64_t beam;
   size_t longest;
@@ -23,7 +23,7 @@ std::vector<Size> sizes(bool tdt) {
              : std::vector<Size>{{50, 1, 15}, {120, 2, 2}};
 }
 
-/// `next` with the language model, as fusion.h defines it.
+/// Returns `next` fused with the language model, as fusion.h defines it.
 NextOf fused(const NextOf& next, const SmallLm& lm, double alpha, double beta, bool full) {
   return [&lm, next, alpha, beta, full](size_t frame, const Text& text) {
     Next n = next(frame, text);
@@ -81,7 +81,7 @@ TEST(AlsdOptions, TheLongestTextIsBounded) {
   EXPECT_THROW(make(int64_t{1} << 31), UserError);  // its sum with the frames must not overflow
 }
 
-/// More symbols than the longest text has, so that it never meets a blank that is forced.
+/// Allows more symbols than the longest text has, so that no text meets a forced blank.
 nlohmann::json alsd_pp_options(const Size& size) { return {{"max_symbols", size.longest + 1}}; }
 
 TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
@@ -111,8 +111,8 @@ TEST(WindowedBeamOracle, AlsdPpWindowsSumsOverAllAlignments) {
   }
 }
 
-/// Allows as many steps for the same reason, and a prefix search of any length. Nothing likely is
-/// left out.
+/// Allows more steps than the longest text has tokens, so that no text meets a forced blank. The
+/// prefix search has any length, and pruning leaves out nothing likely.
 nlohmann::json aes_options(const Size& size) {
   return {{"num_steps", size.longest + 1},
           {"prefix_alpha", 100},

@@ -1,4 +1,4 @@
-// Replay of beams: scores of returned texts are possible ones, and others are found.
+// Tests the replay of beams: it accepts the scores of returned texts and finds impossible ones.
 #include "tests/support/beam_cases.h"
 #include "tests/support/replay_cases.h"
 #include "tests/support/small_lm.h"
@@ -39,7 +39,8 @@ TEST(BeamReplay, AcceptsAllBeamsOnTables) {
       for (const Replayed& r : replay(model, *decoder, batch, found))
         EXPECT_TRUE(r.within()) << arm.name << " " << arm.options << " " << trial << ": "
                                 << text(r);
-      // Too high; and too low where the alignment is known.
+      // The replay finds scores that are too high, and also too low ones where it knows the
+      // alignment.
       for (const float by : {1000.0F, -1000.0F}) {
         if (by < 0 && (arm.ctc || trial % 2 == 0)) continue;
         auto wrong = found;

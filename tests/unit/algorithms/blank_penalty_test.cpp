@@ -1,5 +1,6 @@
-// Tests the blank penalty of every search, which equals a search without it on tables whose blanks
-// are that much lower, bit for bit. Pieces of streams, replays and confidences have it too.
+// Tests the blank penalty of every search. Such a search must equal, bit for bit, a search without
+// it on tables whose blanks are lower by the penalty. Pieces of streams, replays and confidences
+// must apply it too.
 #include "algorithms/blank_penalty.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +66,7 @@ TEST(BlankPenalty, EqualsASearchOnLowerBlanks) {
             static_cast<int>(found[b].tokens.size()) - static_cast<int>(without[b].tokens.size());
     }
   }
-  EXPECT_GT(more, 500);  // tokens that were blanks without the penalty
+  EXPECT_GT(more, 500);  // more tokens, in place of blanks
 }
 
 TEST(BlankPenalty, EqualsThePlainSearch) {
@@ -140,7 +141,7 @@ TEST(BlankPenalty, OfZeroIsTheModelItself) {
   const int64_t blank = model->config.vocabulary;
   const at::Tensor by = model->joint->output().bias - other->joint->output().bias;
   EXPECT_NEAR(by[blank].item<double>(), 1.5, 1e-6);
-  EXPECT_EQ(by.abs().sum().item<double>(), by[blank].item<double>());  // of blank alone
+  EXPECT_EQ(by.abs().sum().item<double>(), by[blank].item<double>());  // only blank differs
 }
 
 TEST(BlankPenalty, MakesADecoderApproximate) {
@@ -158,7 +159,7 @@ TEST(BlankPenalty, RefusesNegativeNumbers) {
   for (const DecoderEntry* entry : decoder_entries()) {
     const bool has = std::ranges::any_of(
         entry->options, [](const OptionInfo& option) { return option.name == "blank_penalty"; });
-    if (entry->is_foreign) continue;  // of other tests
+    if (entry->is_foreign) continue;  // registered by other tests
     EXPECT_EQ(has, entry->name != "null" && entry->name != "python") << entry->name;
     if (!has || entry->options.front().name == "graph" || entry->options.front().name == "lexicon")
       continue;  // those need files first
@@ -170,8 +171,8 @@ TEST(BlankPenalty, RefusesNegativeNumbers) {
   }
 }
 
-/// Bit for bit. The models of greedy searches are tables, whose sums are exact in any order: a
-/// product of LibTorch may round a row differently in another place of a batch.
+/// Results must be equal bit for bit. Greedy searches use tables, whose sums are exact in any
+/// order, because a product of LibTorch may round a row differently at another place of a batch.
 TEST(BlankPenalty, PiecesOfStreamsEqualTheWhole) {
   std::mt19937 random(46);
   for (const TransducerKind kind : kTransducerKinds) {

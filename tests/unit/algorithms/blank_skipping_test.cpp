@@ -1,5 +1,6 @@
 // Tests frame skipping by CTC in batches, streams and decoding graphs. Each search with it equals
-// the plain search of the kept frames, which an oracle picks, with frames of the whole utterance.
+// the plain search of the kept frames, which an oracle picks. Frames of tokens count in the whole
+// utterance.
 #include "algorithms/shared/skipping/blank_skipping.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +79,8 @@ TEST(BlankSkipping, OfARowDoesNotDependOnTheOthers) {
   }
 }
 
-/// Logits of one utterance: a token (0..2), or blank (3) with probability 0.99998.
+/// Returns the logits of one utterance. Each frame has its label, a token (0 to 2) or blank (3),
+/// with probability 0.99998.
 EncodedBatch utterance_of(const std::vector<int64_t>& labels) {
   Table logits;
   for (const int64_t label : labels) {
@@ -97,7 +99,7 @@ TEST(BlankSkipping, KeepsABlankBetweenEqualTokensOfACtcHead) {
     EXPECT_EQ(h.tokens, (std::vector<int32_t>{1, 1}));
     EXPECT_EQ(h.frames, (std::vector<int32_t>{2, 6}));
     EXPECT_EQ(decoder->counters().at("frames"), 9);
-    EXPECT_EQ(decoder->counters().at("frames_skipped"), 3);  // of 2, 3 and 1 blanks in a row
+    EXPECT_EQ(decoder->counters().at("frames_skipped"), 3);  // in runs of 2, 3 and 1 blanks
   }
 }
 
@@ -228,7 +230,8 @@ TEST(BlankSkipping, NeedsACtcHead) {
   EXPECT_HAS(error, "leave out \"skip_blank\"");
 }
 
-/// They count frames of the whole utterance. A search of the CTC head follows none.
+/// Durations count frames of the whole utterance, so a search that follows them refuses to drop
+/// frames. A search of the CTC head follows none.
 TEST(BlankSkipping, RefusesDurations) {
   ModelConfig big_blanks = rnnt_config();
   big_blanks.blank_durations = {1, 2, 4};

@@ -1,4 +1,4 @@
-// Boosted phrases and allowed characters in searches with a beam, and of single rows of a batch.
+// Boosted phrases and allowed characters in searches, also with biases of single rows of a batch.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,9 @@ using namespace test;
 
 const nlohmann::json kWeightedBlank = {{"blank_scoring", "lm_weighted_full"}};
 
-/// Rows with a set of their own, with the decoder's and with an empty one are as if each was alone,
-/// with what it has as the decoder's options. So they are in the next batch, too, in another order.
+/// Rows of a batch have the decoder's phrases, further phrases, or a mask of characters. Each row
+/// must give its result of a batch of one, where the decoder's options hold the row's biases. The
+/// next batch has its rows in another order, so biases of an earlier batch would be seen.
 TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
   std::mt19937 random(83);
   struct Arm {
@@ -75,7 +76,7 @@ TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
       const auto found = together();
       BoostedSearch turned(arm.name, options, model,
                            batch_of({rows[4], rows[3], rows[2], rows[1], rows[0]}, columns));
-      turned.decoder->decode(turned.batch);  // without any set
+      turned.decoder->decode(turned.batch);  // no row has biases
       turned.batch.biases = {sets[4], sets[3], sets[2], sets[1], sets[0]};
       const auto found_turned = turned();
       for (size_t row = 0; row < rows.size(); ++row) {
@@ -130,7 +131,7 @@ TEST(BoostedBeams, BeamsAddTheBonusOfTheText) {
         }
       }
     }
-    // CTC: the texts of all label sequences.
+    // CTC sums over all label sequences of a text.
     std::vector<Table> rows = c.rows;
     for (Table& row : rows)
       for (auto& frame : row) frame.resize(static_cast<size_t>(kBeam + 1));
@@ -164,7 +165,7 @@ TEST(BoostedBeams, FusedBeamsEqualTheOperators) {
       const bool ctc = std::string(name) == "ctc_beam";
       nlohmann::json options = {
           {"beam_size", 4}, {"nbest", 4}, {"boost", random_boost(random, 8, 6, 3).option()}};
-      // Long texts have equal sums but for rounding.
+      // Sums of long texts may differ only by rounding.
       if (std::string(name) == "alsd_pp") options["max_symbols"] = 2;
       if (trial % 3 == 0) {
         options["lm"] = {{"path", lm.path()}, {"alpha", trial % 2 == 0 ? 0.6 : 0.0}};

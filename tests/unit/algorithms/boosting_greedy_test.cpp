@@ -1,5 +1,5 @@
-// Boosted phrases and allowed characters in greedy searches against plain ones on table models,
-// with a language model beside them; and what is refused.
+// Tests boosted phrases and allowed characters in greedy searches against plain searches on table
+// models, also with a language model. Other tests show which options are refused.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using namespace test;
 
 class Boosted : public TempFolder {};
 
-/// `table` where a row must not have `forbidden` tokens.
+/// Returns `table` with the `forbidden` tokens made impossible.
 Table masked(Table table, const std::vector<int32_t>& forbidden) {
   for (auto& frame : table)
     for (const int32_t k : forbidden) frame[static_cast<size_t>(k)] = -1e30;

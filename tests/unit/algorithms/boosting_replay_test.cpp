@@ -1,4 +1,4 @@
-// The replay of greedy searches with boosted phrases and allowed characters.
+// Tests the replay of greedy searches with boosted phrases and allowed characters.
 #include <gtest/gtest.h>
 
 #include "tests/support/boost_cases.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace test;
 
-/// A model of small width with letters, and a batch of it whose rows have what they have.
+/// A small model with letters, and a batch in which two of the six rows have biases of their own.
 struct ReplayCase {
   std::shared_ptr<const AcousticModel> model;
   std::unique_ptr<Decoder> decoder;

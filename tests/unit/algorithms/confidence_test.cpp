@@ -1,5 +1,5 @@
-// Confidence of tokens: the measures, and where in a result they are taken. Equality with NeMo:
-// tests/golden/test_confidence.py.
+// Tests the measures of the confidence of tokens, and the frames at which they are taken.
+// tests/golden/test_confidence.py compares them with NeMo's.
 #include "algorithms/shared/confidence/confidence.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ struct Arm {
   std::string decoder;
   Head head;
   bool tdt;
-  std::vector<int64_t> blanks = {};  // of a multi-blank model
+  std::vector<int64_t> blanks = {};  // durations of a multi-blank model
 };
 
 class ConfidenceOf : public ::testing::TestWithParam<Arm> {
@@ -139,7 +139,7 @@ TEST_P(ConfidenceOf, ARowDoesNotDependOnTheOthers) {
 }
 
 TEST_P(ConfidenceOf, BlanksCountWhereTheyAreAskedFor) {
-  // A random network hardly gives any: frames without their tokens become some.
+  // A random network hardly gives any blank, so frames whose tokens are dropped serve as blanks.
   for (Hypothesis& h : found) {
     for (auto* values : {&h.tokens, &h.frames, &h.durations}) {
       std::vector<int32_t> kept;
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(, ConfidenceOf,
                                   (info.param.blanks.empty() ? "" : "_multiblank");
                          });
 
-/// Runs of a CTC result, without any confidence.
+/// Takes the runs of a CTC result without any confidence.
 TEST(ConfidenceRuns, EndBeforeBlankAndBeforeTheNextToken) {
   ModelConfig config = small_config();
   config.vocabulary = 3;
@@ -207,7 +207,8 @@ TEST(ConfidenceRuns, EndBeforeBlankAndBeforeTheNextToken) {
   auto model = std::make_shared<AcousticModel>();
   model->config = config;
   model->ctc_head.emplace(at::eye(4), at::zeros({4}));
-  // Labels of the frames; 3 is blank. The token 1 twice, then 0, which 2 follows at once.
+  // These are the labels of the frames, and 3 is blank. Token 1 comes twice, and 2 follows 0 at
+  // once.
   const std::vector<int64_t> best = {3, 1, 1, 3, 1, 0, 0, 0, 2};
   EncodedBatch batch;
   batch.frames = at::one_hot(at::tensor(best), 4).to(at::kFloat).unsqueeze(0);

@@ -1,5 +1,5 @@
-// Forced alignment through CTC emissions: equal to torchaudio's and to the best of all paths, in
-// blocks of any size.
+// Tests forced alignment through CTC emissions. It equals torchaudio's and the best of all paths,
+// in blocks of any size.
 #include "algorithms/shared/alignment/ctc_alignment.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace rtfx {
 namespace {
 
-/// The label of each frame of an alignment.
+/// Returns the label of each frame of an alignment.
 std::vector<int32_t> path_of(const Alignment& found, int64_t frames, int32_t blank) {
   std::vector<int32_t> path(static_cast<size_t>(frames), blank);
   for (size_t i = 0; i < found.hypothesis.tokens.size(); ++i) {
@@ -38,7 +38,7 @@ double score_of(const at::Tensor& emissions, const std::vector<int32_t>& path) {
   return sum;
 }
 
-/// The emissions of tests/golden/make_forced_align.py.
+/// Returns the emissions of tests/golden/make_forced_align.py.
 at::Tensor congruential(uint32_t seed, int64_t frames, int64_t labels) {
   at::Tensor emissions = at::empty({frames, labels});
   auto* const values = emissions.mutable_data_ptr<float>();
@@ -95,7 +95,7 @@ TEST(CtcAlignment, IsTheBestOfAllPaths) {
 }
 
 TEST(CtcAlignment, ConfidenceIsTheMeanProbabilityOfTheRun) {
-  // Blank, twice token 0, blank, token 1.
+  // The likeliest labels are blank, token 0 twice, blank, token 1.
   at::Tensor emissions = at::full({5, 3}, 0.05).log();
   for (const auto& [t, label, p] : std::vector<std::tuple<int, int, double>>{
            {0, 2, .9}, {1, 0, .8}, {2, 0, .6}, {3, 2, .9}, {4, 1, .7}})
@@ -109,7 +109,8 @@ TEST(CtcAlignment, ConfidenceIsTheMeanProbabilityOfTheRun) {
 }
 
 TEST(CtcAlignment, ATieOfTwoWaysIntoAStateIsNoReasonToStay) {
-  // Through a blank or directly, the second token is reached with -1; torchaudio stays in it: -5.
+  // The way through blank and the direct way both reach the second token with score -1. In this
+  // tie, torchaudio stays in the token, which costs -5.
   const at::Tensor emissions =
       at::tensor({0.0F, -10.0F, -10.0F, -1.0F, -5.0F, -1.0F, -10.0F, 0.0F, -10.0F}).view({3, 3});
   const std::vector<int32_t> text = {0, 1};
@@ -162,7 +163,7 @@ TEST(CtcAlignment, RowsOfABatchAreAlignedByThemselves) {
     EXPECT_FALSE(found[b].hypothesis.nan);
   }
   EXPECT_TRUE(found[1].hypothesis.tokens.empty());
-  // All frames of row 2 are needed, so no blank stands where none must.
+  // Row 2 needs all of its frames, so it has no blank except between equal tokens.
   int64_t said = 0;
   for (const int32_t run : found[2].evidence.runs) said += run;
   EXPECT_EQ(said, std::ssize(batch.texts[2]));

@@ -1,4 +1,4 @@
-// CTC beam search against the sum over all label sequences, and against greedy search.
+// Tests CTC beam search against the sum over all label sequences, and against greedy search.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<Hypothesis> decode(const std::string& name, const nlohmann::json& op
   return decoder->decode(batch_of(rows, vocabulary + 1)).to_host();
 }
 
-/// Rows of random logits; tokens from `tokens` on are impossible.
+/// Returns rows of random logits, where tokens from `tokens` on are impossible.
 std::vector<Table> random_rows(std::mt19937& random, int64_t vocabulary, int64_t tokens,
                                const std::vector<int64_t>& frames) {
   return random_beam_case(random, false, vocabulary, tokens, frames).rows;
@@ -32,7 +32,7 @@ struct Sums {
   std::map<Text, double> all, best;  // ln of the sum over label sequences, and of the largest
 };
 
-/// Options of both forms of a step.
+/// Returns the options of a step by operators, and of a fused step.
 std::vector<nlohmann::json> forms(nlohmann::json options) {
   nlohmann::json fused = options;
   fused["kernels"] = "fused";
@@ -69,7 +69,7 @@ Sums enumerate(const Table& row, int32_t tokens) {
   }
 }
 
-/// The amount that fusion adds to the score of a whole text.
+/// Returns the amount that fusion adds to the score of a whole text.
 double lm_score(const SmallLm& lm, const Text& text, double alpha, double beta) {
   double total = alpha * lm.end(text);
   for (size_t u = 0; u < text.size(); ++u) {
@@ -124,7 +124,7 @@ TEST(CtcBeam, ABeamOfOneIsGreedySearch) {
     auto rows = random_rows(random, 5, 5, {20, 0, 1, 7});
     for (Table& row : rows)
       for (auto& frame : row)
-        for (double& x : frame) x = std::round(x);  // ties
+        for (double& x : frame) x = std::round(x);  // makes ties
     const auto greedy = decode("ctc_greedy", {}, rows, 5);
     for (const nlohmann::json& form : forms({{"beam_size", 1}})) {
       const auto beam = decode("ctc_beam", form, rows, 5);
@@ -180,7 +180,7 @@ TEST(CtcBeam, EveryReadIsDeclared) {
   }
 }
 
-/// The kernel's code, run here by a thread of the CPU, against LibTorch's operators.
+/// A thread of the CPU runs the kernel's code, which must give the results of LibTorch's operators.
 TEST(CtcBeam, FusedEqualsTheOperators) {
   constexpr int64_t kTokens = 20;
   const SmallLm lm(kTokens);
@@ -200,7 +200,7 @@ TEST(CtcBeam, FusedEqualsTheOperators) {
                        {"alpha", 0.3 * static_cast<double>(draw(0, 2))},
                        {"beta", 0.4 * static_cast<double>(draw(0, 1))}};
     auto rows = random_rows(random, kTokens, kTokens, {draw(0, 25), draw(0, 25), 0, draw(0, 9)});
-    if (trial % 4 == 0)  // ties
+    if (trial % 4 == 0)  // makes ties
       for (Table& row : rows)
         for (auto& frame : row)
           for (double& x : frame) x = std::round(x);

@@ -1,4 +1,4 @@
-// ctc_wfst_cpu behind the contract of decoders: rows, marks, options, errors.
+// Tests ctc_wfst_cpu through the interface of decoders: rows, marks, options, errors.
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 
 #include <ATen/Parallel.h>
@@ -35,7 +35,7 @@ class CtcWfstCpuTest : public testing::Test {
     return o;
   }
 
-  /// Frames are logits of two tokens and a blank.
+  /// Returns a batch whose frames are the logits of two tokens and a blank.
   static EncodedBatch batch(const std::vector<float>& lp, int64_t frames,
                             std::vector<int64_t> lengths) {
     EncodedBatch b;
@@ -259,7 +259,7 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "B", "B", "AB"}));
   const WordBoosting boosting(o.boost, graph);
   EXPECT_EQ(boosting.costs(), (std::vector<float>{0, -4, -16, -6}));
-  // The larger boost of a word counts, and words without one are not listed.
+  // The larger of a word's two boosts counts, and words without a boost are not listed.
   o.boost = BoostOptions{file(".boost"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
   const WordBoosting larger(o.boost, graph);
   EXPECT_EQ(larger.costs(), (std::vector<float>{0, -4, 0, -2}));

@@ -1,4 +1,4 @@
-// Texts as plain arrays give what the tree and its hashes give.
+// Tests that texts as plain arrays give the results of the tree and its hashes.
 #include "algorithms/shared/beams/flat_texts.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kBlank = 2000;
 
-/// Three hypotheses, 5 7, 6 7 and 5 7 with a blank between, whose hash is that of the last token.
+/// Returns three hypotheses: 5 7, 6 7, and 5 7 with a blank between. The hash is that of the last
+/// token only, so all three collide.
 BeamHypotheses with_colliding_hashes(BeamHypotheses::Comparison comparison) {
   BeamHypotheses h(Lattice::rnnt, 1, 3, 8, kBlank, at::kCPU, /*hash_multiplier=*/0);
   h.use_flat_texts(comparison);
@@ -40,7 +41,7 @@ TEST(FlatTexts, TokensTellApartWhatHashesMergeWrongly) {
 TEST(FlatTexts, CountsCollisions) {
   BeamHypotheses h = with_colliding_hashes({.counted = true});
   h.merge();
-  // 5 7 with 6 7, twice; the pair of equal texts is none.
+  // Both texts 5 7 collide with 6 7. The pair of equal texts is no collision.
   FlatTexts::Counts counts = h.texts->counts();
   EXPECT_EQ(counts.pairs, 3);
   EXPECT_EQ(counts.collisions, 2);

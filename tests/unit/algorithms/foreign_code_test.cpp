@@ -28,7 +28,7 @@ namespace {
 
 using Changes = std::vector<std::string>;
 
-/// The changes that `work` makes, all of which must be gone after restore().
+/// Returns the changes that `work` makes, and expects that restore() undoes all of them.
 template <class Work>
 Changes changes_by(const Work& work) {
   const SharedSettings before;
@@ -91,8 +91,8 @@ TEST(SharedSettings, Rounding) {
 #ifdef __SSE2__
 TEST(SharedSettings, DenormalNumbers) {
   const Changes flushed = {"what denormal numbers count as"};
-  EXPECT_EQ(changes_by([] { _mm_setcsr(_mm_getcsr() | 0x8000); }), flushed);  // of results
-  EXPECT_EQ(changes_by([] { _mm_setcsr(_mm_getcsr() | 0x0040); }), flushed);  // of operands
+  EXPECT_EQ(changes_by([] { _mm_setcsr(_mm_getcsr() | 0x8000); }), flushed);  // in results
+  EXPECT_EQ(changes_by([] { _mm_setcsr(_mm_getcsr() | 0x0040); }), flushed);  // in operands
 }
 #endif
 
@@ -116,7 +116,7 @@ TEST(SharedSettings, WorkingDirectory) {
   EXPECT_EQ(std::filesystem::current_path(), before);
 }
 
-/// NaN counts by its bits; other parts of the memory of a view are not looked at.
+/// NaN is compared by its bits. Memory that lies between the elements of a view is ignored.
 TEST(SharedTensors, ComparesBits) {
   const at::Tensor all = at::arange(12, at::kFloat).reshape({3, 4});
   const at::Tensor view = all.t().narrow(0, 1, 2);

@@ -1,5 +1,5 @@
-// Fused beam searches: the phases that are kernels on a GPU, run here by threads of the
-// CPU, give what LibTorch's operators give.
+// Tests the phases of fused beam searches, which are kernels on a GPU. Threads of the CPU run them
+// here, and they must give the results of LibTorch's operators.
 #include <gtest/gtest.h>
 
 #include "algorithms/log_zero.h"
@@ -39,8 +39,8 @@ nlohmann::json random_options(std::mt19937& random, const std::string& name) {
                             {"score_norm", toss(random)},
                             {"temperature", toss(random) ? 1.0 : 1.7}};
   if (name == "alsd_pp") {
-    // Long texts repeat themselves: some have the same terms in another order, equal but for
-    // rounding.
+    // Long texts repeat tokens. Some then sum the same terms in another order, so that only
+    // rounding decides between them.
     options["max_symbols"] = draw(random, 1, 3);
     options["merge_finished"] = toss(random);
     options["compatibility"] = toss(random) ? "none" : "nemo";
@@ -49,7 +49,7 @@ nlohmann::json random_options(std::mt19937& random, const std::string& name) {
     options["expansion_beta"] = draw(random, 0, 4);
     options["expansion_gamma"] = toss(random) ? 2.3 : 5.0;
     options["compatibility"] = toss(random) ? "none" : "nemo";
-    toss(random);  // keeps the random cases of half precision, where other seeds have near ties
+    toss(random);  // keeps the seeds' cases: others have near ties in half precision
   }
   return options;
 }
@@ -98,7 +98,8 @@ class FusedBeam : public testing::TestWithParam<std::tuple<const char*, bool>> {
   const bool tdt_ = std::get<1>(GetParam());
   const SmallLm lm_{kVocabulary};
 
-  /// The search with all phases run by blocks of `threads` threads; `flag`: one of its options.
+  /// Runs the search with all phases in blocks of `threads` threads. `flag` sets one of its
+  /// options.
   std::vector<Hypothesis> search_by_threads(const FusedModel& model, const Transducer& transducer,
                                             const BeamLm& lm, const at::Tensor& encoded,
                                             const at::Tensor& lengths, int64_t beam, bool flag,
@@ -163,7 +164,7 @@ TEST_P(FusedBeam, EqualsTheOperatorsInHalfPrecision) {
   }
 }
 
-/// Few different logits, and all durations alike: many hypotheses have equal scores.
+/// Logits have few values, and all durations are alike, so that many hypotheses have equal scores.
 TEST_P(FusedBeam, TiesGoToTheSame) {
   std::mt19937 random(tdt_ ? 8 : 7);
   for (int trial = 0; trial < 60; ++trial) {
@@ -175,7 +176,8 @@ TEST_P(FusedBeam, TiesGoToTheSame) {
     coarse(c.model.newest);
     coarse(c.model.older);
     for (Table& row : c.rows) coarse(row);
-    // Short texts: sums of many terms are equal or not by the order of their rounding.
+    // Texts are short, because in sums of many terms the order of rounding decides whether they
+    // tie.
     nlohmann::json options = {{"beam_size", 5}, {"nbest", 5}};
     bound_tokens(options, name_, 1 + trial % 3);
     expect_equal_forms(name_, options, build(c.model), batch_of(c.rows, c.model.columns()),
@@ -198,7 +200,7 @@ TEST_P(FusedBeam, ANanStaysInItsRow) {
   }
 }
 
-/// More slots than a GPU's warp has threads.
+/// The beam has more slots than a GPU's warp has threads.
 TEST_P(FusedBeam, EqualsTheOperatorsInAWideBeam) {
   constexpr int64_t kBeam = 40;
   std::mt19937 random(tdt_ ? 14 : 13);
@@ -212,7 +214,7 @@ TEST_P(FusedBeam, EqualsTheOperatorsInAWideBeam) {
   }
 }
 
-/// Rows of logits that a block does not read into its shared memory.
+/// Rows of logits are too long for a block to read them into its shared memory.
 TEST_P(FusedBeam, EqualsTheOperatorsWithLongRows) {
   constexpr int64_t kLong = 9000;
   std::mt19937 random(tdt_ ? 16 : 15);
@@ -230,7 +232,8 @@ TEST_P(FusedBeam, EqualsTheOperatorsWithLongRows) {
   }
 }
 
-/// The joint's output has columns behind the last label and duration, for its product alone.
+/// The joint's output has columns behind the last label and duration, which only its matrix product
+/// needs. Whatever they hold must not change a result.
 TEST_P(FusedBeam, NeverLooksAtThePadding) {
   std::mt19937 random(tdt_ ? 18 : 17);
   for (const int64_t vocabulary : {17, 20, 23}) {
@@ -255,7 +258,7 @@ TEST_P(FusedBeam, NeverLooksAtThePadding) {
   }
 }
 
-/// Blocks of several threads, as on a GPU: fewer than there are labels, and more.
+/// Blocks have several threads, as on a GPU. There are fewer threads than labels, or more.
 TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
   std::mt19937 random(tdt_ ? 12 : 11);
   for (int trial = 0; trial < 4; ++trial) {
@@ -296,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(info.param)) + (tdt ? "_tdt" : "_rnnt");
     });
 
-/// A phase of one block: the k best of n values.
+/// A phase with one block, which selects the k best of n values.
 struct Selection {
   const float* values;
   int32_t n, k;
@@ -328,7 +331,7 @@ TEST(Select, EqualsTopK) {
     run_by_threads(
         Selection{values.const_data_ptr<float>(), static_cast<int32_t>(n), static_cast<int32_t>(k),
                   best.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>()},
-        trial % 7 == 0 ? 40 : 1 + trial % 5);  // some without an index, or with one
+        trial % 7 == 0 ? 40 : 1 + trial % 5);  // some threads without a value, or with one
     const TopK expected = top_k(values.unsqueeze(0), k);
     EXPECT_TRUE(indices.equal(expected.indices[0])) << values;
     EXPECT_TRUE(best.equal(expected.values[0])) << values;

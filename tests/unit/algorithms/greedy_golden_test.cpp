@@ -28,7 +28,8 @@ Result run(const std::string& name, nlohmann::json options, const TableModel& mo
 
 using Ints = std::vector<int32_t>;
 
-/// "CAT / DOG": the next token depends on the last one, the frame decides whether it comes.
+/// In the example "CAT / DOG", the last token decides which token may come next, and the frame
+/// decides whether it comes.
 struct CatDog {
   // C A T D O G = 0..5, blank 6.
   TableModel model{6, {}, Table(7, std::vector<double>(7, 0)), {}};
@@ -48,12 +49,13 @@ struct CatDog {
       for (const auto& [token, value] : values) row[static_cast<size_t>(token)] = value;
       return row;
     };
-    // A frame offers what wins only with the predecessor's 4 (or alone with 2).
+    // A frame offers tokens with 2, which win alone, and with 0, which win only after the
+    // predecessor that adds 4.
     const double never = -9;
     const std::vector<double> silent = {never, never, never, never, never, never, 1};
     rows = {{frame({{0, 2}, {1, never}}), silent, frame({{0, never}, {1, 0}, {2, 0}}), silent},
             {silent, frame({{3, 2}, {4, 0}, {5, 0}}), silent}};
-    // D is said once: after any token it loses.
+    // C and D come only at the start, because they lose after any token.
     for (size_t after = 0; after < 6; ++after) model.newest[after][0] = model.newest[after][3] = -9;
   }
 };
@@ -91,7 +93,8 @@ TEST(CatDog, CountsOfTheRowsThatWereNeeded) {
     for (const char* name : {"frame_looping", "label_looping"}) {
       const nlohmann::json options = {{"max_symbols", k}, {"count_rows", true}};
       const Counters counts = run(name, options, c.model, c.rows).counters;
-      // Row 0 decides C - - A T - -, row 1 - D O G - -, without the first blank after G for k = 3.
+      // Row 0 decides C - - A T - -, and row 1 decides - D O G - -. With k = 3, row 1 lacks the
+      // first blank after G.
       EXPECT_EQ(counts.at("joint_rows_needed"), k == 3 ? 12 : 13) << name;
       EXPECT_EQ(counts.at("pred_rows_needed"), 2 + 6) << name;
       EXPECT_EQ(counts.at("joint_rows"), 2 * counts.at("joint_calls")) << name;
@@ -101,7 +104,7 @@ TEST(CatDog, CountsOfTheRowsThatWereNeeded) {
   }
 }
 
-/// At batch 1 each evaluation is needed, and no batch needs more.
+/// In a batch of one, each evaluation is needed, because no other row causes any.
 TEST(CatDog, AnUtteranceAloneWastesNoJointCall) {
   const CatDog c;
   for (const char* name : {"frame_looping", "label_looping"}) {
@@ -118,7 +121,8 @@ TEST(CatDog, StepReplayCounts) {
     const Result r = run("step_replay", {{"max_symbols", k}}, c.model, c.rows);
     EXPECT_EQ(r.hypotheses[0].frames, (Ints{0, 2, 2}));
     EXPECT_EQ(r.hypotheses[1].tokens, (Ints{3, 4, 5}));
-    // Row 0 decides C - - A T - -, row 1 - D O G - (no blank after G for k = 3: it has spent them).
+    // Row 0 decides C - - A T - -, and row 1 decides - D O G -. With k = 3, no blank follows G,
+    // which is the third token of its frame.
     EXPECT_EQ(r.counters.at("joint_calls"), 7);
     EXPECT_EQ(r.counters.at("joint_rows"), 14);
     EXPECT_EQ(r.counters.at("pred_calls"), 1 + 5);
@@ -209,7 +213,7 @@ TEST(TdtTable, MinimumDurationDependsOnBatchMates) {
 }
 
 TEST(Ties, TheLowestTokenAndDurationWinAndBlankLoses) {
-  // V = 2, blank 2: logits [5, 1, 5]; durations all equal: index 0.
+  // With V = 2 and blank 2, the logits are [5, 1, 5]. Durations are all equal, so index 0 wins.
   const TableModel rnnt{2, {}, Table(3, std::vector<double>(3, 0)), {}};
   const TableModel tdt{1, {2, 1}, Table(2, std::vector<double>(4, 0)), {}};
   for (const char* name : {"frame_looping", "label_looping", "step_replay"}) {
@@ -257,7 +261,7 @@ TEST(CornerCases, NanInAValidFrameMarksTheRowOnly) {
 }
 
 TEST(CtcGreedy, CollapsesAndIgnoresPadding) {
-  // k = [2, 2, blank, 2, 1, 1, blank] with blank 3, then NaN padding.
+  // The labels are [2, 2, blank, 2, 1, 1, blank], where blank is 3, and NaN follows as padding.
   at::Tensor logits = at::zeros({2, 9, 4});
   const std::vector<int64_t> best = {2, 2, 3, 2, 1, 1, 3};
   for (size_t t = 0; t < best.size(); ++t) logits[0][static_cast<int64_t>(t)][best[t]] = 5;

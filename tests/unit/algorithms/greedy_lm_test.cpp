@@ -1,4 +1,4 @@
-// Greedy searches with a language model against the definition, on random tables and random models.
+// Tests greedy searches with a language model against the definition, on random tables and models.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// Every exact greedy decoder against a plain search over integer tables: tokens, frames, durations
-// and scores bit for bit, for random batches with ragged lengths (zero included) and NaN padding.
+// Tests every exact greedy decoder against a plain search over integer tables. Tokens, frames,
+// durations and scores must be equal bit for bit. Random batches have ragged lengths (zero
+// included) and NaN padding.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -62,7 +63,7 @@ TEST(TdtMinDuration, IsExactAloneAndNotInABatch) {
 }
 
 TEST(FrameLooping, CompatibilityWithNemoSkipsAFrameTooMany) {
-  // Section "TDT additive integer model", max_symbols 1: row 0 of the table below.
+  // This is section "TDT additive integer model" with max_symbols 1, and row 0 of the table below.
   const TableModel model{
       2, {0, 1, 2}, {{-1, 2, 1, 1, 3, -1}, {1, -2, -2, -2, 1, 3}, {-2, 3, 0, 1, -2, 0}}, {}};
   const Table row = {{0, 0, 0, -1, -1, -2}, {0, 1, 3, 2, -1, -1},  {2, 3, 4, 2, -2, 0},

@@ -1,4 +1,4 @@
-// Results on their way to the host.
+// Tests of results on their way to the host.
 #include "algorithms/hypotheses.h"
 
 #include <ATen/ATen.h>
@@ -13,7 +13,7 @@ at::Tensor ints(std::initializer_list<int> values, at::IntArrayRef shape) {
   return at::tensor(std::vector<int>(values), at::kInt).view(shape);
 }
 
-/// Two rows, two entries each; the second row has one only.
+/// Returns lists of two entries for two rows. The second row has only one entry.
 Hypotheses two_rows() {
   const float none = -std::numeric_limits<float>::infinity();
   NBest nbest{ints({2, 1, 0, 0}, {2, 2}), ints({7, 8, 9, 9, 1, 1, 1, 1}, {2, 2, 2}),
@@ -66,8 +66,8 @@ TEST(Hypotheses, EachRowAndEntryHasItsWords) {
   EXPECT_THROW(with_words({{one, {}}, {{one}, {one}}}), WrongResult);
 }
 
-/// Three rows of lists of two entries, of up to 3 tokens, in one block; entry (b, n) has n + b
-/// tokens, but for (2, 1), which is none.
+/// Returns three rows with lists of two entries, of up to 3 tokens each, in one block. Entry (b, n)
+/// has n + b tokens, except that (2, 1) is missing.
 Hypotheses in_one_block(bool with_durations) {
   Hypotheses h = Hypotheses::one_block(3, 2, 3, with_durations, at::kCPU);
   const at::Tensor slots = at::arange(18, at::kInt).view({3, 2, 3});
@@ -81,7 +81,7 @@ Hypotheses in_one_block(bool with_durations) {
   return h;
 }
 
-/// All entries that arrived, row after row.
+/// Returns all entries that arrived, row after row.
 std::vector<Hypothesis> entries_of(const HostLists& lists) {
   std::vector<Hypothesis> entries;
   for (int64_t b = 0; b < lists.batch(); ++b)

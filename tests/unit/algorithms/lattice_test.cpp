@@ -1,4 +1,4 @@
-// N-best lists of the CPU search, against a look at every path.
+// Tests the n-best lists of the CPU search against a look at every path.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Shallow fusion: the worked example, a scalar reference, and what must change nothing.
+// Tests shallow fusion on the worked example, against a scalar reference, and where it must change
+// nothing.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ TEST(Fusion, WorkedExample) {
   expect("lm_weighted_full", {-2.0936, -2.0087, -3.0484, -2.0794});
 }
 
-/// 1000 rows; in every fourth, p(blank) is above 0.99.
+/// Random scores of 1000 rows. In every fourth row, p(blank) is above 0.99.
 struct Rows {
   static constexpr int64_t kRows = 1000, kTokens = 11;
   at::Tensor logprobs, lm;

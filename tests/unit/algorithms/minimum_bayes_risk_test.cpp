@@ -1,4 +1,5 @@
-// Posteriors of lattices and their words of least expected errors, against a look at every path.
+// Tests the posteriors of lattices, and their words of least expected errors, against a look at
+// every path.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +13,7 @@ namespace {
 using Sequence = std::vector<int32_t>;
 
 constexpr double kRounding = 1e-9;
-constexpr double kBoundSlack = 1e-3;  // of the bound, for what dropping a word costs more
+constexpr double kBoundSlack = 1e-3;  // the bound charges slightly more for a dropped word
 
 size_t edit_distance(const Sequence& a, const Sequence& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -42,7 +43,7 @@ Sequence words_of(const MbrResult& result) {
   return words;
 }
 
-/// "1 2" with p .4, "1 3" with .3, "3" with .3.
+/// Returns a lattice with the paths "1 2" (p = .4), "1 3" (p = .3) and "3" (p = .3).
 WordLattice three_paths() {
   WordLattice lattice;
   lattice.frame = {0, 4, 10};
@@ -95,7 +96,7 @@ TEST(LatticePosteriors, StayFiniteWhereCostsAreLarge) {
 TEST(MinimumBayesRisk, PrefersWhatMostPathsAgreeOnToTheBestPath) {
   const MbrResult result = minimum_bayes_risk(three_paths(), {});
   EXPECT_EQ(words_of(result), Sequence({1, 3}));
-  EXPECT_NEAR(result.expected_errors, 0.7, kBoundSlack);  // "1 2" has 0.3 + 2 * 0.3
+  EXPECT_NEAR(result.expected_errors, 0.7, kBoundSlack);  // "1 2" has 0.3 + 2 * 0.3 = 0.9
   EXPECT_NEAR(result.words[0].confidence, 0.7, kRounding);
   EXPECT_NEAR(result.words[1].confidence, 0.6, kRounding);
   EXPECT_NEAR(result.words[0].begin, 0, kRounding);
@@ -114,7 +115,8 @@ TEST(MinimumBayesRisk, OfOnePathIsItsWordsForSure) {
   EXPECT_NEAR(result.words[1].begin, 3, kRounding);
 }
 
-/// The recursion ends in a local minimum of a bound, so that a path may be better now and then.
+/// The recursion ends in a local minimum of a bound. So now and then, a path may have fewer
+/// expected errors than the result.
 TEST(MinimumBayesRisk, MostlyHasNoMoreExpectedErrorsThanAnyPath) {
   constexpr int kLattices = 200;
   int best = 0, better = 0, worse = 0;

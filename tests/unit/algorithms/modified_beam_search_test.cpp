@@ -1,5 +1,5 @@
-// modified_beam_search against icefall's rule in plain loops over texts, and against sums over all
-// alignments.
+// Tests modified_beam_search against icefall's rule in plain loops over texts, and against sums
+// over all alignments.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,7 +16,7 @@ using namespace test;
 
 constexpr char kName[] = "modified_beam_search";
 
-/// A model, and how a search with a beam fuses it.
+/// The parameter says whether the model is TDT.
 class ModifiedBeamSearchTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr int64_t kVocabulary = 8;

@@ -1,5 +1,5 @@
-// Minimum Bayes risk over n-best lists: risks by hand and from their definition, and the decoders
-// whose lists it ranks.
+// Tests minimum Bayes risk over n-best lists: risks by hand and by their definition, and the
+// decoders whose lists it ranks.
 #include "algorithms/nbest_risk.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using Sequence = std::vector<int32_t>;
 
 constexpr double kRounding = 1e-9;
 
-/// Levenshtein's distance by the whole table of prefixes.
+/// Returns Levenshtein's distance from the whole table of prefixes.
 int64_t plain_distance(const Sequence& a, const Sequence& b) {
   std::vector<std::vector<int64_t>> table(a.size() + 1, std::vector<int64_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
@@ -41,7 +41,7 @@ TEST(EditDistance, ByHand) {
   EXPECT_EQ(edit_distance(kitten, none), 6);
   EXPECT_EQ(edit_distance(kitten, kitten), 0);
   EXPECT_EQ(edit_distance(kitten, sitting), 3);
-  EXPECT_EQ(edit_distance(Sequence{1, 1}, Sequence{1, 1, 1}), 1);  // all is beginning or end
+  EXPECT_EQ(edit_distance(Sequence{1, 1}, Sequence{1, 1, 1}), 1);  // common prefix and suffix only
   EXPECT_EQ(edit_distance(Sequence{1, 2, 1}, Sequence{1, 1}), 1);
   EXPECT_EQ(edit_distance(Sequence{1, 2, 3}, Sequence{2, 3, 4}), 2);
 }
@@ -60,7 +60,8 @@ TEST(EditDistance, EqualsItsDefinition) {
   }
 }
 
-/// "1 2" with p .4, "1 3" with .3, "3" with .3: risks .3 + .6, .4 + .3, .8 + .3.
+/// The texts "1 2", "1 3" and "3" have p = .4, .3 and .3. So their risks are .3 + .6, .4 + .3 and
+/// .8 + .3.
 TEST(ExpectedErrors, ByHand) {
   const std::vector<Sequence> texts = {{1, 2}, {1, 3}, {3}};
   const auto risks = expected_errors(texts, {std::log(0.4), std::log(0.3), std::log(0.3)});
@@ -90,7 +91,7 @@ Hypothesis list_of(const std::vector<Hypothesis>& entries) {
   return h;
 }
 
-/// Asks nobody for the text of tokens, since its hypotheses have words.
+/// Returns a tokenizer with a space. Hypotheses that have words need no text of tokens.
 std::shared_ptr<const Tokenizer> some_tokenizer() { return character_tokenizer({" ", "a", "b"}); }
 
 std::vector<float> scores_of(const Hypothesis& h) {
@@ -124,7 +125,7 @@ TEST(NbestRisk, AScaleSaysHowMuchScoresCount) {
   };
   EXPECT_EQ(chosen(1), kThree);
   EXPECT_EQ(chosen(50), kFour);  // one text has almost all of the probability
-  EXPECT_EQ(chosen(0), kThree);  // distances 3, 2 and 3
+  EXPECT_EQ(chosen(0), kThree);  // the texts' summed distances are 3, 2 and 3
 }
 
 TEST(NbestRisk, EqualRisksKeepTheOrderOfTheSearch) {
@@ -148,7 +149,8 @@ TEST(NbestRisk, LeavesShortListsAndNanAlone) {
 }
 
 TEST(NbestRisk, WordsStandBetweenSpacesOfTheText) {
-  // "ab a", "ab b", "b": by words as by hand above; by tokens the first two are closer.
+  // The words of "ab a", "ab b" and "b" have the risks of the case above. By tokens, the first two
+  // texts are closer to each other.
   const auto spelled = [](Sequence tokens, float score) {
     Hypothesis h;
     h.tokens = std::move(tokens);
@@ -161,13 +163,13 @@ TEST(NbestRisk, WordsStandBetweenSpacesOfTheText) {
   MinimumBayesRisk({1, "words"}, some_tokenizer()).sort(words);
   EXPECT_EQ(words.tokens, (Sequence{1, 2, 0, 2}));
   EXPECT_EQ(words.nbest[1].tokens, (Sequence{1, 2, 0, 1}));
-  // Tokens: 0.3 + 0.3 * 3, 0.4 + 0.3 * 3, 0.4 * 3 + 0.3 * 3.
+  // The risks by tokens are 0.3 + 0.3 * 3, 0.4 + 0.3 * 3 and 0.4 * 3 + 0.3 * 3.
   Hypothesis tokens = list_of(entries);
   MinimumBayesRisk({1, "tokens"}, nullptr).sort(tokens);
   EXPECT_EQ(tokens.tokens, (Sequence{1, 2, 0, 1}));
 }
 
-/// Risks of a list in tokens, from the definition.
+/// Returns the risks of a list in tokens, by the definition.
 std::vector<double> risks_of(const std::vector<Hypothesis>& list, double scale) {
   double total = 0;
   for (const Hypothesis& entry : list) total += std::exp(scale * entry.score);
@@ -190,7 +192,8 @@ struct Arm {
 const std::vector<Arm> kArms = {
     {"alsd"}, {"aes"}, {"alsd_pp"}, {"aes_pp"}, {"modified_beam_search"}, {"ctc_beam", true}};
 
-/// Every decoder of the registry with lists, but those that need a graph or lexicon, is above.
+/// kArms has every decoder of the registry that gives lists, except those that need a graph or
+/// lexicon.
 TEST(NbestRisk, EveryDecoderWithAListHasIt) {
   for (const DecoderEntry* entry : decoder_entries()) {
     const auto has = [&](const char* name) {

@@ -1,5 +1,5 @@
-// N-gram language models: a worked example, and random models in both written forms against the
-// definition of back-off.
+// Tests n-gram language models on a worked example. Random models in both written forms are
+// compared with the definition of back-off.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,8 @@ TEST(NgramLm, WorkedExample) {
 
 class NgramFiles : public TempFolder {};
 
-/// Follows random tokens from both start states: all scores at every state on the way, and the end.
+/// Follows random tokens from one of the two start states. Compares all scores at every state on
+/// the way, and the score of the end.
 void compare_along_walk(const NgramLm& lm, const NgramTable& table, bool from_start,
                         std::mt19937& random) {
   NgramTable::Words history;
@@ -70,7 +71,8 @@ void compare_along_walk(const NgramLm& lm, const NgramTable& table, bool from_st
     expect_near(lm.final_scores(state), {table.score(history, kEnd)});
     EXPECT_TRUE(at::equal(lm.scores(state), all.scores));
 
-    // One by one they are the same, bit for bit; labels that are no tokens keep the state.
+    // Looked up one by one, scores and states are equal bit for bit. Labels that are no tokens keep
+    // the state.
     const at::Tensor labels = at::arange(-1, table.vocabulary + 1, at::kLong).unsqueeze(0);
     const auto some = lm.lookup(state, labels);
     EXPECT_TRUE(at::equal(some.scores.narrow(1, 1, table.vocabulary), all.scores));
@@ -91,7 +93,8 @@ TEST_F(NgramFiles, RandomModelsEqualTheDefinition) {
   for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
     const int order = 2 + trial % 4;
     const auto form = trial % 2 == 0 ? TokenForm::number : TokenForm::character;
-    // Characters of one and of two bytes; the ids that are white space in Unicode, 33 and 60, too.
+    // Tokens are characters of one or two bytes. Among them are those of ids 33 and 60, which are
+    // white space in Unicode.
     const NgramTable table = random_ngrams(random, order, order < 4 ? 65 - trial % 3 : 7);
     const auto file = write("lm.arpa", to_arpa(table, form, random));
     const NgramLm lm = load_ngram_lm(file, table.vocabulary, {.normalize_unk = false});
@@ -130,8 +133,8 @@ bool same_arrays(const NgramLm& a, const NgramLm& b) {
   return a.order() == b.order();
 }
 
-/// Such n-grams are of no use where every token has a 1-gram: KenLM gives equal scores without
-/// them.
+/// N-grams of higher order with <unk> have no use where every token has a 1-gram. KenLM gives equal
+/// scores without them.
 TEST_F(NgramFiles, LongerNgramsWithUnkChangeNothingWhereAllTokensAreKnown) {
   const auto load = [&](const std::string& unknown, const std::string& two,
                         const std::string& three) {
@@ -160,18 +163,18 @@ TEST_F(NgramFiles, ABinaryCopyIsTheSameModel) {
   const auto copy = path("lm.arpa.ngpulm");
   const LoadLmOptions cached{.cache = true};
   const NgramLm lm = load_ngram_lm(file, 9, {});
-  EXPECT_FALSE(std::filesystem::exists(copy));  // only when asked for
+  EXPECT_FALSE(std::filesystem::exists(copy));  // made only on request
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), lm));
   ASSERT_TRUE(is_binary_lm(copy));
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), lm));
-  EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), lm));  // by itself, too
+  EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), lm));  // also as the given file
 
-  // It is read: a copy that claims to be of this file is believed.
+  // The copy is really read: another model's copy that names this file as its source is believed.
   const NgramLm other = load_ngram_lm(write("other.arpa", text()), 9, {.normalize_unk = false});
   write_binary_lm(other, copy, sha256_file(file));
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.normalize_unk = false, .cache = true}), other));
 
-  // When the file has changed, the cached copy is made again.
+  // A copy of a file that has changed since is made again.
   write("lm.arpa", text());
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), load_ngram_lm(file, 9, {})));
   EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), load_ngram_lm(file, 9, {})));
@@ -198,7 +201,7 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   EXPECT_HAS(testing::internal::GetCapturedStderr(),
              "lm.arpa is made again: " + copy.string() + ": is damaged\n");
   EXPECT_EQ(complaint(), "(no UserError)");
-  write("lm.arpa.ngpulm", "");  // not even its first bytes
+  write("lm.arpa.ngpulm", "");  // an empty file
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
   EXPECT_EQ(complaint(), "(no UserError)");
 
@@ -216,7 +219,7 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   EXPECT_HAS(user_error([&] { load_ngram_lm(copy, 9, {.memory_limit = 100}); }), "MiB");
 }
 
-/// One value of the worked example's arrays is another, the checksum is right.
+/// One value of the worked example's arrays that is changed, while the checksum is right.
 struct Unsound {
   const char* problem;
   at::Tensor NgramArrays::*array;
@@ -227,7 +230,8 @@ struct Unsound {
 TEST_F(NgramFiles, AnUnsoundBinaryModelIsRefused) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  // States: 0, 1 (<s>), 2 and 3 (tokens 0 and 1), and so on; arcs 0..3 are those of state 0.
+  // State 0 is the empty context, 1 is <s>, 2 and 3 are tokens 0 and 1, and so on. Arcs 0 to 3
+  // leave state 0.
   const std::vector<Unsound> cases = {
       {"state 1 has a context of an impossible length", &NgramArrays::context, {1}, 0},
       {"state 3 has a context of an impossible length", &NgramArrays::context, {3}, 3},

@@ -1,4 +1,4 @@
-// Graphs of OpenFst 1.7.9 (tests/data/README.md), and what is wrong with others.
+// Tests graphs of OpenFst 1.7.9 (tests/data/README.md), and the complaints about damaged ones.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -22,7 +22,7 @@ std::vector<GraphArc> graph_arcs(const WfstGraph& graph) {
 
 class OpenFstFile : public test::TempFolder {
  protected:
-  /// The complaint about tests/data/<name> with `bytes` at `at`.
+  /// Returns the complaint about tests/data/<name> in which `bytes` stand at `at`.
   std::string after(const std::string& name, size_t at, const std::string& bytes) const {
     std::string changed = file_bytes("tests/data/" + name);
     changed.replace(at, bytes.size(), bytes);
@@ -68,7 +68,7 @@ TEST_F(OpenFstFile, OtherFilesAreRefused) {
 TEST_F(OpenFstFile, BlankMustBeTheLastLabelUnlessItIsSaidToBeTheFirst) {
   const auto tokenizer = character_tokenizer({"a", "b"});
   const auto words = write("words.txt", "<eps> 0\nA 1\nAB 2\n");
-  // The graph of vector.fst with blank as label 1.
+  // This is the graph of vector.fst, with blank as label 1.
   const std::string last =
       "0 1 1 1 0.5\n0 0 3 0\n0 2 0 0 1.5\n1 1 1 0 0.25\n1 2 2 2 0.75\n"
       "2 2 3 0\n1 0.25\n2\n";
@@ -85,7 +85,7 @@ TEST_F(OpenFstFile, BlankMustBeTheLastLabelUnlessItIsSaidToBeTheFirst) {
   EXPECT_HAS(user_error([&] { import(first); }), "give --blank first");
   EXPECT_HAS(user_error([&] { import("0 1 1 1\n1\n"); }), "should be blank for the 2 tokens");
   EXPECT_EQ(import("0 1 1 1\n1\n", BlankLabel::last).view().arc_count, 1);
-  // The label after the tokens and blank would otherwise become blank.
+  // The label behind the tokens and blank must not become blank.
   for (const BlankLabel blank : {BlankLabel::last, BlankLabel::first}) {
     EXPECT_EQ(import("0 1 3 1\n1\n", blank).view().arc_count, 1);
     EXPECT_HAS(
@@ -127,7 +127,7 @@ TEST_F(OpenFstFile, MayBeTextOrGzip) {
     EXPECT_EQ(graph.finals, whole.finals);
     EXPECT_EQ(arcs_of(graph), arcs_of(whole)) << path;
   }
-  // k2: label 0 is blank, tokens are 1 and 2, and -1 leads to the end.
+  // In graphs of k2, label 0 is blank, tokens are 1 and 2, and -1 leads to the end.
   const TransducerArcs k2 = read_openfst(
       write("k2.txt", "0 0 0 0 0\n0 1 1 1 -0.5\n1 2 2 2 -0.75\n1 3 -1 -1 -0.25\n2 3 -1 -1 0\n3\n"));
   EXPECT_EQ(arcs_of(k2),

@@ -1,5 +1,5 @@
-// Floats in the order of integers, with the values where orders go wrong: both zeros, denormal
-// numbers, infinities, NaN.
+// Tests the order of floats as integers, on values where such an order may go wrong: both zeros,
+// denormal numbers, infinities, NaN.
 #include "algorithms/gpu/ordered_key.h"
 
 #include <ATen/ATen.h>

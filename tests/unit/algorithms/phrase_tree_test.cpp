@@ -1,5 +1,5 @@
-// Phrase trees against their definition on whole texts, against NeMo's tables, and in tables that
-// several trees share.
+// Tests phrase trees against their definition on whole texts, against NeMo's tables, and in tables
+// that several trees share.
 #include "algorithms/shared/biasing/phrase_tree.h"
 
 #include <ATen/ATen.h>
@@ -27,13 +27,13 @@ std::shared_ptr<const CompiledBias> bias_of(const PlainBoost& boost) {
   return bias;
 }
 
-/// A walk through one row's tree.
+/// A walk along a text through the tree of one row.
 class Walk {
  public:
   explicit Walk(const DeviceBias& rows, int64_t row = 0) : rows_(rows), row_(row) {
     states_ = rows.initial_states();
   }
-  /// [V]
+  /// Returns the scores [V] of the current state.
   at::Tensor scores() const { return rows_.scores(states_)[row_]; }
   double end() const { return rows_.final_scores(states_)[row_].item<double>(); }
   void take(int32_t token) {
@@ -69,7 +69,7 @@ TEST(PhraseTree, EqualsTheDefinitionOnRandomTexts) {
         ASSERT_NEAR(walk.end(), boost.end(before), 1e-4)
             << boost.option() << " " << testing::PrintToString(before);
         longest = std::max(longest, static_cast<int>(boost.state(before).size()));
-        // Token 0 more often than others: for states that are far from the root.
+        // Token 0 comes more often than others, so that the walk reaches states far from the root.
         const auto next = static_cast<int32_t>(
             random() % 3 > 0 ? 0 : random() % static_cast<uint64_t>(vocabulary));
         walk.take(next);
@@ -94,20 +94,20 @@ double total(const PlainBoost& boost, const PlainBoost::Tokens& text) {
 }
 
 TEST(PhraseTree, WhatIsNotCompletedIsTakenBack) {
-  // 0 1, 0 1 2 3, 2 4, 1 2: weights of 1 without depth.
+  // The phrases 0 1, 0 1 2 3, 2 4 and 1 2 have weight 1, and depth scaling 1.
   const PlainBoost boost{{{{0, 1}, 1}, {{0, 1, 2, 3}, 1}, {{2, 4}, 1}, {{1, 2}, 1}}, 1};
   const double two = 2 + std::log(2.0), four = 4 + std::log(2.0 * 3 * 4);
   EXPECT_NEAR(total(boost, {5, 6, 7}), 0, 1e-5);
-  EXPECT_NEAR(total(boost, {0, 5, 2, 5, 0}), 0, 1e-5);  // begun, and left or at the end
+  EXPECT_NEAR(total(boost, {0, 5, 2, 5, 0}), 0, 1e-5);  // begun, but not completed
   EXPECT_NEAR(total(boost, {0, 1, 5}), two, 1e-5);
-  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), two, 1e-5);         // begun again behind a whole one
-  EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), four, 1e-5);     // those inside it count no more
+  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), two, 1e-5);         // a longer one breaks off
+  EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), four, 1e-5);     // phrases inside it count no more
   EXPECT_NEAR(total(boost, {0, 1, 2, 4, 5}), 2 * two, 1e-5);  // over a failure link
   EXPECT_NEAR(total(boost, {1, 2, 5, 1, 2}), 2 * two, 1e-5);
 }
 
 TEST(PhraseTree, APhraseInsideOneThatBreaksOffStays) {
-  // "bc" is over before "abcdz" breaks off at a place from which no failure link leads to it.
+  // "bc" is complete before "abcdz" breaks off, where no failure link leads to "bc".
   const PlainBoost boost{{{{0, 1, 2, 3, 6}, 1}, {{1, 2}, 1}}, 1};
   EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), 2 + std::log(2.0), 1e-5);
 }
@@ -143,7 +143,7 @@ TEST(DeviceBiasTables, RowsHaveTheirOwnTrees) {
 }
 
 TEST(DeviceBiasTables, ThereIsRoomForWhatRowsHaveNow) {
-  // Trees that nobody has any more give way, and tables grow where those of one batch do not fit.
+  // Trees that no row has any more give way. Tables grow if the trees of one batch do not fit.
   std::mt19937 random(73);
   constexpr int64_t kVocabulary = 100;
   DeviceBiasTables tables(kVocabulary, at::kCPU);
@@ -163,8 +163,9 @@ TEST(DeviceBiasTables, ThereIsRoomForWhatRowsHaveNow) {
 }
 
 TEST(DeviceBiasTables, RootsBehindTheBatchStayWithinSmallerTables) {
-  // A recorded search reads all its rows. `many` has the more states, `dense` the more arcs: those
-  // of the state behind the first token come again behind the third.
+  // A recorded search reads all its rows, also those behind the batch. `many` has more states, so
+  // the tables shrink with `dense`. `dense` has more arcs, because those of the state behind the
+  // first token come again behind the third.
   constexpr int64_t kVocabulary = 100;
   PlainBoost many, dense;
   for (int32_t i = 0; i < 9000; ++i)

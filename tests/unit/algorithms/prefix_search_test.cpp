@@ -33,7 +33,7 @@ const SmallLexicon& small() {
 }
 
 TEST(WordLm, TheLongestHistoryThatHasTheWordDecides) {
-  // <unk> 1, a 2, ab 3, aback 4, abaft 5
+  // The words are <unk> 1, a 2, ab 3, aback 4 and abaft 5.
   const WordLm& lm = small().lm;
   const auto log10 = [](float cost) { return -cost / std::log(10.0f); };
   const auto a = lm.next(lm.start(), 2);
@@ -78,7 +78,7 @@ TEST(PrefixSearch, FindsTheBestPathOfTheGraph) {
 }
 
 TEST(PrefixSearch, RepeatsTheLastTokenOfAWord) {
-  // Word 2, "a", for three frames: once, not three times.
+  // Word 2, "a", lasts three frames. The search must find it once, not three times.
   const int32_t columns = 1025, piece = small().lexicon.at("a").front().front();
   std::vector<float> lp(3 * columns, -20.0f);
   for (int t = 0; t < 3; ++t) lp[static_cast<size_t>(t * columns + piece)] = 0;

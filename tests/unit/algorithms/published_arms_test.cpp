@@ -1,5 +1,5 @@
-// Arms that exist for the published tables: the search as a TorchScript program, and the baseline
-// whose host reads the decision of each row.
+// Tests the arms that exist for the published tables: the search as a TorchScript program, and the
+// baseline whose host reads the decision of each row.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -54,7 +54,7 @@ TEST(FrameLoopingByRows, WaitsForEachRowAndToken) {
     int64_t tokens = 0;
     for (const Hypothesis& h : rows->decode(batch).to_host())
       tokens += static_cast<int64_t>(h.tokens.size());
-    // RNN-T asks no row about an evaluation that gave only blanks.
+    // After an evaluation that gave only blanks, RNN-T asks no row.
     const int64_t asked = rows->counters().at("host_reads") - flag->counters().at("host_reads") -
                           1 - (tdt ? 4 : 2) * tokens;
     EXPECT_EQ(asked % 6, 0);
@@ -66,7 +66,7 @@ TEST(FrameLoopingByRows, WaitsForEachRowAndToken) {
                UserError);
 }
 
-/// A row alone has its prediction computed at the start and after each token.
+/// In a batch of one row, the prediction is computed at the start and after each token.
 TEST(FrameLoopingCached, PredictsOnceForEachToken) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 30; ++trial) {
@@ -113,12 +113,14 @@ TEST(TdtMinDurationByRows, FindsTheSameAndWaitsForEachRowAndToken) {
     tokens += static_cast<int64_t>(found[b].tokens.size());
   }
   EXPECT_GT(tokens, 6);
-  // Each row at each evaluation, three values of each token, and at the end which rows have a NaN.
+  // The host reads each row at each evaluation, three values of each token, and at the end the
+  // marks of rows with a NaN.
   EXPECT_EQ(rows->counters().at("host_reads") - flag->counters().at("host_reads"),
             6 * rows->counters().at("joint_calls") + 3 * tokens + 1);
 }
 
-/// Label-looping needs the same rows as frame-looping, and a batch as many as its rows alone.
+/// Label-looping needs the same rows as frame-looping. A batch needs as many as its rows need
+/// alone.
 TEST(CountRows, WhatIsNeededDependsOnTheUtterancesAlone) {
   std::mt19937 random(2);
   for (const bool tdt : {false, true}) {

@@ -1,4 +1,5 @@
-// Replay of greedy results: honest ones pass in every dtype, each kind of planted error is found.
+// Tests the replay of greedy results. Honest ones pass in every dtype, and each kind of planted
+// error is found.
 #include "tests/support/greedy_cases.h"
 #include "tests/support/replay_cases.h"
 
@@ -55,8 +56,8 @@ TEST(Replay, AcceptsThePlainSearchOnTables) {
   }
 }
 
-/// Logits are whole numbers there: without its last token, which was better than blank, a result
-/// has a blank that is worse by at least 1.
+/// Logits of the tables are whole numbers. A result without its last token, which was better than
+/// blank, has a blank in its place that is worse by at least 1.
 TEST(Replay, AcceptsNothingElseOnTables) {
   std::mt19937 random(12);
   int changed = 0;
@@ -121,7 +122,7 @@ TEST(Replay, TheBoundOfAScoreGrowsWithTheMagnitudesOfItsTerms) {
   EXPECT_GT(cancelled, 5);
 }
 
-/// Decoders of full width in all dtypes.
+/// Replays honest results of decoders of full width in all dtypes.
 TEST(Replay, AcceptsDecodersOfFullWidth) {
   at::manual_seed(4);
   for (const bool tdt : {false, true}) {
@@ -142,7 +143,7 @@ TEST(Replay, AcceptsDecodersOfFullWidth) {
   }
 }
 
-/// The plain search with `change` on each row of a batch.
+/// Runs the plain search with `change` on each row of a batch.
 std::vector<Hypothesis> search_with(const std::shared_ptr<const AcousticModel>& model,
                                     const EncodedBatch& batch,
                                     const std::function<at::Tensor(at::Tensor)>& change) {
@@ -168,7 +169,7 @@ TEST(Replay, FindsLogitsThatWereRoundedToFp8) {
       EXPECT_TRUE(accepted[b].within()) << text(accepted[b]);
       found += refused[b].within() ? 0 : 1;
     }
-    EXPECT_GE(found, tdt ? 4U : 7U) << "of 8 rows";  // those of a few decisions may be right
+    EXPECT_GE(found, tdt ? 4U : 7U) << "of 8 rows";  // rows of few decisions may be right
   }
 }
 

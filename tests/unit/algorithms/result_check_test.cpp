@@ -27,7 +27,7 @@ EncodedBatch batch_of(const std::vector<int64_t>& lengths) {
   return {at::zeros({rows, 6, 1}), at::tensor(lengths, at::kLong), lengths};
 }
 
-/// The problem that the check finds in a row of five frames.
+/// Returns the problem that the check finds in a row of five frames, or an empty string.
 std::string problem_of(const Hypothesis& row, Head head = Head::transducer) {
   try {
     check_values({row}, batch_of({5}), ResultRules(decoder_of(head), tdt_model()));
@@ -51,7 +51,7 @@ TEST(ResultCheck, DurationsAreTheModels) {
       std::string::npos);
 }
 
-/// The problem in a row of so many tokens at frame 0 and one at frame 3, of five frames.
+/// Returns the problem in a row with `count` tokens at frame 0 and one at frame 3, of five frames.
 std::string problem_of_tokens(int64_t count, const Description& decoder,
                               const nlohmann::json& options) {
   ModelConfig model;

@@ -22,7 +22,7 @@ class Row {
  public:
   explicit Row(int64_t vocabulary)
       : vocabulary_(static_cast<int32_t>(vocabulary)),
-        floats_(2 * vocabulary, 7.0f),  // what is not set shows
+        floats_(2 * vocabulary, 7.0f),  // shows values that nobody sets
         ints_(2 * vocabulary + 2, 7) {}
 
   RowBiasView view() {
@@ -38,7 +38,7 @@ class Row {
       fused::start_row(block, trees, root, state, forbidden, vocabulary_, view());
     });
   }
-  /// After `token`: the new state.
+  /// Moves on by `token`, and returns the new state.
   int32_t follow(const NgramView& trees, int32_t root, int32_t token) {
     std::atomic<int32_t> state = -1;
     by_threads([&](const auto& block) {
@@ -111,7 +111,7 @@ TEST(RowBiasView, FollowsTheTables) {
         if (root == 0 || (forbidden != nullptr && forbidden[token])) continue;
         state = row.view().state_after(token, root);
         if (step % 5 == 4) {
-          row = Row(vocabulary);  // the next piece
+          row = Row(vocabulary);  // starts as the next piece does
           row.start(trees, root, state, forbidden);
         } else {
           EXPECT_EQ(row.follow(trees, root, token), state);

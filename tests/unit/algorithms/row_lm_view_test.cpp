@@ -27,7 +27,7 @@ class Row {
 
   RowLmView view() { return {bonus_.data(), next_.data(), added_, alpha_}; }
 
-  /// Brings it into the state that find_state() gives; the new state.
+  /// Brings the row into the state that find_state() gives, and returns this state.
   template <class FindState>
   int32_t change(const NgramLm& lm, const FindState& find_state) {
     const at::Tensor shorter = lm.shorter_contexts();
@@ -59,7 +59,8 @@ class Row {
 
 class RowLm : public TempFolder {
  protected:
-  /// Follows random texts; returns the tokens that had a context of `long_context` or more.
+  /// Follows random texts. Returns the number of steps whose context had at least `long_context`
+  /// tokens.
   int64_t follow(std::mt19937& random, const LmCase& given, int64_t vocabulary,
                  const std::vector<float>& added, int64_t texts, int32_t long_context = 2) {
     const NgramLm lm = load_ngram_lm(given.option["path"].get<std::string>(), vocabulary,
@@ -107,7 +108,7 @@ TEST_F(RowLm, FollowsTheModel) {
   EXPECT_GT(deep, 200);
 }
 
-/// A state of the greatest order has all contexts that there is room for.
+/// A state of the greatest order has as many contexts as the kernel has room for.
 TEST_F(RowLm, FollowsTheLongestContexts) {
   std::mt19937 random(33);
   std::uniform_real_distribution<double> uniform(0, 1);

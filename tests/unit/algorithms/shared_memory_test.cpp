@@ -1,5 +1,5 @@
-// Shared memory of thread blocks: the bytes that kernels ask for, and the error where a GPU has
-// fewer.
+// Tests the shared memory of thread blocks: the bytes that kernels ask for, and the error if a GPU
+// has fewer.
 #include "algorithms/gpu/shared_memory.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kH200 = 227 << 10;  // of a block on an H200, on request
+constexpr int64_t kH200 = 227 << 10;  // bytes that a block on an H200 gets on request
 
 std::string refusal(int64_t needed, int64_t available) {
   try {
@@ -32,7 +32,7 @@ TEST(SharedMemory, TooLittleIsAnErrorWithTheLimitAndTheRemedy) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-/// Rows of the persistent kernel of fused_looping.
+/// Checks the rows of the persistent kernel of fused_looping.
 TEST(SharedMemory, TheMostRowsFitAndOneMoreDoesNot) {
   using fused::most_rows, fused::row_bytes;
   for (int64_t bytes = 100; bytes < 5000; ++bytes) {

@@ -1,5 +1,6 @@
-// Steps with their state on the host: results, transfers and waits of every form. (The plain search
-// on tables is in greedy_oracle_test.cpp, the counts of calls in greedy_golden_test.cpp.)
+// Tests steps with their state on the host: results, transfers and waits of every form.
+// (greedy_oracle_test.cpp has the plain search on tables, and greedy_golden_test.cpp the counts of
+// calls.)
 #include "algorithms/decoders/greedy/step_replay/step_replay.h"
 
 #include <gtest/gtest.h>

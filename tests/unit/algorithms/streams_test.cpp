@@ -1,4 +1,4 @@
-// Utterances in pieces, by every decoder that takes them.
+// Tests utterances in pieces, with every decoder that takes them.
 #include <gtest/gtest.h>
 
 #include "algorithms/shared/biasing/compiled_bias.h"
@@ -38,7 +38,7 @@ std::shared_ptr<const CompiledBias> bias_of(const std::vector<PhraseTokens>& phr
   return bias;
 }
 
-/// Each stream with phrases of its own, one with a mask besides, one with nothing.
+/// Some streams have phrases of their own, some also have a mask, and some have nothing.
 TEST(Streams, RandomPiecesWithPhrasesOfTheirOwn) {
   const ModelConfig config = test::small_config();
   auto masked = std::make_shared<CompiledBias>(*bias_of({{{3, 4, 5}, 1}, {{4, 4}, 2}}));
@@ -56,7 +56,7 @@ TEST(Streams, RandomPiecesWithPhrasesOfTheirOwn) {
     test::random_pieces({"ctc_greedy", boost, model, false, biases}, seed);
 }
 
-/// New phrases count from the next piece on; tokens that a stream has returned stay.
+/// New phrases count from the next piece on. Tokens that a stream has returned stay.
 TEST(Streams, PhrasesThatChangeWhileAStreamRuns) {
   const auto model = test::random_model(test::small_config(), 9);
   const auto decoder = make_decoder("label_looping", {{"boost", nlohmann::json::object()}}, "");
@@ -91,7 +91,8 @@ TEST(Streams, ADecoderWithoutPhrasesSaysSo) {
   EXPECT_THROW(streams->set_bias(streams->open(), nullptr), UserError);
 }
 
-/// Greedy searches keep no frames of such pieces. More streams than rows share a call.
+/// Greedy searches keep no frames of pieces that fit into a batch. One call has ten streams, more
+/// than the five rows of a batch.
 TEST(Streams, PiecesThatFitGiveTheResultsOfDecode) {
   const auto model = test::random_model(test::small_config(), 10);
   std::mt19937 random(1);
@@ -105,7 +106,7 @@ TEST(Streams, PiecesThatFitGiveTheResultsOfDecode) {
     const auto streams = decoder->streams({5, 4});
     const at::Tensor projected = streams->project(batch.frames);
     const std::vector<size_t> rows = {0, 1, 2, 3, 4, 4, 3, 2, 1, 0};
-    for (int round = 0; round < 2; ++round) {  // the second one in slots of the first
+    for (int round = 0; round < 2; ++round) {  // the second round reuses the slots
       std::vector<int64_t> numbers, begin(rows.size());
       while (numbers.size() < rows.size()) numbers.push_back(streams->open());
       for (int64_t step = 0; step < 31; ++step) {
@@ -121,7 +122,7 @@ TEST(Streams, PiecesThatFitGiveTheResultsOfDecode) {
   }
 }
 
-/// However many hypotheses lag behind, by however many frames.
+/// Any number of hypotheses may lag behind, by any number of frames.
 TEST(Streams, BeamsKeepFramesThatSomeHypothesesHaveNotPassed) {
   const auto model = test::random_model(test::small_config(), 4);
   for (uint32_t seed = 0; seed < 4; ++seed) {

@@ -190,7 +190,7 @@ TEST_P(TokenPassing, LatticesGiveThePlainSearchsLists) {
   EXPECT_GT(longest, 4U);
 }
 
-// Who does what in search_steps(): "s": search, "c": collect, "w": wait.
+// Records the calls of search_steps(): "s" for search, "c" for collect, "w" for wait.
 struct WrittenSteps {
   std::string written;
   void search(int64_t step) { written += fmt::format("s{} ", step); }

@@ -1,4 +1,5 @@
-// Token passing of utterances in pieces, by threads of the CPU: equal to the whole utterance.
+// Tests token passing of utterances in pieces, by threads of the CPU. It must equal that of the
+// whole utterance.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ class HostStreams {
     streams_[entry] = {std::move(word_costs), {}};
   }
 
-  /// How the pieces ended; those that found no room have changed nothing.
+  /// Returns how the pieces ended. Those that found no room have changed nothing.
   std::vector<PassingStatus> advance(const std::vector<Piece>& pieces) {
     std::vector<PassingRow> rows;
     for (const Piece& piece : pieces) {
@@ -147,7 +148,7 @@ TEST(TokenPieces, WithoutRoomAPieceChangesNothingAndCanBeSearchedAgain) {
     EXPECT_LT(few_traces.advance({{0, lp.data() + 3 * frame, 1}})[0], PassingStatus::out_of_traces);
   test::expect_same_path(few_traces.finish(0), whole, "traces");
 
-  // Two entries in one memory: a piece that does not fit must not reach into the other's.
+  // Two entries share one memory. A piece that does not fit must not reach into the other's part.
   HostStreams few_tokens(graph, 2, 3, 1 << 14);
   few_tokens.open(0);
   few_tokens.open(1);

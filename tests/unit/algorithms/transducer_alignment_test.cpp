@@ -1,4 +1,5 @@
-// Forced alignment through a transducer's lattice: the best of all paths, with and without a band.
+// Tests forced alignment through a transducer's lattice against the best of all paths, with and
+// without a band.
 #include "algorithms/shared/alignment/transducer_alignment.h"
 
 #include <ATen/ATen.h>
@@ -17,7 +18,7 @@ namespace rtfx {
 namespace {
 
 struct Kind {
-  std::vector<int64_t> durations;  // none: RNN-T
+  std::vector<int64_t> durations;  // empty for RNN-T
 };
 
 class TransducerAlignment : public testing::TestWithParam<Kind> {
@@ -40,7 +41,7 @@ class TransducerAlignment : public testing::TestWithParam<Kind> {
   std::optional<Transducer> transducer;
 };
 
-/// All paths through the lattice, by recursion.
+/// Enumerates all paths through the lattice by recursion.
 struct AllPaths {
   const Transducer& transducer;
   at::Tensor frames;
@@ -140,7 +141,7 @@ TEST_P(TransducerAlignment, ABandHoldsThePathsNearItsGuide) {
       align_transducer(*transducer, batch.frames[0], greedy.tokens, whole_lattice(30, tokens));
   int64_t longest = 0;  // duration
   for (const int64_t duration : GetParam().durations) longest = std::max(longest, duration);
-  // A band around the greedy path has that path, and no better one than the whole lattice.
+  // A band around the greedy path holds that path, but no better one than the whole lattice.
   const LatticeBand narrow = band_around(greedy.frames, 30, 2);
   EXPECT_LT(narrow.nodes(), whole_lattice(30, tokens).nodes());
   const Alignment near = align_transducer(*transducer, batch.frames[0], greedy.tokens, narrow);
@@ -182,7 +183,8 @@ TEST(LatticeBand, AGuideFollowsTheTokensThatASearchFound) {
   Hypothesis found;
   found.tokens = {7, 1, 2, 9, 5};
   found.frames = {0, 10, 20, 25, 40};
-  // 1 2 5 are found, 3 and 4 lie between, and 6 behind.
+  // The search found tokens 1, 2 and 5 of this text. It missed 3 and 4 between them, and 6 behind
+  // them.
   const std::vector<int32_t> text = {1, 2, 3, 4, 5, 6};
   EXPECT_EQ(guide_from(found, text, 50), (std::vector<int32_t>{10, 20, 26, 33, 40, 45}));
   EXPECT_EQ(guide_from({}, text, 70), (std::vector<int32_t>{10, 20, 30, 40, 50, 60}));

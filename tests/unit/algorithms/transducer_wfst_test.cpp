@@ -1,5 +1,5 @@
-// transducer_wfst against its rule in plain loops over texts and sets of graph states, and against
-// all alignments and all paths of a graph.
+// Tests transducer_wfst against its rule in plain loops over texts and sets of graph states. Its
+// scores are also compared with all alignments and all paths of a graph.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string printed(const std::vector<FoundWord>& words) {
   return text;
 }
 
-/// Words on a path. Those before the first token have its frame.
+/// Prints the words of a path with their frames. Words before the first token have its frame.
 std::string printed(const EveryTokenPath::PlacedWords& words, const std::vector<int32_t>& frames) {
   std::vector<FoundWord> placed;
   for (const auto& [word, tokens] : words) {
@@ -49,7 +49,8 @@ struct Weights {
   }
 };
 
-/// The labels that may follow with a graph: the `max_tokens` likeliest tokens that it has.
+/// Fuses `next` with a graph. Only tokens that the graph has may follow, and only the `max_tokens`
+/// likeliest ones.
 NextOf fused(const NextOf& next, const PlainGraph& graph, const Weights& w, size_t max_tokens) {
   return [&next, &graph, w, max_tokens](size_t frame, const Text& text) {
     Next n = next(frame, text);
@@ -73,7 +74,7 @@ NextOf fused(const NextOf& next, const PlainGraph& graph, const Weights& w, size
   };
 }
 
-/// Adds what the ends of the texts cost. Those without an end are dropped, unless all are.
+/// Adds the cost of the end of each text. Texts without an end are dropped, unless all lack one.
 void end_texts(std::vector<Entry>& list, const PlainGraph& graph, double alpha) {
   std::vector<Entry> final_ones;
   for (Entry entry : list) {
@@ -85,7 +86,7 @@ void end_texts(std::vector<Entry>& list, const PlainGraph& graph, double alpha) 
   if (!final_ones.empty()) list = final_ones;
 }
 
-/// With TDT or without.
+/// The parameter says whether the model is TDT.
 class TransducerWfst : public TempFolder, public testing::WithParamInterface<bool> {
  protected:
   static constexpr int64_t kVocabulary = 8;

@@ -72,7 +72,7 @@ TEST(WfstTopology, HasAsManyArcsAsTheFormulas) {
 }
 
 TEST(WfstLexicon, MarksHomographsAndPrefixes) {
-  // Words 1 and 3 are written alike and begin word 2; word 4 is by itself.
+  // Words 1 and 3 have the same spelling, which also begins word 2. Word 4 stands by itself.
   const auto l =
       lexicon_transducer({{"a", {{5}}}, {"b", {{5, 6}}}, {"c", {{5}}}, {"d", {{6}}}}, 10);
   EXPECT_EQ(l.labels.disambiguation, 3);
@@ -224,7 +224,7 @@ TEST(WfstGrammar, NgramsThatAreThereTwiceAreRefused) {
   EXPECT_HAS(grammar(arpa(ones, "-1 a b\n-2 a b\n")), "twice.arpa:12: the n-gram is there twice");
   EXPECT_HAS(grammar(arpa("-1 a -1\n-2 a -1\n-1 </s>\n", "-1 a </s>\n-1 a a\n")),
              "twice.arpa:7: the n-gram is there twice");
-  // Those of words that the lexicon lacks, and of symbols.
+  // These n-grams are of words that the lexicon lacks, and of symbols.
   const auto words = arpa("-1 c\n-1 <s>\n-1 <s>\n", "-1 c c\n-1 c <s>\n");
   EXPECT_HAS(message_of([&] { arpa_words(words); }), "twice.arpa:8: the n-gram is there twice");
 }
@@ -274,7 +274,7 @@ TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {
   EXPECT_EQ(dropped, 0);
 }
 
-/// -ln P of a sentence of tests/data/words.arpa, looked up by hand (log10).
+/// Returns -ln P of a sentence of tests/data/words.arpa. The values (log10) were looked up by hand.
 double sentence_cost(const Words& sentence) {
   static const std::map<Words, double> log10 = {
       // <unk> 1, a 2, ab 3, aback 4, abaft 5
@@ -296,13 +296,13 @@ TEST(WfstGrammar, HasAStateForEachHistoryThatGoesOn) {
   };
   const auto g = grammar_transducer(kArpa, id, 6, &dropped);
   EXPECT_EQ(dropped, 0);
-  // "", <s>, a, ab, aback, <s> a, a ab; of these all but "" back off.
+  // The states are "", <s>, a, ab, aback, <s> a, and a ab. All of them but "" back off.
   EXPECT_EQ(g.states, 7);
   EXPECT_EQ(std::count_if(g.arcs.begin(), g.arcs.end(), [](const auto& a) { return a.input == 6; }),
             6);
-  EXPECT_EQ(g.arcs.size(), 6 + 5 + 5 + 1);  // and words of 1-, 2-, 3-grams
+  EXPECT_EQ(g.arcs.size(), 6 + 5 + 5 + 1);  // back-off, and words of 1-, 2-, 3-grams
   EXPECT_EQ(g.finals.size(), 3);            // after "", ab, a ab
-  // "a abaft" goes on with nothing: the arc leads to "" and holds both back-off weights.
+  // No n-gram begins with "a abaft", so its arc leads to "" and holds both back-off weights.
   EXPECT_TRUE(std::any_of(g.arcs.begin(), g.arcs.end(), [&](const auto& a) {
     return a.input == id("abaft") && std::abs(a.cost - (0.9 + 0.35) * std::log(10.0)) < 1e-5;
   }));
@@ -324,7 +324,7 @@ TEST(WfstGraph, EverySentenceHasTheProbabilityOfTheLanguageModel) {
     const WfstGraph& graph = built(topology).graph;
     for (const Words& sentence : std::vector<Words>{{}, {1}, {2}, {3}, {2, 3}, {4}, {5}}) {
       for (const int64_t padding : {0, 2}) {
-        // Each token for a frame and a blank after it; nothing else is possible.
+        // Each token has one frame and a blank behind it, and nothing else is possible.
         const int64_t columns = graph.view().columns;
         std::vector<int32_t> labels(static_cast<size_t>(padding), columns - 1);
         for (const int32_t token : pieces.at(sentence)) {

@@ -22,7 +22,7 @@ WfstPath search(const GraphView& graph, const std::vector<float>& lp, float beam
                     word_costs);
 }
 
-/// Costs worked out by hand for LG of two_token_graph().
+/// Compares with costs that were worked out by hand for LG of two_token_graph().
 TEST(WfstSearch, CostsOfAllTextsOfTheWorkedExample) {
   for (const Topology topology : {Topology::normal, Topology::compact}) {
     const WfstGraph graph = test::two_token_graph(topology);
@@ -151,7 +151,7 @@ TEST(WfstSearch, ImpossibleFramesEndTheSearch) {
     std::fill(lp.begin() + 3, lp.begin() + 6, value);
     EXPECT_FALSE(search.run(lp.data(), 4, 3).alive);
   }
-  // One impossible column is only avoided, and nothing is left behind by what came before.
+  // The search only avoids one impossible column, and the failed runs leave nothing behind.
   std::vector<float> lp = test::logs(kFourFrames);
   lp[0] = never;
   const WfstPath path = search.run(lp.data(), 4, 3);

@@ -1,4 +1,4 @@
-// An utterance that comes in pieces.
+// Tests the search of an utterance that comes in pieces.
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
@@ -12,7 +12,7 @@ using test::Words;
 constexpr float kBeam = 3;
 constexpr int64_t kActive = 40;
 
-/// Advances by pieces of the given sizes in turn.
+/// An utterance that advances by pieces of the given sizes in turn.
 class Stream {
  public:
   Stream(ViterbiSearch& search, std::vector<float> lp, std::vector<int64_t> sizes)
@@ -74,7 +74,7 @@ TEST(WfstStream, OneSearchServesStreamsInTurn) {
 }
 
 TEST(WfstStream, PartialResultsDoNotWaitForAFinalState) {
-  // Word 1 is over only at its second frame; until then no state is final.
+  // Word 1 ends only at its second frame, and no state is final before that.
   TransducerArcs t;
   t.states = 3;
   t.finals = {{2, 0.5f}};
@@ -96,7 +96,7 @@ TEST(WfstStream, PartialResultsDoNotWaitForAFinalState) {
 }
 
 TEST(WfstStream, ALongStreamForgetsWhatNoPathUses) {
-  // Two tokens in turn with blanks between: the text is known, however long it is.
+  // The two tokens alternate with blanks between them. So the text is certain, however long it is.
   const WfstGraph graph = test::two_token_graph(Topology::compact);
   const auto lp = test::logs({{.9, .05, .05}, {.05, .05, .9}, {.05, .9, .05}, {.05, .05, .9}});
   ViterbiSearch search(graph.view(), 1e6f, 1 << 20);
@@ -111,7 +111,7 @@ TEST(WfstStream, ALongStreamForgetsWhatNoPathUses) {
   EXPECT_EQ(path.words, Words(kPieces, 2));  // AB
   EXPECT_EQ(path.word_frames.back(), 4 * kPieces - 2);
   EXPECT_EQ(path.tokens.size(), 2 * kPieces);
-  // All tokens of all frames are more than what was held at any time.
+  // The stream kept more tokens in all than it held at any time.
   EXPECT_GT(state.counts.kept_tokens, static_cast<int64_t>(2 * most));
 }
 

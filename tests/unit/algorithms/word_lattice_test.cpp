@@ -1,4 +1,4 @@
-// Lattices of words against a look at every path of the graph, and as text.
+// Tests lattices of words against a look at every path of the graph, and as text.
 #include "algorithms/shared/wfst/word_lattice.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using test::Words;
 
 constexpr float kWideBeam = 1e6f;
 constexpr int64_t kAllTokens = 1 << 20;
-constexpr double kScale = 2;  // a power of two: unscaled costs are exact
+constexpr double kScale = 2;  // a power of two, so that unscaled costs are exact
 
 std::map<Words, double> least_costs(const WordLattice& lattice) {
   std::map<Words, double> least;
@@ -27,7 +27,8 @@ std::map<Words, double> least_costs(const WordLattice& lattice) {
   return least;
 }
 
-/// Each arc's costs are those of its labels, and its frames follow the last arc's.
+/// Expects that each arc has the costs of its labels, and that these fill the frames between its
+/// states.
 void expect_sound(const WordLattice& lattice, const std::vector<float>& lp, int64_t columns) {
   for (const WordLattice::Arc& arc : lattice.arcs) {
     ASSERT_LT(arc.from, arc.to);

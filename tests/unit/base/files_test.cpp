@@ -1,4 +1,4 @@
-// Files that can be mapped and files that cannot.
+// Tests of files that can be mapped and of files that cannot.
 #include "base/files.h"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ TEST(MappedFile, WhatIsNoFileIsAnError) {
   fs::remove_all(folder);
 }
 
-/// No file may grow beyond so many bytes, as on a full disk.
+/// Limits the size of all files to `bytes`, as a full disk does.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) {
@@ -93,7 +93,8 @@ TEST_F(ByteOrderMark, TextIsUtf8) {
     });
   };
   EXPECT_EQ(read("a\nb\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\n"), "(no UserError)");
-  // A byte of Latin-1, a cut, an overlong and a surrogate's form, a code point that is too large.
+  // The texts are a byte of Latin-1, a cut character, an overlong form, a surrogate, and a code
+  // point that is too large.
   for (const char* bad : {"caf\xE9", "x\xE2\x82", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80"}) {
     EXPECT_HAS(read(std::string("a\n") + bad + "\nc\n"), "t.txt:2: is not UTF-8: byte ");
     EXPECT_HAS(read(bad), "t.txt:1: is not UTF-8: byte ");
@@ -119,7 +120,7 @@ TEST_F(ByteOrderMark, OfOtherEncodingsIsNamed) {
   }
 }
 
-/// A link to itself has an error other than absence, as a folder has that may not be entered.
+/// A link to itself gives an error other than absence, as a folder does that must not be entered.
 class UnknownFile : public test::TempFolder {
  protected:
   UnknownFile() { fs::create_symlink("loop", path("loop")); }

@@ -1,4 +1,4 @@
-// JSON that other people made.
+// Tests of JSON that other people made.
 #include "base/json.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Option tables: reading, resolved values, and errors that name the place and the nearest name.
+// Tests option tables: reading, resolved values, and errors that name the place and the nearest
+// name.
 #include "base/options.h"
 
 #include <gtest/gtest.h>

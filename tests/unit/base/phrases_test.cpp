@@ -1,4 +1,4 @@
-// Phrases as options, manifests and files write them, and what is wrong with them.
+// Tests phrases as options, manifests and files write them, and the complaints about bad ones.
 #include "base/phrases.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST_F(Phrases, FaultsNamePlaceAndPhrase) {
   EXPECT_HAS(user_error([&] { read("\t3\n"); }), ":1: the phrase is empty");
   EXPECT_HAS(user_error([&] { read("a\ncaf\xe9\n"); }),
              "p.txt:2: is not UTF-8: byte 4 is 0xe9; save it as UTF-8");
-  const nlohmann::json bytes = {"caf\xe9"};  // as a command line may have it
+  const nlohmann::json bytes = {"caf\xe9"};  // as from a command line
   EXPECT_HAS(user_error([&] { parse_phrases(JsonView(bytes, "--decoder")); }),
              "--decoder/0: is not UTF-8: byte 4 is 0xe9");
   EXPECT_HAS(user_error([&] { read_phrases(path("none.txt")); }), "none.txt");

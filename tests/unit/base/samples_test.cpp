@@ -1,4 +1,4 @@
-// The check of samples, which names the first that no model can compute with.
+// Tests the check of samples, which names the first one that no model can compute with.
 #include "base/samples.h"
 
 #include <gtest/gtest.h>
