@@ -108,7 +108,7 @@ TEST_F(AudioTest, BlocksOfAnySizeAreTheWhole) {
   }
 }
 
-/// From any place on the samples are those of the whole.
+/// Reading from any place must give the samples that the whole file has there.
 TEST_F(AudioTest, PlacesInAnyOrder) {
   const auto wave = sine(440, 16000, 40000);
   for (const auto& file : {write_audio("a.wav", wave), write_audio("a.flac", wave, kFlac),
@@ -144,7 +144,7 @@ TEST_F(AudioTest, ManyThreadsReadWhatOneReads) {
     EXPECT_EQ(audio.threads(), file.extension() == ".wav" ? 3U : 1U);
     constexpr size_t kPiece = 1700;
     std::vector<float> all;
-    for (size_t first = 0; all.size() == first;) {  // all before were whole
+    for (size_t first = 0; all.size() == first;) {  // until a piece is short
       std::vector<std::future<std::vector<float>>> pieces;
       for (size_t i = 0; i < audio.threads(); ++i, first += kPiece)
         pieces.push_back(
@@ -158,7 +158,7 @@ TEST_F(AudioTest, ManyThreadsReadWhatOneReads) {
   }
 }
 
-/// The reading thread that meets the damage throws the error.
+/// The thread that reads the damaged part throws the error.
 TEST_F(AudioTest, ThreadsSeeWhatIsWrong) {
   const auto wave = sine(440, 16000, 40000);
   ParallelAudio half(half_of(write_audio("a.wav", wave)), 16000, 2);
@@ -212,7 +212,7 @@ TEST_F(AudioTest, MissingFile) { EXPECT_HAS(error_of(path("none.wav")), "no such
 TEST_F(AudioTest, Directory) { EXPECT_HAS(error_of(path("")), "is a directory"); }
 
 TEST_F(AudioTest, NotAudio) {
-  std::string garbage = "\xff\xfb\x90\x64";  // an MP3 frame's head, and no frame
+  std::string garbage = "\xff\xfb\x90\x64";  // an MP3 frame's header alone
   for (unsigned i = 0; i < 5000; ++i) garbage += static_cast<char>(i * i * 7919U >> 5U);
   EXPECT_HAS(error_of(write("garbage.mp3", garbage)), "not readable as audio");
   EXPECT_HAS(error_of(write("text.wav", "what was said")), "not readable as audio");

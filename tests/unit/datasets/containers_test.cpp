@@ -1,4 +1,5 @@
-// Headers of audio files that do not tell the truth: all of the audio is read, or the file refused.
+// Tests of audio files whose headers do not tell the truth. All of the audio is read, or the file
+// is refused.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -42,14 +43,14 @@ class ContainersTest : public test::TempFolder {
     return wave;
   }
 
-  /// Makes what a frame says of its contents impossible.
+  /// Makes the side information of a frame impossible.
   static void spoil_frame(std::string& mp3, int number) {
     size_t frame = 0;
     for (int i = 0; i < number; ++i) frame = mp3.find(mp3.substr(0, 2), frame + 4);
     mp3.replace(frame + 4, 9, 9, '\xff');
   }
 
-  /// Without its first frame, in which the encoder says how many follow.
+  /// Returns the file without its first frame, in which the encoder says how many frames follow.
   static std::string without_length(const std::string& mp3) {
     return mp3.substr(mp3.find(mp3.substr(0, 2), 4));
   }
@@ -82,7 +83,7 @@ class ContainersTest : public test::TempFolder {
     } catch (...) {
       failure = std::current_exception();
     }
-    std::array<char, 4096> rest{};  // so that the writer comes to its end
+    std::array<char, 4096> rest{};  // lets the writer come to its end
     while (::read(ends[0], rest.data(), rest.size()) > 0) {
     }
     writer.join();
@@ -103,7 +104,7 @@ std::string little_endian(uint32_t value) {
   return bytes;
 }
 
-/// Makes what recorders and mail programs keep MP3 in: RIFF whose "fmt " chunk has the codec 0x55.
+/// Wraps MP3 as recorders and mail programs do, in RIFF whose "fmt " chunk has the codec 0x55.
 std::string in_wav(const std::string& mp3, uint32_t size) {
   const std::string format("\x55\0\1\0\x80\x3e\0\0\0\0\0\0\1\0\0\0\0\0", 18);
   const std::string chunks = "WAVEfmt " + little_endian(18) + format + "fact" + little_endian(4) +
@@ -111,7 +112,8 @@ std::string in_wav(const std::string& mp3, uint32_t size) {
   return "RIFF" + little_endian(static_cast<uint32_t>(chunks.size())) + chunks;
 }
 
-/// Silence costs an encoder of a variable bit rate little, and noise much.
+/// Returns a burst of noise and then silence. At a variable bit rate, noise takes many bytes and
+/// silence few.
 std::vector<float> burst_and_silence() {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> noise(-0.5F, 0.5F);
@@ -214,7 +216,7 @@ TEST_F(ContainersTest, AWavWhoseRecorderCrashedIsReadToItsEnd) {
   const size_t data = wav.find("data");
   wav.replace(data + 4, 4, little_endian(0));
   EXPECT_EQ(read_audio(write("zero.wav", wav)).samples, read_audio(whole).samples);
-  // An empty data chunk, and the real one behind it.
+  // Here an empty data chunk stands before the real one.
   std::string two = bytes_of(whole);
   two.insert(data, "data" + little_endian(0));
   two.replace(4, 4, little_endian(static_cast<uint32_t>(two.size() - 8)));
@@ -263,8 +265,8 @@ TEST_F(ContainersTest, AFileThatGoesOnBehindItsSamplesIsRefused) {
   struct Kind {
     std::string name;
     int format;
-    size_t behind;     // bytes from "data" or the like to the size of the samples
-    std::string mark;  // that stands there
+    size_t behind;     // bytes from the mark to the size of the samples
+    std::string mark;  // in the header
     bool is_big_endian;
   };
   const std::vector<Kind> kinds = {{"a.wav", SF_FORMAT_WAV, 4, "data", false},
@@ -292,7 +294,7 @@ TEST_F(ContainersTest, AFileThatGoesOnBehindItsSamplesIsRefused) {
 
 TEST_F(ContainersTest, ChunksBehindTheSamplesAreNoAudio) {
   const std::string list = "LIST" + little_endian(4) + "INFO", meta = "_PMX" + little_endian(0);
-  // An odd number of bytes, with and without the byte that pads it.
+  // The number of bytes is odd. The byte that pads it is there, or is missing.
   const std::string odd =
       bytes_of(write_audio("a.wav", sine(440, 16000, 1001), SF_FORMAT_WAV | SF_FORMAT_PCM_U8));
   const std::string unpadded = odd.substr(0, odd.find("data") + 8 + 1001);

@@ -45,7 +45,7 @@ class DatasetTest : public test::TempFolder {
     return load_dataset(source);
   }
 
-  /// The error of a manifest, which must open with the manifest's name and `line`.
+  /// Returns the error of a manifest, which must begin with the manifest's name and `line`.
   std::string manifest_error(const std::string& contents, int line) const {
     std::string message = user_error([&] { manifest(contents); });
     EXPECT_EQ(message.find(path("m.jsonl").string() + ":" + std::to_string(line) + ": "), 0U)
@@ -91,7 +91,7 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_EQ(manifest(several("[0, 1]", "[0, 1]")).utterances.front().segment.channel, 0);
   EXPECT_HAS(manifest_error(several("[0, 1]", "[0, 1, 2]"), 1),
              "the cut has some of the channels of its file");
-  // A recording may have a file for each channel, or files of some.
+  // A recording may have one file for each channel, or files with some of its channels.
   const auto files = [](const std::string& sources) {
     return R"("recording": {"sources": [{"type": "file", "channels": [0], "source": "gone.wav"}, )" +
            sources + "]}";
@@ -158,7 +158,7 @@ TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
   write_audio("f/sub/a.wav", sine(440, 16000, 100));
   std::filesystem::create_directory_symlink("..", path("f/sub/loop"));
   EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 1U);
-  // A second way to a folder is no circle.
+  // A second path to a folder is no loop.
   std::filesystem::create_directory_symlink("sub", path("f/again"));
   EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 2U);
   std::filesystem::remove(path("f/again"));
@@ -173,7 +173,7 @@ TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
   EXPECT_HAS(all, path("f/b.wav").string() + ": is a link to nothing");
   EXPECT_HAS(all, path("f/c.wav").string() + ": is a pipe or device");
   EXPECT_HAS(user_error([&] { files_below(path("f"), {".wav"}); }), "b.wav: is a link to nothing");
-  if (geteuid() == 0) return;  // may read everything
+  if (geteuid() == 0) return;  // root may read everything
   std::filesystem::create_directory(path("f/closed"));
   std::filesystem::permissions(path("f/closed"), std::filesystem::perms::none);
   files_below(path("f"), {".wav"}, &skipped);
@@ -262,10 +262,10 @@ TEST_F(DatasetTest, ManifestPathsAreRelativeToItsFolderOrAbsolute) {
   ASSERT_EQ(set.utterances.size(), 2U);
   EXPECT_EQ(set.utterances[0].id, "audio/one");
   EXPECT_EQ(set.utterances[0].audio, path("audio/one.wav"));
-  EXPECT_EQ(set.utterances[0].seconds, 0.75);  // the manifest's word
+  EXPECT_EQ(set.utterances[0].seconds, 0.75);  // the manifest's value
   EXPECT_EQ(set.utterances[0].text, "a b");
   EXPECT_EQ(set.utterances[1].audio, absolute);
-  EXPECT_EQ(set.utterances[1].seconds, 0.5);  // the header's
+  EXPECT_EQ(set.utterances[1].seconds, 0.5);  // the header's value
   EXPECT_EQ(set.utterances[1].text, std::nullopt);
 }
 
@@ -326,7 +326,7 @@ TEST_F(DatasetTest, ManifestNamesSegmentsOfARecording) {
   expect(0, 0, 4000, "only the first 0.25 s of 1.00 s, as the manifest says");
   expect(1, 8000, 12000, "");
   expect(2, 12000, 16000, "");
-  expect(3, 1600, 16000, "");  // 0.88 s is 0.9 s, rounded by somebody
+  expect(3, 1600, 16000, "");  // somebody rounded 0.88 s to 0.9 s
   expect(4, 3200, 16000, "the manifest says 3 s, and the recording has 0.80 s");
   EXPECT_HAS(user_error([&] { read_utterance(all[5]); }),
              "m.jsonl:6: begins at 1 s of a recording of 1.00 s; correct its offset");
@@ -358,7 +358,7 @@ TEST_F(DatasetTest, SegmentsOfOneOffsetDiffer) {
   EXPECT_HAS(manifest_error(first + line(R"("offset": 0.25, "duration": 0.5)") + first, 3),
              "utterance 'audio/one@0.25' occurs a second time, first at " +
                  path("m.jsonl").string() + ":1");
-  // An offset is told from its neighbours in a recording of hours, too.
+  // Close offsets stay distinct in a recording of hours, too.
   EXPECT_EQ(
       manifest(line(R"("offset": 12345.61)") + line(R"("offset": 12345.64)")).utterances[1].id,
       "audio/one@12345.64");
@@ -395,7 +395,7 @@ TEST_F(DatasetTest, ADurationIsAboveZero) {
       R"({"id": "c", "duration": 0, "recording": {"sources": [{"type": "file", )"
       R"("source": "audio/one.wav"}]}})";
   EXPECT_HAS(manifest_error(cut, 1), "'duration' is 0; it must be a number of seconds above 0");
-  // Segments without a sample.
+  // These segments hold no sample.
   const auto read = [&](const std::string& fields) {
     return user_error([&] {
       read_utterance(

@@ -1,4 +1,4 @@
-// Files that ffmpeg reads, with a program of that name that does what each test wants.
+// Tests files that ffmpeg reads. A program of that name does what each test wants.
 #include "datasets/media.h"
 
 #include <sys/stat.h>
@@ -13,7 +13,8 @@ namespace {
 
 using test::user_error;
 
-/// A page of an Ogg stream with one packet. `flags`: 2 begins the stream, and 4 ends it.
+/// Returns a page of an Ogg stream with one packet. `flags` is 2 at the begin of the stream, and 4
+/// at its end.
 std::string ogg_page(char flags, const std::string& packet) {
   std::string page = std::string("OggS\0", 5) + flags + std::string(20, '\0') + '\1' +
                      static_cast<char>(packet.size()) + packet;
@@ -35,7 +36,7 @@ class MediaTest : public test::TempFolder {
   MediaTest() : search_(std::getenv("PATH")) {}
   ~MediaTest() override { setenv("PATH", search_.c_str(), 1); }
 
-  /// `ffmpeg` on PATH is a shell script.
+  /// Makes a shell script the `ffmpeg` on PATH.
   void install(const std::string& script) const {
     chmod(write("bin/ffmpeg", "#!/bin/sh\n" + script).c_str(), 0755);
     setenv("PATH", (path("bin").string() + ":" + search_).c_str(), 1);
@@ -65,7 +66,7 @@ TEST_F(MediaTest, WithoutFfmpegAVideoIsAClearError) {
 }
 
 TEST_F(MediaTest, SamplesAreThoseThatFfmpegWrites) {
-  // 1.0, -0.5, infinity in float32, little-endian.
+  // The script writes 1.0, -0.5 and infinity in float32, little-endian.
   install(R"(printf '\000\000\200\077\000\000\000\277\000\000\200\177')");
   const Audio audio = read_media(write("a.m4a", "sound"), 8000);
   EXPECT_EQ(audio.samples, (std::vector<float>{1, -0.5F, 0}));
@@ -123,7 +124,7 @@ TEST_F(MediaTest, FilesThatFfmpegReadsToAnEarlyEndAreRefused) {
   const std::string cut = kOggFlac.substr(0, kOggFlac.rfind("OggS"));
   EXPECT_HAS(error_of("cut.ogg", cut), "cut.ogg: truncated after byte");
   EXPECT_HAS(error_of("first_cut.ogg", cut + kOggFlac), "truncated after byte");
-  // CAF of a codec that libsndfile does not read.
+  // This is CAF with a codec that libsndfile does not read.
   const std::string caf = std::string("caff\0\1\0\0desc\0\0\0\0\0\0\0\2..data\0\0\0\0\0\0\0\4", 34);
   EXPECT_EQ(read_media(write("whole.caf", caf + "\1\2\3\4")).samples.size(), 1U);
   EXPECT_HAS(error_of("cut.caf", caf + "\1\2\3"), "truncated or corrupt: ffmpeg reads");
@@ -163,7 +164,7 @@ TEST_F(MediaTest, ChannelsThatCancelEachOtherGiveANotice) {
   const auto file = write("a.mp4", "a film");
   EXPECT_EQ(read_media(file).notices, std::vector<std::string>{MixPower::notice()});
   EXPECT_TRUE(read_media(file, 16000, {1, 0}).notices.empty());
-  install(R"(printf '\000\000\000\000')");  // silence in all of them
+  install(R"(printf '\000\000\000\000')");  // all channels are silent
   EXPECT_TRUE(read_media(file).notices.empty());
 }
 

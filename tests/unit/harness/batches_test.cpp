@@ -24,11 +24,12 @@ TEST(Batches, SortKeepsTheOrderOfEqualLengths) {
 }
 
 TEST(Batches, SecondsCountPaddingAndLongUtterancesGoAlone) {
-  // 2 x 9 = 18; 9 alone is above 8.
+  // Two utterances, padded to 9 s, have 18 s. The one of 9 s goes alone, since it is above 8 s.
   EXPECT_EQ(make_batches(kSeconds, "duration_desc", {true, 18}, 1), (Batches{{1, 3}, {4, 0, 2}}));
   EXPECT_EQ(make_batches(kSeconds, "duration_desc", {true, 8}, 1),
             (Batches{{1}, {3}, {4}, {0, 2}}));
-  // Ascending: the last of a batch is its longest, 3 x 5 = 15 is above 12.
+  // In ascending order, the last utterance of a batch is its longest, and 3 x 5 s = 15 s is above
+  // 12 s.
   EXPECT_EQ(make_batches(kSeconds, "duration_asc", {true, 12}, 1),
             (Batches{{2, 0}, {4}, {1}, {3}}));
 }
@@ -50,7 +51,7 @@ TEST(RoundOrder, IsReversedFromRoundToRound) {
     EXPECT_TRUE(std::is_permutation(forward.begin(), forward.end(), backward.begin()));
     EXPECT_EQ(round_order(arms, 1, 1), backward);
   }
-  // Two decoders: A B | B A | B A | A B.
+  // Two decoders take turns in the order A B | B A | B A | A B.
   std::string sequence;
   for (int64_t round = 0; round < 4; ++round)
     for (const size_t arm : round_order(2, round, 1))
@@ -83,7 +84,7 @@ TEST(RoundOrder, DependsOnTheSeed) {
 }
 
 TEST(Statistics, AreThoseOfASample) {
-  // 19229.6 s of audio in 44.0, 44.4, 44.2, 44.6, 44.3 s.
+  // 19229.6 s of audio took 44.0, 44.4, 44.2, 44.6 and 44.3 s.
   std::vector<double> rtfx;
   for (const double seconds : {44.0, 44.4, 44.2, 44.6, 44.3}) rtfx.push_back(19229.6 / seconds);
   const Summary s = summarize(rtfx);

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 const Normalizer& english() { return find_normalizer("basic_english", ""); }
 
-/// Words of the texts and of the list as the scorer writes them.
+/// Counts boosted words, after the scorer has normalized the texts and the list.
 BoostedCounts count(const std::vector<std::string>& list, std::string_view reference,
                     std::string_view hypothesis) {
   return count_boosted(english().words(reference), english().words(hypothesis),
@@ -47,7 +47,7 @@ TEST(BoostedWordsTest, ABoostedWordInThePlaceOfAnotherIsMissAndFalseAlarm) {
   EXPECT_EQ(count({"a"}, "x a y", "x b y"), (Counts{.occurrences = 1}));
 }
 
-/// A word that is said elsewhere is not recognised where it is missing.
+/// A word that is said at another place does not count where it is missing.
 TEST(BoostedWordsTest, PlacesCountNotNumbers) {
   EXPECT_EQ(count({"a"}, "a b c d", "x b c a"), (Counts{.occurrences = 1, .false_alarms = 1}));
 }
@@ -108,7 +108,7 @@ TEST(BoostedWordsTest, PhrasesAsNemoCountsThem) {
   EXPECT_NEAR(*f_score(total), golden.at("f_score").get<double>(), 1e-7);
 }
 
-/// One of two shards of a case. `boosted` is null for a journal that lacks it.
+/// Returns one of two shards of a case. `boosted` is null for a journal that lacks it.
 ResultSet shard_with(const json& boosted) {
   json record = {{"kind", "run"},
                  {"case", "m/d/x/b1/fp32"},

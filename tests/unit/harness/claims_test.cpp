@@ -22,7 +22,7 @@ TEST(JudgeCaching, TheIntervalAgainstTheLimit) {
 
 class ClaimsTest : public test::TempFolder {
  protected:
-  /// A journal of one exact case with two rounds. `changes` merges into its records.
+  /// Returns a journal of one exact case with two rounds. `changes` merges into its records.
   ResultSet journal(const std::string& name, const json& changes = json::object(),
                     const json& provenance = json::object()) const {
     json head = {{"kind", "provenance"},
@@ -78,7 +78,7 @@ class ClaimsTest : public test::TempFolder {
     return read_results(write(name + "/journal.jsonl", lines));
   }
 
-  /// The verdict and the reason of the only row of a kind.
+  /// Returns the verdict and the reason of the only row of a kind.
   static Judgement of(const std::vector<GateRow>& rows, const std::string& what) {
     for (const GateRow& row : rows)
       if (row.what == what) return {row.verdict, row.reason};
@@ -96,7 +96,7 @@ TEST_F(ClaimsTest, AgreesWithItself) {
   const auto rows = compare_claims(claims, journal("b"));
   for (const char* what : {"results", "grade", "wer"})
     EXPECT_EQ(of(rows, what).verdict, Verdict::pass);
-  // Two rounds without any spread between them still have that of runs.
+  // Two rounds without any spread still have an interval, because runs differ.
   for (const char* what : {"rtfx.total", "rtfx.decode"})
     EXPECT_NE(of(rows, what).verdict, Verdict::invalid);
 }

@@ -1,4 +1,4 @@
-// Biases that utterances of a dataset ask for.
+// Tests the biases that utterances of a dataset ask for.
 #include "harness/run/compiled_biases.h"
 
 #include <gtest/gtest.h>

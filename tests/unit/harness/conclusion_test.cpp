@@ -1,4 +1,4 @@
-// Conclusions: who is wrong, and who won.
+// Tests the conclusions of a run: which results are wrong, and which decoder won.
 #include "harness/results/conclusion.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using Texts = std::vector<std::string>;
 
 class ConclusionTest : public test::TempFolder {
  protected:
-  /// A decoder of a run. It takes these seconds for 100 s of audio, a time for each round.
+  /// A decoder of a run. `decode` has the seconds of each round for 100 s of audio.
   struct Arm {
     std::string id;
     std::vector<double> decode;
@@ -127,9 +127,9 @@ TEST_F(ConclusionTest, ASlowerDecoderDoesNotComeFirst) {
   EXPECT_HAS(conclude(all_of(run({frame, slow, label}))).won.at(0), "no difference: label");
 }
 
-/// The machine becomes slower within the run, so that only the same rounds compare.
+/// The machine becomes slower within the run, so only rounds of equal numbers compare.
 TEST_F(ConclusionTest, RoundsPairByTheirNumbers) {
-  /// The ratio of speeds where these rounds of each decoder are suspect.
+  /// Returns the ratio of speeds when these rounds of each decoder are suspect.
   const auto ratio_without = [&](const std::vector<std::vector<size_t>>& suspect) {
     ResultSet results = run({{"frame", {1, 2, 4, 8, 16}, "baseline"}, {"fast", {0.5, 1, 2, 4, 8}}});
     for (size_t decoder = 0; decoder < suspect.size(); ++decoder) {
@@ -145,12 +145,13 @@ TEST_F(ConclusionTest, RoundsPairByTheirNumbers) {
     EXPECT_NEAR(paired.low, 2, 1e-9);
     EXPECT_NEAR(paired.high, 2, 1e-9);
   }
-  const Interval unpaired = ratio_without({{0, 1}, {3, 4}});  // one round counts for both
+  const Interval unpaired = ratio_without({{0, 1}, {3, 4}});  // only one round counts for both
   EXPECT_LT(unpaired.low, 2);
   EXPECT_GT(unpaired.high, 8);
 }
 
-/// The second run is on a machine that is twice as fast, and its rounds have the same numbers.
+/// The second run is on a machine twice as fast, and its rounds have the same numbers. Rounds must
+/// pair within their run.
 TEST_F(ConclusionTest, RoundsOfTwoRunsInOneJournalPairByTheirRun) {
   ResultSet results = run({{"frame", {4, 4.4, 4, 4.4}, "baseline"}, {"fast", {2, 2.2, 2, 2.2}}});
   for (CaseResult& c : results.cases) {

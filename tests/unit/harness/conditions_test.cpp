@@ -32,7 +32,7 @@ TEST(Conditions, ALowMeanClockIsSuspect) {
   EXPECT_EQ(suspect_reasons(on_gpu(1499)), Reasons({"sm_clock"}));
 }
 
-/// NVML does not answer each time: a sample without a clock says nothing about it.
+/// NVML does not answer each time. A sample without a clock must not count in the clock's figures.
 TEST(Conditions, ASampleWithoutAClockIsLeftOut) {
   GpuState good, failed;
   good.sm_clock_mhz = 1900;
@@ -48,7 +48,7 @@ TEST(Conditions, ASampleWithoutAClockIsLeftOut) {
   record::Run run;
   add_conditions(run, conditions, {});
   EXPECT_EQ(run.conditions->sm_clock_mhz->min, 1900.0);
-  EXPECT_FALSE(run.conditions->power_w);  // the last sample's
+  EXPECT_FALSE(run.conditions->power_w);  // the last sample has none
   conditions.gpu = gpu_conditions({failed}, 2000);
   EXPECT_EQ(suspect_reasons(conditions), Reasons({"sw_power_cap"}));
   add_conditions(run, conditions, {});
@@ -83,7 +83,8 @@ TEST(Conditions, AStoppedRoundIsSuspect) {
   EXPECT_EQ(run.conditions->stopped_seconds, 1.1);
 }
 
-/// Ticks every 50 ms, of which two come late: one by 5 s, one by no more than a busy machine.
+/// The detector should tick every 50 ms. Two ticks are late: one by 5 s, and one by as little as on
+/// a busy machine.
 TEST(Conditions, OnlyLongDelaysAreStops) {
   using namespace std::chrono_literals;
   StopDetector stops(50ms, 10s);
@@ -92,7 +93,7 @@ TEST(Conditions, OnlyLongDelaysAreStops) {
   EXPECT_NEAR(stops.stopped_seconds(), 5, 1e-9);
 }
 
-/// A child stops itself, its parent lets it go on after 0.6 s.
+/// A process stops itself, and its own child lets it go on about 0.6 s later.
 TEST(Conditions, AProcessThatWasStoppedKnowsIt) {
   using namespace std::chrono_literals;
   EXPECT_EXIT(
@@ -127,7 +128,8 @@ TEST(Conditions, ARecordWithoutAGpuHasNoClocks) {
   EXPECT_EQ(*run.suspect, std::vector<std::string>{"sw_power_cap"});
 }
 
-/// More busy threads than cores must wait for one another; a sleeping one does not.
+/// Busy threads that outnumber the cores wait for one another, while a sleeping thread does not
+/// wait.
 TEST(Conditions, SamplesWaitingThreads) {
   using namespace std::chrono_literals;
   ConditionSampler sampler(at::kCPU);
@@ -153,7 +155,8 @@ TEST(Conditions, SamplesWaitingThreads) {
   EXPECT_EQ(suspect_reasons(busy), Reasons({"cpu_wait"}));
 }
 
-/// Readings of a counter that is updated every 100 ms from `watts(t)` and read every 5 ms.
+/// Returns readings, every 5 ms, of an energy counter under the power `watts(t)`. The counter is
+/// updated every `period` seconds.
 template <class Watts>
 std::vector<EnergySample> samples(double seconds, const Watts& watts, double period = 0.1) {
   std::vector<EnergySample> list;
@@ -175,7 +178,7 @@ TEST(Energy, TheMeanIsFromStepToStep) {
   const auto power = mean_power(samples(2.05, [](double) { return 400.0; }));
   ASSERT_TRUE(power);
   EXPECT_NEAR(power->watts, 400, 0.5);
-  EXPECT_EQ(power->updates, 19);  // the first of 20 steps is where the time begins
+  EXPECT_EQ(power->updates, 19);  // time begins at the first of 20 steps
 }
 
 TEST(Energy, OtherPowerWithinTheTimeIsInTheMean) {
@@ -199,7 +202,7 @@ TEST(Energy, AMeterReadsUntilItsEnd) {
   std::this_thread::sleep_for(300ms);
   const auto power = meter.end();
   ASSERT_TRUE(power);
-  EXPECT_GT(power->watts, 20);  // a joule every 5 ms, or as slowly as a busy machine comes to it
+  EXPECT_GT(power->watts, 20);  // a joule every 5 ms, or less often on a busy machine
   EXPECT_LT(power->watts, 210);
   EXPECT_FALSE(EnergyMeter([] { return std::nullopt; }).end());
 }

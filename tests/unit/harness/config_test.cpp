@@ -1,4 +1,4 @@
-// Every configuration error names file, JSON pointer, value and what would be allowed.
+// Every configuration error names the file, JSON pointer, value and allowed values.
 #include "harness/config/config.h"
 
 #include <gtest/gtest.h>
@@ -195,7 +195,7 @@ OptionInfo file_option(const char* name) {
           .is_file = true};
 }
 
-/// No decoder of rtfx has two files among its options.
+/// Registers a decoder that has two files among its options, which no decoder of rtfx has.
 const RegisterDecoder two_files{
     {"test_two_files",
      "for tests",
@@ -212,13 +212,13 @@ TEST(Config, EachPathOfAnOverrideIsRelativeToTheWorkingFolder) {
       if (spec.name == "test_two_files") all.push_back(spec.options);
     return all;
   };
-  // Two equal texts, of which the file gave one and an override the other.
+  // Two options have equal texts, one from the file and one from an override.
   const json one = options({"decoders.2.options.inner.second=same.bin"}).at(0);
   EXPECT_EQ(one, (json{{"first", "dir/same.bin"}, {"inner", {{"second", "same.bin"}}}}));
   const json both =
       options({R"(decoders.2.options={"first": "x", "inner": {"second": "x"}})"}).at(0);
   EXPECT_EQ(both, (json{{"first", "x"}, {"inner", {{"second", "x"}}}}));
-  // A list makes a decoder of each element; the last element has an override of its own.
+  // A list makes a decoder of each element. The last element has an override of its own.
   document["decoders"][2]["options"]["first"] = {"a", "b"};
   const auto listed = options({"decoders.2.options.first.1=c"});
   ASSERT_EQ(listed.size(), 2U);
@@ -389,7 +389,7 @@ TEST_F(ConfigFile, AFolderOfTheCacheHasTheNameOfItsModel) {
   EXPECT_EQ(parse(document).models[0].id, "0123abc");
 }
 
-/// ".." behind a link to a folder is the parent of that folder.
+/// Behind a link to a folder, ".." is the parent of the folder itself.
 TEST_F(ConfigFile, PathsAreRelativeToAFolderBehindALink) {
   write("real/configs/x", "");
   write("real/models/m.nemo", "?");
@@ -429,7 +429,7 @@ TEST(Config, APathThatIsNoUtf8CanBeHashedAndOverridden) {
   EXPECT_EQ(config.hash().size(), 64U);
 }
 
-/// The control is a decoder of the plan and no part of what the configuration is.
+/// The control is a decoder of the plan, but it changes neither the resolved decoders nor the hash.
 TEST(Config, AAControlRepeatsTheBaseline) {
   const Config plain = parse(valid());
   const Config config = parse(valid(), {"protocol.aa_control=true"});

@@ -22,7 +22,7 @@ TEST(Cpu, TheFirstOneOfCpuinfo) {
   EXPECT_EQ(cpu.model_number, 17);
   EXPECT_EQ(cpu.stepping, 1);
   EXPECT_EQ(cpu.cache_kib, 1024);
-  EXPECT_FALSE(cpu.clock_mhz);  // that is the clock of a moment
+  EXPECT_FALSE(cpu.clock_mhz);  // the file tells only the clock of the moment
 }
 
 TEST(Cpu, WhatTheKernelDoesNotTellIsNotKnown) {

@@ -5,7 +5,8 @@
 namespace rtfx {
 namespace {
 
-// Without a GPU, its driver or the library it cannot collect, and must say so in one line.
+// Without a GPU, its driver or the library, the collector cannot collect, and must say so in one
+// line.
 TEST(CuptiCollector, CollectsOrSaysWhyNot) {
   std::string problem;
   const auto collector = CuptiCollector::start(GraphTrace::node, problem);

@@ -1,4 +1,4 @@
-// Runs at different times: how far they differ, and what a gate makes of that.
+// Tests how far runs at different times differ, and the verdicts of a gate on them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,12 +12,13 @@
 namespace rtfx {
 namespace {
 
-/// Rounds of simulated runs. The machine is another one in each run by exp(drift * normal).
+/// Simulates rounds of runs. The machine's speed in each run differs by a factor of
+/// exp(drift * normal).
 class Machine {
  public:
   Machine(uint64_t seed, double drift) : engine_(seed), drift_(drift) {}
 
-  /// Ten rounds with 0.5 % of noise.
+  /// Returns ten rounds with 0.5 % of noise.
   std::vector<double> run(double speed = 1) {
     std::vector<double> rounds(10);
     const double offset = drift_ * normal_(engine_);
@@ -39,7 +40,7 @@ class Machine {
 
 constexpr int kRepetitions = 2000;
 
-/// The share of repetitions whose interval leaves the truth out.
+/// Returns the share of repetitions whose interval leaves the true ratio out.
 double missed(double drift, int baselines, std::optional<double> given = {}) {
   Machine machine(7, drift);
   int missed = 0;
@@ -51,9 +52,9 @@ double missed(double drift, int baselines, std::optional<double> given = {}) {
 }
 
 TEST(Drift, TheIntervalHoldsTheTruthUnderDrift) {
-  EXPECT_GT(missed(kRunDrift, 1, 0), 0.5);  // the interval of the rounds alone does not
+  EXPECT_GT(missed(kRunDrift, 1, 0), 0.5);  // the interval of the rounds alone is too narrow
   for (const int baselines : {1, 2, 4}) EXPECT_LT(missed(kRunDrift, baselines), 0.06);
-  // Five runs or more tell any drift, a larger one than usual too.
+  // Five runs or more show any drift, also one that is larger than usual.
   for (const double drift : {0.002, kRunDrift, 0.04}) {
     EXPECT_LT(missed(drift, 6), 0.06);
     EXPECT_GT(missed(drift, 6), 0.02);
@@ -69,7 +70,7 @@ TEST(Drift, SeveralRunsOfASteadyMachineNarrowTheInterval) {
   EXPECT_LT(runs_ratio(before, now).relative_half_width(), one / 3);
 }
 
-/// Shares of the verdicts on a run that is slower by `loss`.
+/// Returns the shares of verdicts on a run that is slower by `loss`.
 std::map<Verdict, double> power(double loss, int baselines, double drift, double tolerance) {
   Machine machine(11, drift);
   std::map<Verdict, double> shares;
@@ -81,7 +82,7 @@ std::map<Verdict, double> power(double loss, int baselines, double drift, double
   return shares;
 }
 
-/// The table of docs/background/statistics.md.
+/// Checks the table of docs/background/statistics.md.
 TEST(Drift, PowerOfTheGate) {
   const auto check = [](double loss, int baselines, double drift, double tolerance, double pass,
                         double regressed) {
@@ -103,10 +104,12 @@ TEST(Drift, PowerOfTheGate) {
   check(0.05, 5, 0.003, 0.02, 0, 1);
 }
 
-// Recorded runs of one revision on one kind of machine: nothing changed between them.
+// Nothing changed between the recorded runs of the following tests: they have one revision and one
+// kind of machine.
 
-/// tests/data/repeated: two runs of each configuration and build, minutes apart on one H200.
-/// `build`: "before" are those that kRunDrift was taken from, "after" those that it is tested on.
+/// Returns pairs of runs from tests/data/repeated. Both runs of a pair have one configuration and
+/// build, and were minutes apart on one H200. kRunDrift was taken from the pairs of `build`
+/// "before", and is tested on those of "after".
 std::vector<std::pair<ResultSet, ResultSet>> recorded_pairs(const std::string& build) {
   std::vector<std::pair<ResultSet, ResultSet>> pairs;
   for (const auto& entry : std::filesystem::directory_iterator("tests/data/repeated")) {
@@ -132,7 +135,7 @@ struct Count {
   }
 };
 
-/// The share of recorded pairs without a true change whose interval leaves 1 out.
+/// Returns the share of recorded pairs whose interval leaves 1 out, although nothing changed.
 double false_changes(const std::string& build, const std::string& metric, double drift) {
   double rows = 0, unequal = 0;
   for (const auto& [a, b] : recorded_pairs(build)) {
@@ -146,7 +149,7 @@ double false_changes(const std::string& build, const std::string& metric, double
   return unequal / rows;
 }
 
-/// The table of docs/background/statistics.md, "Drift".
+/// Checks the table of docs/background/statistics.md, "Drift".
 TEST(Drift, IsTakenFromTheRunsOfOneBuildAndTestedOnThoseOfAnother) {
   EXPECT_GT(false_changes("before", "rtfx.total", 0.8 * kRunDrift), 0.05);
   EXPECT_LT(false_changes("before", "rtfx.total", 1.2 * kRunDrift), 0.05);
@@ -163,9 +166,9 @@ TEST(Drift, RecordedRunsOfTheSameBuildAreNotRegressed) {
     }
   }
   EXPECT_GT(now.rows, 400);
-  EXPECT_LT(now.regressed / now.rows, 0.01);  // 0.025 would do
+  EXPECT_LT(now.regressed / now.rows, 0.01);  // the interval would allow 0.025
   EXPECT_LT(now.unequal / now.rows, 0.05);
-  // The interval of the rounds alone is too narrow.
+  // Without drift, the interval covers only the spread of rounds, and is too narrow.
   EXPECT_GT(without_drift.unequal, 2 * now.unequal);
 }
 
@@ -195,7 +198,7 @@ TEST(Drift, RunsOfABusyMachineAreInconclusive) {
       }
     }
   }
-  EXPECT_GT(inconclusive / rows, 0.4);  // the others are faster
+  EXPECT_GT(inconclusive / rows, 0.4);  // in the others, the current run is faster
 }
 
 TEST(Drift, SeveralRunsTellHowBusyAMachineIs) {
@@ -207,8 +210,8 @@ TEST(Drift, SeveralRunsTellHowBusyAMachineIs) {
     all.add(gate(others, runs[i]));
     for (const ResultSet& other : others) one.add(gate(std::span(&other, 1), runs[i]));
   }
-  EXPECT_GT(one.unequal / one.rows, 0.5);   // by 1 % of drift, which it is far above
-  EXPECT_LT(all.unequal / all.rows, 0.15);  // by the spread of the other runs
+  EXPECT_GT(one.unequal / one.rows, 0.5);   // 1 % of drift is far too little
+  EXPECT_LT(all.unequal / all.rows, 0.15);  // the other runs show the drift
 }
 
 }  // namespace

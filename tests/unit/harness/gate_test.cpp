@@ -19,7 +19,7 @@ using nlohmann::json;
 
 TEST(Judge, ImprovementNeverFails) {
   EXPECT_EQ(judge({1.5, 1.4, 1.6}, 0.02, 0.01).verdict, Verdict::pass);
-  EXPECT_EQ(judge({1.5, 1.01, 2.0}, 0.0, 0.5).verdict, Verdict::pass);  // within the noise too
+  EXPECT_EQ(judge({1.5, 1.01, 2.0}, 0.0, 0.5).verdict, Verdict::pass);  // also within the noise
 }
 
 TEST(Judge, TheIntervalAgainstTheTolerance) {
@@ -49,7 +49,7 @@ TEST(Judge, SharesArePercentWithoutPowersOfTen) {
   EXPECT_HAS(figures_of(row), "tolerance 5 %, noise 130 %");
 }
 
-/// A time may be 1 + tolerance times as long, which is a gain of 1 / (1 + tolerance).
+/// A time may grow by a factor of 1 + tolerance, which is a gain of 1 / (1 + tolerance).
 TEST(Judge, ATimeMayGrowByTheTolerance) {
   const auto judged = [](double grown, double tolerance, double floor = 0.01) {
     return judge({1 / grown, 0.999 / grown, 1.001 / grown}, tolerance, floor, {},
@@ -87,8 +87,8 @@ class GateTest : public test::TempFolder {
  protected:
   static constexpr double kAudio = 100;
 
-  /// Journal of two decoders and the first one's A/A control, with 0.5 % of noise; the second takes
-  /// `slower` times as long.
+  /// Returns a journal of two decoders and the first one's A/A control, with 0.5 % of noise. The
+  /// second decoder takes `slower` times as long.
   ResultSet results(uint64_t seed, double slower = 1, bool control = true) const {
     std::mt19937_64 engine(seed);
     std::normal_distribution<double> normal;
@@ -144,7 +144,7 @@ class GateTest : public test::TempFolder {
     return fields;
   }
 
-  /// The gate of one baseline run. `drift`: between runs; these have none.
+  /// Runs the gate with one baseline run. `drift` is the drift between runs, and these have none.
   static std::vector<GateRow> gate(const ResultSet& baseline, const ResultSet& current,
                                    const Tolerances& tolerances = {{"rtfx.decode", 0.03},
                                                                    {"rtfx.total", 0.02}},
@@ -179,7 +179,7 @@ TEST_F(GateTest, SameCodeIsNeverRegressed) {
     EXPECT_NE(verdict, Verdict::regressed) << i;
     passed += verdict == Verdict::pass;
   }
-  EXPECT_GE(passed, 60);  // and most gates do conclude
+  EXPECT_GE(passed, 60);  // most gates reach a conclusion
 }
 
 TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
@@ -207,7 +207,7 @@ TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
   EXPECT_EQ(of(rows("/wait_policy", "active"), "case"), Verdict::invalid);
   EXPECT_EQ(of(rows("/affinity/cpus", 2), "case"), Verdict::invalid);
   EXPECT_EQ(of(rows("/group_limits/cpus", 1.5), "case"), Verdict::invalid);
-  // A journal of an earlier release does not say.
+  // A journal of an earlier release lacks some of the CPU's values.
   EXPECT_EQ(of(gate(with_cpu(1, {{"threads", 4}}), with_cpu(2, cpu)), "results"), Verdict::pass);
 }
 
@@ -274,7 +274,8 @@ TEST_F(GateTest, SuspectRoundsAreLeftOutWhereThreeAreClean) {
 
 // Conditions.
 
-/// `key`: a pointer into the provenance, or into the last record where it begins "/decoder/".
+/// Sets a value in every case. `key` points into the provenance, or into the last record if it
+/// begins with "/decoder/".
 void set(ResultSet& results, const std::string& key, const json& value) {
   const json::json_pointer where(key);
   for (CaseResult& c : results.cases) {
@@ -346,7 +347,7 @@ TEST_F(GateTest, OtherSteadySecondsAreInvalidInTheModeThroughput) {
   EXPECT_HAS(reason_of(gate(old, current), "case"), "other protocol.steady_seconds: 30, now 0");
   set(current, "/config/protocol/steady_seconds", 30);
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
-  set(current, "/config/protocol/steady_seconds", nullptr);  // a journal that does not say
+  set(current, "/config/protocol/steady_seconds", nullptr);  // a journal that lacks it
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
@@ -371,7 +372,7 @@ TEST_F(GateTest, AnotherRevisionIsWhatIsJudgedAndMayHaveNewOptions) {
   set(current, "/rtfx/revision", "b");
   set(old, "/decoder/options", {{"max_symbols", 10}});
   set(current, "/decoder/options", {{"max_symbols", 10}, {"new_one", true}});
-  set(current, "/libtorch", "2.11.0");  // which the older journal does not say
+  set(current, "/libtorch", "2.11.0");  // unknown in the older journal
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
@@ -388,7 +389,7 @@ TEST_F(GateTest, FilesOfOptionsAreComparedByTheirContents) {
   set(current, "/decoder_files", {{"/here/lm.arpa", "t"}});
   EXPECT_HAS(reason_of(gate(old, current), "case"),
              "other option lm.path: the checksum of \"/here/lm.arpa\" differs");
-  set(current, "/decoder_files", json::object());  // a journal that does not say
+  set(current, "/decoder_files", json::object());  // a journal that lacks it
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
@@ -436,7 +437,7 @@ TEST_F(GateTest, TimesMayGrowByTheirTolerance) {
   EXPECT_EQ(verdict(1.9), Verdict::regressed);
 }
 
-/// Energy has one value in a run, whatever the number of rounds.
+/// Energy has only one value in a run, whatever the number of rounds.
 TEST_F(GateTest, FiveBaselinesJudgeAMetricWithOneValue) {
   const auto with_energy = [&](uint64_t seed, double joules) {
     ResultSet set = results(seed);
@@ -516,7 +517,7 @@ TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
-/// `value` of a round's conditions, in every round.
+/// Sets one of the conditions to `value` in every round.
 void set_condition(ResultSet& results, const char* key, const json& value) {
   for (CaseResult& c : results.cases) {
     for (record::Round& round : c.summary.rounds) {
@@ -531,7 +532,7 @@ void set_condition(ResultSet& results, const char* key, const json& value) {
 TEST_F(GateTest, SpeedsUnderOtherConditionsAreInconclusiveAndTheReasonIsNamed) {
   struct Condition {
     std::string key;
-    json before, now, near;  // `near`: too little to matter
+    json before, now, near;  // `near`: too close to matter
     std::string reason;
   };
   const std::vector<Condition> conditions = {
@@ -576,7 +577,7 @@ TEST_F(GateTest, WrongResultsAreWrongUnderAnyConditions) {
 TEST_F(GateTest, TheCpusThatOthersUsedCountInPlaceOfTheLoadAverage) {
   ResultSet old = results(1), current = results(2, 1.5);
   set(old, "/cpu/load_average", 0.1);
-  set(current, "/cpu/load_average", 2.1);  // of our own earlier run
+  set(current, "/cpu/load_average", 2.1);  // caused by our own earlier run
   set_condition(old, "other_cpus", 0.05);
   set_condition(current, "other_cpus", 0.1);
   EXPECT_EQ(of(gate(old, current), "rtfx.decode"), Verdict::regressed);
@@ -595,7 +596,8 @@ TEST_F(GateTest, OtherClocksOfTheGpuAreInconclusive) {
   EXPECT_EQ(of(gate(old, current), "rtfx.decode"), Verdict::regressed);
 }
 
-/// Suspect rounds that were slow made `compare` say 0.925 where the gate said 1.077.
+/// `compare` and the gate must leave the same suspect rounds out. These rounds are slow, so
+/// counting them would give another ratio.
 TEST_F(GateTest, GateAndCompareCountTheSameRounds) {
   const ResultSet old = results(1);
   ResultSet current = results(2);

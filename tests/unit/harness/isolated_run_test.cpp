@@ -1,5 +1,5 @@
-// Interrupts that come while a child process starts. Its program would be these tests, whose list
-// it writes to a file.
+// Tests interrupts that come while a child process starts. The child's program would be these
+// tests, which would write their list to a file.
 #include "harness/run/isolated_run.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ namespace {
 
 class RunChild : public test::TempFolder {
  protected:
-  /// Ends the process with 0 if an interrupt ended run_child() and its child.
+  /// Ends the process with 0 if an interrupt ended run_child() and its child. It ends with 2 if the
+  /// child went on, and with 1 if no interrupt came.
   [[noreturn]] void run_until_interrupted() const {
     const std::filesystem::path written = path("list.xml");
     try {
@@ -43,7 +44,7 @@ TEST_F(RunChild, AnInterruptBeforeItsStartIsNotLost) {
 TEST_F(RunChild, AnInterruptWithinItsStartIsNotLost) {
   const auto interrupt_within = [&] {
     const InterruptWatch watch;
-    // The interrupt comes behind fork(), and is passed on before the child has reached its program.
+    // The interrupt comes after fork(), and is passed on before the child has reached its program.
     pthread_atfork(
         nullptr, [] { std::raise(SIGTERM); },
         [] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });

@@ -66,7 +66,7 @@ TEST_F(JournalTest, GzipIsReadWithOrWithoutItsEnding) {
   write("run/journal.jsonl.gz", packed);
   EXPECT_EQ(journal_of(path("run")), path("run/journal.jsonl.gz"));
   write("ci.jsonl", "{\"a\":1}\n");
-  EXPECT_EQ(read_journal(path("ci.jsonl")).size(), 1U);  // where both exist, the plain one
+  EXPECT_EQ(read_journal(path("ci.jsonl")).size(), 1U);  // the plain file goes first
   write("ci.jsonl.gz", packed.substr(0, packed.size() - 12));
   const std::string problem = user_error([&] { read_journal(path("ci.jsonl.gz")); });
   for (const char* part : {"ci.jsonl.gz:", ": truncated gzip"}) EXPECT_HAS(problem, part);
@@ -106,7 +106,7 @@ TEST_F(JournalTest, APackedRunIsNotHiddenByANewOne) {
 }
 
 TEST_F(JournalTest, BelongsToOneProcessAtATime) {
-  // Locks are between openings of the file, so that a second one here is as one of another process.
+  // A lock belongs to one opening of the file, so a second opening here acts as another process.
   {
     Journal journal(path("run"), Journal::Mode::fresh);
     journal.append({{"a", 1}});
@@ -130,7 +130,7 @@ TEST_F(JournalTest, IsNoDevice) {
   EXPECT_HAS(user_error([&] { Journal(path("run"), Journal::Mode::resume); }), "is a device");
 }
 
-/// The error of a record that does not fit on the disk.
+/// Returns the error of a record that does not fit on the disk.
 std::string error_of_a_full_disk(Journal& journal) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -231,7 +231,7 @@ TEST(Summaries, MarksSayWhatTheFiguresHide) {
 TEST(Summaries, TimeThatNoRegionCountsIsMarkedBeyondTwoPercent) {
   std::vector<record::Run> rounds = {run_record("c", 0, 10, "rounding"),
                                      run_record("c", 1, 10, "rounding")};
-  EXPECT_FALSE(summarize_cases({rounds[0], rounds[1]})[0].gaps());  // of an earlier release
+  EXPECT_FALSE(summarize_cases({rounds[0], rounds[1]})[0].gaps());  // unknown in earlier releases
   for (record::Run& round : rounds) {
     round.total_seconds = 0.981;
     round.wall_seconds = Number(1.0);
@@ -248,7 +248,7 @@ TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
   std::vector<record::Run> rounds;
   for (const int round : {0, 1, 2}) rounds.push_back(run_record("c", round, 10, "rounding"));
   const auto all = [&] { return record::Records{rounds[0], rounds[1], rounds[2]}; };
-  EXPECT_FALSE(summarize_cases(all())[0].suspect_share());  // of an earlier release
+  EXPECT_FALSE(summarize_cases(all())[0].suspect_share());  // unknown in earlier releases
   rounds[0].suspect = std::vector<std::string>{"cpu_wait"};
   rounds[1].suspect = std::vector<std::string>();
   rounds[2].suspect = std::vector<std::string>{"cpu_wait", "sw_power_cap"};
@@ -262,7 +262,7 @@ TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
   EXPECT_HAS(meanings[0].second, "sw_power_cap: its power limit");
 }
 
-/// The stand-in that cases of dataset "d" name, with these fields of record and provenance.
+/// Returns the stand-in of cases of dataset "d" that have these fields in record and provenance.
 std::string stand_in(const json& of_record, const json& of_provenance) {
   record::Run run = run_record("c", 0, 10, "rounding");
   run.provenance_id = "p";
@@ -284,7 +284,7 @@ std::string stand_in(const json& of_record, const json& of_provenance) {
 TEST(Summaries, StandInDataAreMarkedInOldJournalsToo) {
   EXPECT_EQ(stand_in({{"stand_in", "spoken"}}, {{"stand_in", "spoken"}}), "spoken");
   EXPECT_EQ(stand_in({{"stand_in", nullptr}}, json::object()), "");
-  // Journals of earlier releases.
+  // Journals of earlier releases have no stand-in in the record.
   EXPECT_EQ(stand_in(json::object(), {{"sha256", "s"}}), "");
   EXPECT_EQ(stand_in(json::object(), {{"sha256", "s"}, {"stand_in", "an4.jsonl"}}), "an4.jsonl");
   const char* spoken = "daef6fd777a6f71cec0eeae76f2bbe00f31d00c8a4118b1e837c8b985b8b82e4";

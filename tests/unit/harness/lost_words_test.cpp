@@ -1,4 +1,4 @@
-// Words of a whole utterance that its stream lacks, counted on words that are made up.
+// Tests the count of words that a whole utterance has and its stream lacks, on made-up words.
 #include "harness/stream/lost_words.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace rtfx {
 namespace {
 
-/// Words of 0.4 s each, without pauses: the first one lasts from 0 to 0.4 s.
+/// Returns words of 0.4 s each without pauses. The first one lasts from 0 to 0.4 s.
 std::vector<TimedWord> spoken(const std::vector<std::string>& texts) {
   std::vector<TimedWord> words;
   for (const std::string& text : texts) {

@@ -13,7 +13,8 @@
 namespace rtfx {
 namespace {
 
-/// The share of pairs of runs, one of them faster by `change`, whose interval leaves out "none".
+/// Returns the share of pairs of runs whose interval shows a gain. One run of each pair is faster
+/// by `change`.
 double seen(double change, double sd, int64_t rounds, double drift) {
   std::mt19937_64 engine(5);
   std::normal_distribution<double> normal;

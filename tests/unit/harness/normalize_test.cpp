@@ -49,7 +49,8 @@ TEST(NormalizeTest, BasicEnglishReadsTheTypographicApostrophe) {
 }
 
 TEST(NormalizeTest, BasicEnglishKeepsMarksAndJoinersInWords) {
-  // Marks that take a place of their own (Mc) and those that do not (Mn).
+  // Words stay whole with marks that take a place of their own (Mc) and with those that do not
+  // (Mn).
   for (const char* word : {"हिन्दी", "தமிழ்", "বাংলা", "తెలుగు", "مُحَمَّد", "שָׁלוֹם", "ภาษาไทย", "မြန်မာ"})
     EXPECT_EQ(words("basic_english", fmt::format("a {}, {}!", word, word)).size(), 3U) << word;
   EXPECT_EQ(words("basic_english", "हिन्दी में लिखा"), (Strings{"हिन्दी", "में", "लिखा"}));
@@ -57,11 +58,11 @@ TEST(NormalizeTest, BasicEnglishKeepsMarksAndJoinersInWords) {
   EXPECT_EQ(words("basic_english", "می\u200cخواهم که"), (Strings{"می\u200cخواهم", "که"}));
   EXPECT_EQ(words("basic_english", "र\u094d\u200dक র\u200d\u09cdয"),
             (Strings{"र\u094d\u200dक", "র\u200d\u09cdয"}));
-  // A joiner at the end of a word is not seen, and neither are these within a word.
+  // A joiner at the end of a word is dropped, and these characters are dropped within a word.
   EXPECT_EQ(words("basic_english", "ها\u200c، \u200cها"), (Strings{"ها", "ها"}));
   EXPECT_EQ(words("basic_english", "co\u00adop \u200eab\u2060c\ufeff"), (Strings{"coop", "abc"}));
   EXPECT_EQ(words("basic_english", "a\u200bb"), (Strings{"a", "b"}));  // a space without width
-  // Marks on what is no word make none.
+  // Marks make no word where there is none.
   EXPECT_EQ(words("basic_english", "\u2764\ufe0f \U0001f468\u200d\U0001f469 \u0301 -\u0301"),
             Strings{});
 }
@@ -90,7 +91,7 @@ TEST(NormalizeTest, BrokenUtf8SeparatesWords) {
 TEST(NormalizeTest, NamesAndVersions) {
   for (const auto& normalizer : normalizers()) {
     EXPECT_EQ(find_normalizer(normalizer.name, "").words, normalizer.words);
-    // Another rule is another version, since figures of both are not comparable.
+    // A changed rule has another version, because figures by both are not comparable.
     EXPECT_EQ(normalizer.version, normalizer.name == "basic_english" ? 2 : 1);
   }
 }
@@ -106,7 +107,7 @@ TEST(NormalizeTest, AnUnknownNameIsAUserError) {
   }
 }
 
-// Against what the Python package whisper-normalizer makes of the same lines
+// These tests compare with the output of the Python package whisper-normalizer for the same lines
 // (tests/golden/make_whisper_english.py).
 
 std::string normalized(std::string_view text) {

@@ -102,8 +102,8 @@ class Export {
 
 constexpr const char* kCase = "model/data/decoder/b2/fp32";
 
-/// Two laps of a batch each; in each of them the kernel of "decode.project" ends only in
-/// "decode.loop", which a graph, a copy and a wait for it follow.
+/// Two laps with one batch each. In each lap, the kernel of "decode.project" ends only in
+/// "decode.loop". A graph, a copy and a wait for it follow there.
 struct Laps {
   Activity activity;
   std::vector<LoggedRange> ranges;
@@ -133,7 +133,7 @@ struct Laps {
     }
   }
 
-  /// The ranges as a profiler sees them.
+  /// Writes the ranges as a profiler sees them.
   void write(Export& database, const std::string& name = kCase) const {
     for (const Span& lap : laps) {
       const auto span = [&](int64_t begin, int64_t end) {
@@ -191,7 +191,7 @@ TEST(NsightExport, GivesTheFiguresOfTheSameActivity) {
   EXPECT_EQ(figures, wanted) << figures.dump(1) << wanted.dump(1);
   EXPECT_EQ(figures["decode.project"]["kernels"], 2);
   EXPECT_EQ(figures["decode.loop"]["graph_kernels"], 4);
-  EXPECT_EQ(figures["decode.loop"]["synchronizations"], 0);  // the harness's own
+  EXPECT_EQ(figures["decode.loop"]["synchronizations"], 0);  // the harness's wait does not count
   EXPECT_EQ(figures["decode"]["copied_bytes"], 1280);
   EXPECT_TRUE(remarks.empty());
 }
@@ -209,7 +209,7 @@ TEST(NsightExport, WarmUpAndOtherThreadsAreNoLaps) {
   ASSERT_EQ(session.cases.size(), 1U);
   EXPECT_EQ(session.cases.front().laps.size(), 2U);
   EXPECT_EQ(spans_named(session.cases.front().ranges, "decode").size(), 2U);
-  EXPECT_EQ(session.gpu, "unknown GPU");  // on which the kernels ran
+  EXPECT_EQ(session.gpu, "unknown GPU");  // the GPU on which the kernels ran
 }
 
 TEST(NsightExport, AGpuIsWhereSomethingRan) {

@@ -1,4 +1,4 @@
-// Whole runs in protocol.mode "throughput" on the quickstart checkpoint.
+// Tests whole runs in protocol.mode "throughput" on the quickstart checkpoint.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Empty results; in its second batch it throws, marks rows as NaN, gives a token that there is
-/// not, or has the program interrupted.
+/// A decoder with empty results. Its second batch throws, marks rows as NaN, claims a token that is
+/// not there, or has the program interrupted.
 class SecondBatch : public Decoder {
  public:
   explicit SecondBatch(std::string fault) : fault_(std::move(fault)) {}
@@ -84,7 +84,8 @@ class OverlappedTest : public test::TempFolder {
       if (record["kind"] == kind) found.push_back(record);
     return found;
   }
-  /// Hashes of results with the bits of their scores, and grades, by decoder and round.
+  /// Returns hashes of results, errors, counters and grades by decoder and round. A hash covers the
+  /// bits of the scores.
   std::map<std::string, json> results(const std::string& folder) const {
     std::map<std::string, json> found;
     for (const json& r : records(folder, "run")) {
@@ -126,7 +127,7 @@ TEST_F(OverlappedTest, TheJournalHasTheClockOfThePassAndItsStages) {
     EXPECT_GE(r["wall_seconds"], total);
     EXPECT_LE(r["wall_seconds"], r["conditions"]["wall_seconds"]);
     EXPECT_TRUE(r["metrics"]["rtfx.decode"].is_null());
-    // From text to text, which fills the pass.
+    // A batch's total lasts from the text before it to its own text. So the totals fill the pass.
     double sum = 0, longest = 0;
     for (const json& seconds : r["batches"]["total_seconds"]) sum += seconds.get<double>();
     EXPECT_NEAR(sum, total, 1e-5);
@@ -176,7 +177,7 @@ TEST_F(OverlappedTest, ABatchThatFailsCostsItsDecoder) {
     EXPECT_HAS(messages["test_second_nan"], "NaN in the emissions of utterance '");
     EXPECT_HAS(messages["test_second_length"], "its length is 1");
     EXPECT_HAS(messages["test_second_length"], "(utterance '");
-    EXPECT_EQ(records(folder, "run").size(), 1U);  // of label_looping
+    EXPECT_EQ(records(folder, "run").size(), 1U);  // only that of label_looping
   }
 }
 
@@ -208,7 +209,7 @@ TEST_F(OverlappedTest, AnInterruptEndsThePassAndKeepsWhatWasMeasured) {
   json config = document({"label_looping"});
   ASSERT_EQ(run(config, "run"), kOk);
   const auto before = records("run", "run");
-  // A process of its own: the signal stays caught.
+  // The run is in a process of its own, because the signal stays caught.
   config["decoders"] = {"label_looping", "test_second_interrupt"};
   EXPECT_EXIT(std::exit(run(config, "run", Journal::Mode::resume)),
               testing::ExitedWithCode(kInterrupted), "interrupted");
@@ -246,7 +247,8 @@ TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
   }
 }
 
-/// The source of one run leaves clips behind where it ends; that of the next one adds its own.
+/// A source adds a clip even when it ends its run. The next run must not find that clip in its
+/// batch.
 TEST_F(OverlappedTest, ABatchBeginsEmptyWhateverASourceLeftInIt) {
   json config = document({"label_looping"});
   config["output"] = path("run").string();

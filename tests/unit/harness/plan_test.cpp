@@ -1,4 +1,4 @@
-// The cases that a configuration asks for.
+// Tests the cases that a configuration asks for.
 #include "harness/config/plan.h"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ TEST(ProfileFigures, ClipsToTheWindows) {
 TEST(ProfileFigures, AGraphIsUnderWayFromItsFirstKernelToItsLast) {
   Activity activity = with_kernels({{0, 10}, {20, 30}, {35, 40}, {60, 70}, {90, 95}});
   for (const size_t i : {1, 2, 3, 4}) activity.kernels[i].in_graph = true;
-  activity.kernels[1].call = activity.kernels[3].call = 5;  // 20..70
+  activity.kernels[1].call = activity.kernels[3].call = 5;  // from 20 to 70
   activity.calls = {{{12, 15}, 1, 1, CallKind::graph_launch, 5},
                     {{80, 82}, 1, 1, CallKind::launch, 6}};
   const RegionFigures figures = region_figures(activity, {{0, 100}}, {}, 5);
@@ -61,7 +61,7 @@ TEST(ProfileFigures, AGraphIsUnderWayFromItsFirstKernelToItsLast) {
 TEST(ProfileFigures, KernelsAreOfTheInnermostRangeThatLaunchedThem) {
   Activity activity = with_kernels({{50, 60}, {60, 63}, {70, 90}, {95, 96}, {97, 99}});
   for (uint32_t i = 0; i < 5; ++i) activity.kernels[i].call = i + 1;
-  // Out of order; the last call is of no range.
+  // The calls are out of order, and the last call is in no range.
   activity.calls = {{{12, 13}, 1, 1, CallKind::launch, 3},
                     {{1, 2}, 1, 1, CallKind::launch, 1},
                     {{5, 6}, 1, 1, CallKind::launch, 2},
@@ -100,11 +100,11 @@ TEST(ProfileFigures, TheLongestGapOfAWindow) {
   const auto gap = [&](const std::vector<Span>& windows) {
     return region_figures(activity, windows, {}, 5).longest_gap;
   };
-  EXPECT_EQ(gap({{0, 100}}), 50);            // behind the last
-  EXPECT_EQ(gap({{0, 50}}), 5);              // between two
-  EXPECT_EQ(gap({{120, 200}}), 70);          // before the first
+  EXPECT_EQ(gap({{0, 100}}), 50);            // behind the last kernel
+  EXPECT_EQ(gap({{0, 50}}), 5);              // between two kernels
+  EXPECT_EQ(gap({{120, 200}}), 70);          // before the first kernel
   EXPECT_EQ(gap({{0, 45}, {200, 250}}), 5);  // not between windows
-  EXPECT_EQ(gap({{300, 310}}), 10);          // all of it
+  EXPECT_EQ(gap({{300, 310}}), 10);          // all of the window
   activity.copies.push_back({{60, 95}, 1, 7, 64});
   EXPECT_EQ(gap({{0, 100}}), 10);
 }
@@ -127,7 +127,7 @@ TEST(ProfileFigures, CallsByFunctionWithoutThoseWithinOthers) {
 }
 
 TEST(ProfileFigures, IdleFromLaunchIntervals) {
-  // One kernel of 1 us every 5 us, as in the paper that the figure is from: 80 % idle.
+  // One kernel of 1 us every 5 us, as in the paper that the figure is from, leaves 80 % idle.
   Activity activity;
   activity.names = {"kernel", "call"};
   for (int64_t i = 0; i < 4; ++i) {
@@ -169,7 +169,7 @@ TEST(ProfileFigures, GraphsHaveNoLaunchInterval) {
 TEST(ProfileFigures, CallsInsideOthersAndIgnoredOnesDoNotCount) {
   Activity activity = with_kernels({});
   activity.calls = {{{0, 10}, 1, 1, CallKind::launch},
-                    {{2, 8}, 1, 1, CallKind::launch},  // the driver's part of it
+                    {{2, 8}, 1, 1, CallKind::launch},  // the driver's part of the call
                     {{4, 6}, 1, 2, CallKind::launch},  // another thread
                     {{20, 25}, 1, 1, CallKind::synchronize},
                     {{30, 35}, 1, 1, CallKind::synchronize}};
@@ -234,7 +234,7 @@ TEST(ProfileFigures, OverlappingKernelsCountOnceInALap) {
             (std::vector<int64_t>{15}));
 }
 
-/// The names of the cases that `--only` leaves.
+/// Returns the names of the cases that `--only` leaves.
 std::vector<std::string> chosen(const std::string& only, bool whole_name) {
   CaseGroup group;
   for (const char* name : {"rnnt/q/greedy/b2/fp32", "my-rnnt/q/greedy/b2/fp32"}) {
@@ -255,7 +255,7 @@ TEST(SingleCases, OnlyIsAPartOfTheNameOrTheWhole) {
   EXPECT_THROW(chosen("rnnt", true), UserError);
 }
 
-/// A profile of the case "c" with these regions.
+/// Returns a profile of the case "c" with these regions.
 record::Profile profile_of(const json& regions) {
   record::Profile profile;
   profile.case_name = "c";
@@ -265,7 +265,7 @@ record::Profile profile_of(const json& regions) {
   return profile;
 }
 
-/// A record with kernels of 90 ms a lap that took 200 ms with the collector, 100 ms without it.
+/// Kernels fill 90 ms of a lap, which took 200 ms with the collector and 100 ms without it.
 TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
   const record::Profile alone = profile_of({{"decode", {{"lap_seconds", {0.099, 0.1, 0.101}}}}});
   record::Profile profile =
@@ -290,14 +290,14 @@ TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
     EXPECT_EQ(known(region.busy), nullptr) << name;
   }
 
-  // The kernels of a graph that was recorded as a whole are not known.
+  // The times of kernels in a graph that was recorded as a whole are unknown.
   decode.lap_kernel_seconds = Nullable<std::vector<Number>>();
   add_busy(profile, {alone});
   EXPECT_EQ(known(decode.busy), nullptr);
   EXPECT_FALSE(add_busy(profile, {}));  // the case failed there
 }
 
-/// 1000 kernels a lap that would fill 100.3 of 100 ms are 0.3 us too long, each.
+/// 1000 kernels a lap that seem to fill 100.3 of 100 ms are each measured 0.3 us too long.
 TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
   const auto region = [](double kernel_seconds, double low, int kernels = 2000) {
     return json{{"kernels", kernels},
@@ -310,7 +310,8 @@ TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
   const double excess = kernel_excess({half, full});
   EXPECT_NEAR(excess, 3e-7, 1e-10);
   EXPECT_EQ(kernel_excess({half}), 0);
-  // Three kernels a lap say nothing: the time of a lap differs by more than they add.
+  // Three kernels a lap tell nothing, because the times of laps differ by more than the kernels
+  // add.
   const record::Profile few = profile_of({{"d2h", region(0.1003, 1.001, 6)}});
   EXPECT_EQ(kernel_excess({few}), 0);
   EXPECT_EQ(kernel_excess({few, full}), excess);

@@ -8,7 +8,7 @@
 namespace rtfx {
 namespace {
 
-// Standard error is a file here, as in CI, so that no bar is drawn.
+// Returns the lines of three steps. Standard error is a file here, as in CI, so no bar is drawn.
 std::string lines_of_three_steps(Progress::Clock::duration between_lines) {
   testing::internal::CaptureStderr();
   Progress progress(4, between_lines);

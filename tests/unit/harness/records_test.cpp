@@ -19,7 +19,8 @@ json energy() {
   return {{"watts", 300}, {"updates", 12}, {"seconds", 5.0}, {"passes", 2}, {"audio_seconds", 1.5}};
 }
 
-/// The records of every journal below reports/ with their files, without lines of transcripts.
+/// Returns the records of every journal below reports/ with their files. Lines of transcripts are
+/// left out.
 std::vector<std::pair<std::string, json>> committed_records() {
   std::vector<std::pair<std::string, json>> records;
   for (const auto& entry : std::filesystem::recursive_directory_iterator("reports")) {

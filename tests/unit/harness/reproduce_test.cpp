@@ -18,7 +18,7 @@ class Consent : public ::testing::Test {
     checkpoints_[1].parameters = 1'100'000'000;
   }
 
-  /// Returns the error; empty where the run goes on.
+  /// Returns the error, or an empty string if the run goes on.
   std::string refused(bool yes, std::istream* answers) const {
     const auto time = [] {
       Estimate estimate;

@@ -102,7 +102,7 @@ TEST(OperatorLog, AnOperatorThatCallsOthersHasTheCostThatTheyLack) {
   for (const char* name : {"aten::empty", "aten::as_strided", "aten::layer_norm", "aten::to"})
     EXPECT_FALSE(log.operators().contains(name)) << name;
   const double read = 4.0 * 48;
-  // Each tensor counts once; the mean and deviation of each row and the filling are further ones.
+  // Each tensor counts once. The mean and deviation of each row and the filled tensor come on top.
   const double least = (read + 8 * 6) + (read + 4 * 6) + (4 * 2 * 24 + 8 * 3) + 2 * read + 3 * read;
   EXPECT_GE(bytes, least);
   EXPECT_LE(bytes, 1.6 * least);
@@ -221,7 +221,7 @@ TEST(NcuCounters, InstructionsOnFp16WorkOnPairs) {
   EXPECT_DOUBLE_EQ(read_ncu_csv(file.path()).at(0).flop, 2 * 100 + 2 * 10 + 4 * 1);
 }
 
-// The column of ranges as ncu writes it: the thread, then the open ranges from the outermost on.
+// In ncu's column of ranges, the thread stands first, then the open ranges from the outermost on.
 TEST(NcuCounters, PartsAreTheInnermostPhaseOrSegment) {
   constexpr const char* kHead =
       R"csv("ID","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",)csv"
@@ -245,8 +245,8 @@ TEST(NcuCounters, PartsAreTheInnermostPhaseOrSegment) {
   EXPECT_EQ(kernels[1].part, "");
 }
 
-// Output of ncu 2025.3.1 on an H200, without the columns that nobody reads, of
-// `rtfx profile configs/profile.json --roofline --only fused_host`.
+// The file is the output of ncu 2025.3.1 on an H200, without the columns that nobody reads. It
+// comes from `rtfx profile configs/profile.json --roofline --only fused_host`.
 TEST(NcuCounters, OfTheFusedKernelsOnAnH200) {
   const std::vector<CountedKernel> kernels = read_ncu_csv("tests/data/ncu_h200.csv");
   ASSERT_EQ(kernels.size(), 7U);
@@ -257,7 +257,7 @@ TEST(NcuCounters, OfTheFusedKernelsOnAnH200) {
   EXPECT_EQ(joint->count, 2);
   EXPECT_DOUBLE_EQ(joint->seconds, (9664 + 9472) / 2 * 1e-9);
   EXPECT_DOUBLE_EQ(joint->bytes, (792576 + 792064) / 2);
-  EXPECT_GE(joint->flop, 42598400);  // those of the matrix units alone
+  EXPECT_GE(joint->flop, 42598400);  // the matrix units alone
   EXPECT_LT(joint->flop, 1.1 * 42598400);
 }
 

@@ -1,4 +1,4 @@
-// Whole runs on the quickstart checkpoint with decoders that misbehave.
+// Tests whole runs on the quickstart checkpoint with decoders that misbehave.
 #include "harness/run/run.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Empty results; throws in its second batch, or calls every row NaN.
+/// A decoder with empty results, which throws in its second batch or marks every row as NaN.
 class Misbehaving : public Decoder {
  public:
   explicit Misbehaving(bool throws) : throws_(throws) {}
@@ -48,7 +48,7 @@ RegisterDecoder entry(const std::string& name, bool throws) {
                           }}};
 }
 
-/// Ends the program.
+/// A decoder that ends the program.
 class Ending : public Misbehaving {
  public:
   Ending() : Misbehaving(false) {}
@@ -81,7 +81,7 @@ class RunTest : public test::TempFolder {
   int run(const json& config, Journal::Mode mode = Journal::Mode::fresh) const {
     return rtfx::run(parse_config({config, path("c.json")}), mode);
   }
-  /// Records of a kind and, unless empty, a decoder.
+  /// Returns the records of a kind, and of one decoder unless `decoder` is empty.
   std::vector<json> records(const std::string& kind, const std::string& decoder = "") const {
     std::vector<json> found;
     for (const json& record : test::read_objects(path("run/journal.jsonl"))) {
@@ -103,7 +103,8 @@ TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
   for (const json& record : runs) EXPECT_TRUE(record["exactness"].is_null()) << record["exactness"];
 }
 
-/// `rtfx tune` measures so, and cannot isolate its cases.
+/// `rtfx tune` measures in this way and cannot isolate its cases, so the message must not advise
+/// that.
 TEST_F(RunTest, AnEndWithinAMeasurementHasNoAdviceOfARun) {
   const Config config = parse_config({document({"test_ending"}), path("c.json")});
   const Journal lock(config.output, Journal::Mode::fresh);
@@ -125,7 +126,7 @@ TEST_F(RunTest, EverythingFromSamplesToTextIsInsideTheClock) {
     EXPECT_NEAR(gap, wall - regions, 1e-12);
     EXPECT_EQ(record["batches"]["total_seconds"].size(), 2U);
     EXPECT_GT(record["metrics"]["batch_ms.p50"], 0);
-    EXPECT_TRUE(record["metrics"]["batch_ms.p95"].is_null());  // of two batches
+    EXPECT_TRUE(record["metrics"]["batch_ms.p95"].is_null());  // two batches are too few
     EXPECT_FALSE(record.contains("energy"));
   }
 }
@@ -158,7 +159,7 @@ TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
       [] {});
   runner.prepare();
   Arm& arm = runner.arms().front();
-  // 100 W, as a counter says it that goes on every 10 ms.
+  // The counter shows 100 W, and goes on every 10 ms.
   const auto begin = std::chrono::steady_clock::now();
   const auto counter = [begin]() -> std::optional<uint64_t> {
     const auto since = std::chrono::steady_clock::now() - begin;
@@ -219,7 +220,8 @@ TEST_F(RunTest, ResumeRunsWhatIsMissingOnceAndKeepsTheFirstHash) {
   EXPECT_EQ(records("summary").back()["rounds"], 3);
 }
 
-/// The manifest stays, and so do the number and the length of its files.
+/// The manifest stays as it is, and so do the number and the length of its files. Only the samples
+/// differ.
 TEST_F(RunTest, ResumeMeasuresAudioThatWasReplacedAnew) {
   const auto write_tone = [&](double hz) {
     write_audio("tone.wav", test::sine(hz, 16000, 16000), SF_FORMAT_WAV | SF_FORMAT_FLOAT);

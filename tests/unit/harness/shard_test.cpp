@@ -118,7 +118,7 @@ TEST(Deal, EveryUtteranceOnceAndEqualShares) {
   }
 }
 
-/// A shard that has these rounds of these cases.
+/// Returns a shard that has these rounds of these cases.
 ResultSet shard_with(const std::map<std::string, std::vector<int64_t>>& cases) {
   ResultSet shard;
   shard.provenance.kind = "provenance";
@@ -177,7 +177,7 @@ TEST(MergeShards, ARoundIsEmptyWhereAllItsPartsAre) {
   const auto is_empty = [](const std::vector<ResultSet>& shards) {
     return std::get<record::Run>(merge_shards(shards).at(1)).all_empty == true;
   };
-  EXPECT_FALSE(is_empty({part(3, true), part(2, false)}));  // the first one is the slowest
+  EXPECT_FALSE(is_empty({part(3, true), part(2, false)}));  // the first part is the slowest
   EXPECT_FALSE(is_empty({part(3, false), part(2, true)}));
   EXPECT_TRUE(is_empty({part(3, true), part(2, true)}));
 }

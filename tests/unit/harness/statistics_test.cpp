@@ -20,7 +20,7 @@ TEST(Statistics, StudentQuantilesAreThoseOfThePublishedTables) {
   EXPECT_TRUE(std::isinf(student_t(0)));
 }
 
-/// The mean of 5 values of an RTFx: 19229.6 s of audio in about 44 s.
+/// These are 5 values of an RTFx, each of 19229.6 s of audio in about 44 s.
 TEST(Statistics, MeanOfRoundsHasATInterval) {
   const std::vector<double> rtfx = {437.036, 433.099, 435.059, 431.157, 434.077};
   const Interval mean = mean_interval(rtfx);
@@ -53,7 +53,7 @@ TEST(Statistics, SpeedUpOfPairedRounds) {
   EXPECT_NEAR(ratio.high, 2.505, 5e-4);
 }
 
-/// An effect that both share in a round (a slow machine) cancels only in pairs.
+/// An effect that both arms share in a round, such as a slow machine, cancels only in pairs.
 TEST(Statistics, PairingCancelsWhatRoundsShare) {
   const std::vector<double> a = {1.0, 2.0, 4.0, 8.0}, b = {2.0, 4.0, 8.0, 16.0};
   EXPECT_NEAR(paired_ratio(a, b).low, 2, 1e-12);
@@ -62,7 +62,8 @@ TEST(Statistics, PairingCancelsWhatRoundsShare) {
 }
 
 TEST(Statistics, WelchIntervalByHand) {
-  // Logarithms 0, 0.02 and 0.1, 0.12, 0.14: variances of the means 1e-4 and 4e-4 / 3, df 2.9 -> 2.
+  // The logarithms are 0, 0.02 and 0.1, 0.12, 0.14. So the means have the variances 1e-4 and
+  // 4e-4 / 3, and df is 2.9, rounded down to 2.
   const auto e = [](double x) { return std::exp(x); };
   const Interval ratio = unpaired_ratio({e(0), e(0.02)}, {e(0.1), e(0.12), e(0.14)});
   const double half = student_t(2) * std::sqrt(1e-4 + 4e-4 / 3);
@@ -78,7 +79,7 @@ TEST(Statistics, OneRoundSaysNothingOfItsSpread) {
 }
 
 TEST(Statistics, FiveRunsOfOneValueTellItsSpread) {
-  // Logarithms 0 to 0.04: their standard deviation is the root of 0.00025.
+  // The logarithms are 0 to 0.04, and their standard deviation is the root of 0.00025.
   const auto e = [](double x) { return std::exp(x); };
   const std::vector<std::vector<double>> runs = {
       {e(0)}, {e(0.01)}, {e(0.02)}, {e(0.03)}, {e(0.04)}};
@@ -86,7 +87,7 @@ TEST(Statistics, FiveRunsOfOneValueTellItsSpread) {
   EXPECT_NEAR(std::log(ratio.estimate), 0.1, 1e-12);
   EXPECT_NEAR(std::log(ratio.high), 0.1 + student_t(4) * std::sqrt(0.00025 * (1 + 1.0 / 5)), 1e-9);
   EXPECT_TRUE(std::isinf(runs_ratio({runs.begin(), runs.end() - 1}, {e(0.12)}).high));
-  // The spread between means of two rounds says nothing of a single round.
+  // The spread between means of two rounds tells nothing about a single round.
   const std::vector<double> two = {1, 1.01};
   EXPECT_TRUE(std::isinf(runs_ratio({two, two, two, two, two}, {1.0}).high));
 }
@@ -97,7 +98,7 @@ TEST(Statistics, NoiseFloorIsTheFartherEndOfTheInterval) {
 }
 
 TEST(Statistics, TheRatioOfRunsByHand) {
-  // Logarithms 0, 0.02 and 0.1, 0.12, 0.14 as above, and a drift of both runs.
+  // The logarithms are 0, 0.02 and 0.1, 0.12, 0.14 as above, and both runs have a drift.
   const auto e = [](double x) { return std::exp(x); };
   const std::vector<double> a = {e(0), e(0.02)}, b = {e(0.1), e(0.12), e(0.14)};
   const double within = 1e-4 + 4e-4 / 3, drift = 0.01;
@@ -107,7 +108,7 @@ TEST(Statistics, TheRatioOfRunsByHand) {
   EXPECT_NEAR(std::log(ratio.estimate), 0.11, 1e-12);
   EXPECT_NEAR(std::log(ratio.high),
               0.11 + student_t(static_cast<int64_t>(df)) * std::sqrt(variance), 1e-9);
-  // Two runs before: their mean, with half the variance.
+  // Two runs before count by their mean, which has half the variance.
   const Interval of_two = runs_ratio({a, a}, b, drift);
   EXPECT_NEAR(of_two.estimate, ratio.estimate, 1e-12);
   EXPECT_LT(of_two.high, ratio.high);
@@ -154,7 +155,7 @@ TEST(Statistics, WerDifferenceOfFewUtterancesIsUncertain) {
   EXPECT_LT(difference.low, 0);
   EXPECT_GT(difference.high, 0.05);
   const Interval again = bootstrap_wer_difference(a, b, 1, 1000);
-  EXPECT_EQ(again.low, difference.low);  // by its seed
+  EXPECT_EQ(again.low, difference.low);  // the seed decides
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST(Stopping, TheBudgetLimitsFurtherRoundsOnly) {
   EXPECT_EQ(decide(rule, 3, 3, 0.02, 60), Stop::budget);
 }
 
-/// A made-up series whose half width falls as 5 % / sqrt(n): 1 % is reached after 25 rounds.
+/// In this made-up series, the half width falls as 5 % / sqrt(n), so it is 1 % after 25 rounds.
 TEST(Stopping, ASeriesEndsWhereItIsPreciseEnough) {
   const StoppingRule rule{.least = 3, .most = 100, .precision = 0.01};
   int64_t rounds = 0;
@@ -50,8 +50,8 @@ TEST(Stopping, ASeriesEndsWhereItIsPreciseEnough) {
   EXPECT_EQ(rounds, 25);
 }
 
-/// The share of simulated measurements whose 95 % interval holds the truth, where rounds go on
-/// until it is narrow enough. The noise is `sd` times the precision that is wanted.
+/// Returns the share of simulated measurements whose 95 % interval holds the truth. Rounds go on
+/// until the interval is narrow enough. The noise is `sd` times the wanted precision.
 double coverage(int64_t least, double sd) {
   constexpr int kRepetitions = 4000;
   const StoppingRule rule{.least = least, .most = least + 100, .precision = 0.01};
@@ -73,7 +73,7 @@ double coverage(int64_t least, double sd) {
   return static_cast<double>(covered) / kRepetitions;
 }
 
-/// The table of docs/background/statistics.md: the worst of these noises.
+/// Checks the table of docs/background/statistics.md with the worst of these noises.
 TEST(Stopping, TheIntervalHoldsTheTruthALittleLessOften) {
   const auto worst = [](int64_t least) {
     double share = 1;

@@ -1,4 +1,4 @@
-// The load of a streaming server and its queue, on a clock that is made up.
+// Tests the load of a streaming server and its queue, on a made-up clock.
 #include "harness/stream/stream_load.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class MadeUpClock : public LoadClock {
   double now_ = 0;
 };
 
-/// Serves a load; a batch takes `fixed` and `each` for every request.
+/// Serves a load. A batch takes `fixed` seconds, and `each` seconds more for every request.
 std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicBatcher& batcher,
                                 double fixed, double each = 0) {
   MadeUpClock clock;
@@ -38,7 +38,8 @@ std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicB
 }
 
 TEST(StreamLoad, ATrialThatCannotKeepItsRuleIsStopped) {
-  // A second of requests, one each 0.1 s, whose work takes 0.3 s: request i begins 0.2 i late.
+  // A request comes each 0.1 s for one second, and its work takes 0.3 s. So request i begins
+  // 0.2 i s late.
   const auto load = make_load(1, {"lockstep", 0.1}, 1.0, 3);
   ASSERT_EQ(load.size(), 10U);
   const auto until = [&](double from, double share) {
@@ -55,9 +56,9 @@ TEST(StreamLoad, ATrialThatCannotKeepItsRuleIsStopped) {
         .size();
   };
   EXPECT_EQ(until(0, 0), 4U);       // request 3 is the first that is more than 0.5 s late
-  EXPECT_EQ(until(0, 0.2), 6U);     // two of ten may be
-  EXPECT_EQ(until(0.45, 0.2), 7U);  // one of the last five
-  EXPECT_EQ(until(0, 0.7), 10U);    // as many as there are
+  EXPECT_EQ(until(0, 0.2), 6U);     // two of ten may be late
+  EXPECT_EQ(until(0.45, 0.2), 7U);  // one of the last five may be late
+  EXPECT_EQ(until(0, 0.7), 10U);    // all seven late ones may be
 }
 
 std::vector<int64_t> streams_of(const std::vector<Request>& requests) {
@@ -98,7 +99,7 @@ TEST(StreamLoad, PoissonArrivalsHaveTheRateAndSpreadOfChance) {
   const auto load = make_load(10, {"poisson", period}, seconds, 1);
   const double expected = 10 * seconds / period;
   EXPECT_NEAR(static_cast<double>(load.size()), expected, 4 * std::sqrt(expected));
-  // Gaps of chance have a standard deviation that is their mean.
+  // Gaps of chance have a standard deviation that equals their mean.
   double squares = 0;
   for (size_t i = 1; i < load.size(); ++i)
     squares += std::pow(load[i].arrival - load[i - 1].arrival, 2);
@@ -111,7 +112,7 @@ TEST(StreamLoad, ABatchBeginsWhenItIsFullOrItsOldestHasWaited) {
   EXPECT_EQ(batcher.ready_at(), std::numeric_limits<double>::infinity());
   batcher.add({1, 7});
   EXPECT_EQ(batcher.ready_at(), 1.5);
-  batcher.add({1.1, 7});  // of the same stream: no second one for a batch
+  batcher.add({1.1, 7});  // a batch takes one request of a stream
   EXPECT_EQ(batcher.ready_at(), 1.5);
   batcher.add({1.2, 3});
   EXPECT_EQ(batcher.ready_at(), -std::numeric_limits<double>::infinity());
@@ -122,7 +123,7 @@ TEST(StreamLoad, ABatchBeginsWhenItIsFullOrItsOldestHasWaited) {
 }
 
 TEST(StreamLoad, TimesOfAWorkedExample) {
-  // Up to two at a time, 10 ms of waiting, 100 ms for a batch.
+  // A batch has up to two requests, waits 10 ms and takes 100 ms.
   const auto batches =
       served({{0, 1}, {0.02, 2}, {0.03, 3}, {0.04, 4}, {0.3, 1}}, DynamicBatcher(2, 0.01), 0.1);
   ASSERT_EQ(batches.size(), 4U);
@@ -138,7 +139,7 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   EXPECT_NEAR(figures.total.p99, 0.27, 1e-12);
   EXPECT_NEAR(figures.mean_batch, 4.0 / 3, 1e-12);
   EXPECT_NEAR(figures.served_seconds, 0.41 - 0.02, 1e-12);
-  EXPECT_EQ(figures.late, 2);  // 190, 180, 270 and 110 ms
+  EXPECT_EQ(figures.late, 2);  // totals are 190, 180, 270 and 110 ms
   EXPECT_EQ(load_figures(batches, 0.02, 1, /*period=*/0.085).late_starts, 2);  // 90, 80, 170, 10 ms
   EXPECT_EQ(figures.utterances, 1);
   EXPECT_NEAR(figures.last.p50, 0.18, 1e-12);
@@ -146,7 +147,8 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
 }
 
 TEST(StreamLoad, PendingRequestsShareTheNextBatchAndNeverWait) {
-  // Those of stream 3 need a second batch. Up to two at a time, 50 ms of waiting, 100 ms a batch.
+  // Requests of stream 3 need a second batch. A batch has up to two requests, waits 50 ms and takes
+  // 100 ms.
   MadeUpClock clock;
   std::vector<Request> pending;
   std::vector<std::vector<int64_t>> taken;
@@ -176,7 +178,7 @@ TEST(StreamLoad, PendingRequestsShareTheNextBatchAndNeverWait) {
   EXPECT_EQ(streams_of(batches[3]), std::vector<int64_t>({3}));
   const LoadFigures figures = load_figures(batches, 0, 2, /*period=*/0.4);
   EXPECT_EQ(figures.requests, 4);
-  EXPECT_EQ(figures.batches, 4);  // work that served none is work
+  EXPECT_EQ(figures.batches, 4);  // work that served no request counts
   EXPECT_EQ(figures.utterances, 2);
   EXPECT_NEAR(figures.last.max, 0.25, 1e-12);
 }
@@ -263,7 +265,7 @@ TEST(ShownText, CountsDelaysAndChanges) {
   ASSERT_EQ(shown.lags().size(), 3U);
   EXPECT_NEAR(shown.lags()[0], 0.2, 1e-12);
   EXPECT_NEAR(shown.lags()[2], 0.6, 1e-12);
-  EXPECT_NEAR(shown.changed(), 1.0 / 5, 1e-12);  // 5 6, 5, 7 8
+  EXPECT_NEAR(shown.changed(), 1.0 / 5, 1e-12);  // one of five tokens: 5 6, 5, 7 8
 }
 
 TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
@@ -273,7 +275,7 @@ TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
   EXPECT_NEAR(100 * 54 / too_slow.served_seconds, 80, 10);
   const auto fast_enough = load_figures(served(load, DynamicBatcher(1, 0), 0.0095), 6, 60, 0.4);
   EXPECT_NEAR(fast_enough.queue_slope, 0, 1e-4);
-  // Larger batches save the first from it, if a batch takes little more than one.
+  // Larger batches keep up, if a batch takes little more time than one request.
   const auto batched = load_figures(served(load, DynamicBatcher(8, 0), 0.0115, 0.001), 6, 60, 0.4);
   EXPECT_NEAR(batched.queue_slope, 0, 1e-3);
   EXPECT_GT(batched.mean_batch, 1.2);
@@ -295,7 +297,8 @@ TEST(Queueing, HasTheWorkedNumbersOfMD1) {
     EXPECT_NEAR(md1_total(1, load).value(), expected, 5e-4);
   EXPECT_FALSE(md1_total(0.5, 2));
   EXPECT_FALSE(md1_total(0.5, 3));
-  // 30.1 ms of work at 20.55 batches a second, 53.7 at 17.38: rounded rates, so nearly the totals.
+  // The work is 30.1 ms at 20.55 batches a second, and 53.7 ms at 17.38. Rates are rounded, so the
+  // totals are only nearly these.
   EXPECT_NEAR(md1_total(0.0301, 20.55).value(), 0.0545, 5e-5);
   EXPECT_NEAR(md1_total(0.0537, 17.38).value(), 0.4299, 1e-3);
 }
@@ -306,11 +309,11 @@ TEST(StreamSettings, RequestsBringAPeriodEachAndTheLastOneTheRest) {
   EXPECT_EQ(request_ends(o, 10, 0.08, 0.8), std::vector<int64_t>({5, 10}));
   EXPECT_EQ(request_ends(o, 3, 0.08, 0.2), std::vector<int64_t>({3}));
   EXPECT_EQ(request_ends(o, 0, 0.08, 0.0), std::vector<int64_t>({0}));
-  // 600 ms, 400 ms apart: the second request holds 0.4 to 1.0 s, the end.
+  // Chunks of 600 ms come every 400 ms. So the second request holds 0.4 to 1.0 s, which is the end.
   o.chunk_ms = 600;
   EXPECT_EQ(request_ends(o, 12, 0.08, 0.95), std::vector<int64_t>({5, 12}));
   EXPECT_EQ(request_ends(o, 14, 0.08, 1.05), std::vector<int64_t>({5, 10, 14}));
-  // A period of half a frame brings nothing now and then.
+  // With a period of half a frame, some requests bring no frame.
   o.period_ms = o.chunk_ms = 40;
   EXPECT_EQ(request_ends(o, 2, 0.08, 0.16), std::vector<int64_t>({0, 1, 1, 2}));
 }

@@ -1,4 +1,4 @@
-// A server of samples whose streams bring more utterances than it can decode.
+// Tests a server of samples whose streams bring more utterances than it can decode.
 #include "harness/stream/stream_server.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace rtfx {
 namespace {
 
-/// Each request is a whole utterance, which takes many steps.
+/// Each request is a whole utterance, which takes many steps of the encoder.
 TEST(SpeechServer, UtterancesWaitUntilTheEncoderHasRoom) {
   const auto model = AcousticModel::build(
       load_checkpoint("tests/data/checkpoints/tiny_streaming.nemo"), at::kCPU, at::kFloat);

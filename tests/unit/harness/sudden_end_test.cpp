@@ -1,4 +1,4 @@
-// Ends of the program that nothing can catch.
+// Tests ends of the program that nothing can catch.
 #include "harness/machine/sudden_end.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 namespace rtfx {
 namespace {
 
-/// The search with `errors` as what is counted; no point may be asked for twice.
+/// Searches for the weights with the fewest `errors`. No point may be asked for twice.
 template <class Errors>
 std::vector<WeighedErrors> search(const std::vector<TuneRange>& ranges, int64_t grid,
                                   double tolerance, const Errors& errors) {
@@ -44,7 +44,7 @@ TEST(WeightSearchTest, AmongEqualsTheSmallerWeightIsChosen) {
   const auto flat = [](const Weights&) { return int64_t{7}; };
   EXPECT_EQ(search({{0, 1}, {-2, 2}}, 5, 0.02, flat).front().weights, (Weights{0, 0}));
   EXPECT_EQ(search({{0.2, 1}}, 4, 0.02, flat).front().weights, Weights{0.2});
-  // A plateau from 0.5 on: its lower edge.
+  // Errors are lowest on a plateau from 0.5 on, so its lower edge is chosen.
   const auto step = [](const Weights& w) { return int64_t{w[0] < 0.5 ? 9 : 7}; };
   EXPECT_NEAR(search({{0, 1}}, 5, 0.01, step).front().weights[0], 0.5, 0.01);
 }

@@ -19,7 +19,7 @@ EditCounts count(std::string_view reference, std::string_view hypothesis) {
   return count_edits(words(reference), words(hypothesis));
 }
 
-/// The alignment as "a b>x c>* *>d".
+/// Returns the alignment as "a b>x c>* *>d".
 std::string aligned(std::string_view reference, std::string_view hypothesis) {
   std::string text;
   for (const auto& [ref, hyp] : align_words(words(reference), words(hypothesis))) {
@@ -62,7 +62,7 @@ TEST(CharacterErrors, EqualThoseOfTheTableOverAnyLengths) {
       for (std::string& one : all) one = static_cast<char>('a' + random() % 4);
       return all;
     };
-    // Words of one letter: their word errors are the character errors.
+    // Each word has one letter, so the word errors are the character errors.
     const auto said = letters(), heard = letters();
     const EditCounts counts = count_edits_and_characters(said, heard);
     EXPECT_EQ(counts.character_errors, counts.errors()) << said.size() << " " << heard.size();
@@ -175,7 +175,7 @@ TEST(WerTest, LibrispeechTestOther) {
   EXPECT_EQ(count("none"), published);
   EXPECT_EQ(count("basic_english"), published);
   EXPECT_EQ(published.errors(), 5029);
-  // The packages whisper-normalizer 0.1.15 and kaldialign count as many.
+  // The packages whisper-normalizer 0.1.15 and kaldialign count as many errors.
   EXPECT_EQ(count("whisper_english").errors(), 5032);
   EXPECT_EQ(count("whisper_english").reference_words, 52884);
 }

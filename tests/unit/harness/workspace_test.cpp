@@ -1,4 +1,4 @@
-// The models and data sets of a configuration.
+// Tests the models and data sets of a configuration.
 #include "harness/run/workspace.h"
 
 #include <gtest/gtest.h>
