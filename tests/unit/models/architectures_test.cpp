@@ -1,4 +1,4 @@
-// The sizes of published encoders.
+// Tests the sizes of published encoders.
 #include "models/architectures.h"
 
 #include <ATen/ATen.h>
@@ -10,7 +10,7 @@
 namespace rtfx {
 namespace {
 
-/// The decoders of the published models: two LSTM layers or one of 640, 1024 tokens.
+/// Returns the decoder of the published models: one or two LSTM layers of 640, and 1024 tokens.
 ModelConfig decoder(int64_t lstm_layers = 2, bool tdt = false) {
   ModelConfig config = test::small_config();
   config.has_ctc = false;

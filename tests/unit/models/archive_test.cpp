@@ -1,4 +1,4 @@
-// Archives made here: which members are views, and what is refused.
+// Tests archives that are made here: which members are views, and what is refused.
 #include "models/formats/archive.h"
 
 #include <archive.h>
@@ -15,7 +15,7 @@ struct Member {
   std::string name, bytes, link = {};
 };
 
-/// An archive of `members` in memory.
+/// Returns an archive of `members` in memory.
 std::string packed(const std::vector<Member>& members, bool gzip = false, bool zip = false,
                    size_t room = 1 << 22) {
   std::string bytes(room, '\0');
@@ -99,7 +99,7 @@ TEST(Archive, BombsAreRefused) {
   const std::string archive = packed({{"model_weights.ckpt", zeros}}, true);
   EXPECT_LT(archive.size(), 1u << 20);
   EXPECT_NE(complaint(archive).find("expands to more than 64 times"), std::string::npos);
-  // Also where nobody wants the member.
+  // This also holds where nobody wants the member.
   EXPECT_THROW(
       read_archive(archive, ArchiveFormat::tar, "file", [](const std::string&) { return false; }),
       UserError);
@@ -118,7 +118,8 @@ TEST(Archive, TruncationAndForeignBytesAreErrors) {
   EXPECT_NE(complaint(header), "none");
 }
 
-/// 1 KiB whose header says 6 GiB: no memory is asked for before the bytes are there.
+/// The archive has 1 KiB, and its header says 6 GiB. No memory may be taken before the bytes are
+/// there.
 TEST(Archive, AnAnnouncedSizeTakesNoMemory) {
   std::string bytes = packed({{"model_weights.ckpt", "x"}}).substr(0, 1024);
   bytes.replace(124, 11, "60000000000");  // octal

@@ -1,4 +1,5 @@
-// Attention of every kind against its definition: all pairs of frames, one score at a time.
+// Tests attention of every kind against its definition, over all pairs of frames, one score at a
+// time.
 #include "models/encoder/attention.h"
 
 #include <ATen/ATen.h>
@@ -47,7 +48,7 @@ TEST(RelativeShift, EqualsPadAndView) {
   }
 }
 
-/// Weights of one layer's attention, every number random.
+/// Returns the weights of one layer's attention, all of them random.
 StateDict weights_of(const EncoderConfig& encoder) {
   ModelConfig config = test::small_config();
   config.encoder = encoder;
@@ -62,7 +63,7 @@ WeightReader reader_of(const StateDict& weights) {
   return {weights, "encoder.layers.0.self_attn.", at::kCPU, at::kFloat};
 }
 
-/// Scores of query i and key j, as the definition has them: the position of a pair, or none.
+/// Returns the position of query i relative to key j, or none if the pair has no position.
 using Position = std::function<std::optional<double>(int64_t, int64_t)>;
 using Sees = std::function<bool(int64_t, int64_t)>;
 
@@ -77,7 +78,7 @@ at::Tensor key_of_position(const WeightReader& reader, double position) {
       .view({kHeads, kHeadWidth});
 }
 
-/// One utterance x [T, d], all pairs, no blocks.
+/// Computes one utterance x [T, d] by the definition, over all pairs and without blocks.
 at::Tensor by_definition(const WeightReader& reader, const at::Tensor& x, const Sees& sees,
                          const Position& position) {
   const int64_t frames = x.size(0);
@@ -110,7 +111,7 @@ at::Tensor by_definition(const WeightReader& reader, const at::Tensor& x, const 
 
 std::optional<double> distance(int64_t i, int64_t j) { return static_cast<double>(i - j); }
 
-/// Rows of 0 to `frames` frames in one batch, each against the definition of its own frames.
+/// Compares rows of 0 to `frames` frames in one batch with the definition on each row's own frames.
 void expect_equal_rows(const EncoderConfig& encoder, int64_t frames, const Sees& sees,
                        const Position& position) {
   const StateDict weights = weights_of(encoder);
@@ -156,7 +157,7 @@ TEST(Attention, Windows) {
   }
 }
 
-/// NeMo's masks of chunks, as it writes them.
+/// Returns NeMo's mask of chunks, as NeMo writes it.
 Sees chunks(int64_t left, int64_t right) {
   return [left, right](int64_t i, int64_t j) {
     const int64_t chunk = right + 1, back = i / chunk - j / chunk;
@@ -170,7 +171,7 @@ TEST(Attention, Chunks) {
     expect_equal_rows(encoder_with(EncoderConfig::ContextStyle::chunked, {left, right}), 40,
                       chunks(left, right), distance);
   }
-  // No limit to the right: chunks have no end, and NeMo looks at the left side only.
+  // With no limit to the right, chunks have no end, and NeMo looks at the left side only.
   expect_equal_rows(
       encoder_with(EncoderConfig::ContextStyle::chunked, {6, -1}), 30,
       [](int64_t i, int64_t j) { return i - j <= 6; }, distance);
@@ -195,9 +196,8 @@ TEST(Attention, ChunksThatSeeBeyondTheirEnd) {
 }
 
 TEST(Attention, BlocksChangeNothing) {
-  // Rows longer than a block of 512 queries. A context with the same meaning that covers all of a
-  // row is one block; what is left out is masked by hand, through the definition's softmax over
-  // few.
+  // The row is longer than a block of 512 queries. Queries near the borders of blocks must equal
+  // the definition, which has no blocks.
   for (const auto& [style, context] :
        {std::pair<EncoderConfig::ContextStyle, std::vector<int64_t>>{
             EncoderConfig::ContextStyle::regular, {70, 30}},
@@ -212,8 +212,8 @@ TEST(Attention, BlocksChangeNothing) {
     const at::Tensor mask = at::ones({1, frames}, at::kBool);
     const at::Tensor table = relative_positions(frames, kWidth, at::kFloat);
     const at::Tensor whole = (*make_attention(encoder, reader_of(weights)))(x, mask, table);
-    // Frames near the borders of blocks, from a cut of the row that is one block itself and begins
-    // with a chunk. Distances stay what they are.
+    // The definition takes a cut of the row that begins with a chunk and holds all that the query
+    // sees. Distances stay what they are.
     const int64_t chunk = encoder.chunk, left = encoder.left_context;
     for (const int64_t border : {511, 512, 520, 1023, 1024}) {
       const int64_t first =
@@ -227,7 +227,7 @@ TEST(Attention, BlocksChangeNothing) {
         const int64_t start = i / chunk * chunk;
         return j >= start - left && j <= start + chunk - 1 + encoder.right_context;
       };
-      // The row of one query only: the others see themselves.
+      // Only this query is compared, so the others see just themselves.
       const int64_t query = border - first;
       const auto of_one = [&](int64_t i, int64_t j) { return i == query ? sees(i, j) : i == j; };
       EXPECT_LT(largest_difference(whole[0][border], by_definition(reader_of(weights), cut[0],
@@ -250,8 +250,9 @@ TEST(Attention, AbsolutePositionsLeaveNoneForAttention) {
   }
 }
 
-/// NeMo's two slices: of w columns to each side and the middle, the first `left` and the last
-/// `right` + 1 get the biases of positions left, ..., -right.
+/// Returns the position that NeMo's two slices give a pair. A window has w columns on each side of
+/// the middle. Its first `left` and its last `right` + 1 columns get the biases of positions
+/// left, ..., -right.
 std::optional<double> position_in_nemo(int64_t i, int64_t j, int64_t left, int64_t right) {
   const int64_t side = std::max(left, right), columns = 2 * side + 1;
   std::vector<std::optional<double>> of_column(static_cast<size_t>(columns));

@@ -1,4 +1,4 @@
-// Streams on buffers of audio against NeMo's bookkeeping, step by step.
+// Tests streams on buffers of audio against NeMo's bookkeeping, step by step.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::vector<Samples> utterances() {
   return all;
 }
 
-/// Chunks of 0.4 s in seconds and samples: with context, without, chunks of a frame.
+/// Chunks of 0.4 s with and without context, and chunks of one frame, in seconds and in samples.
 const std::vector<std::pair<BufferSeconds, test::NemoBuffer>> kContexts = {
     {{.chunk = 0.4, .left = 0.88, .right = 0.3}, {11 * kFrame, 5 * kFrame, 3 * kFrame}},
     {{.chunk = 0.4, .left = 0, .right = 0}, {0, 5 * kFrame, 0}},
@@ -29,8 +29,8 @@ const std::vector<std::pair<BufferSeconds, test::NemoBuffer>> kContexts = {
 
 class BufferedStreamsOf : public testing::TestWithParam<test::Variant> {};
 
-/// Encoder frames before the last buffer, which NeMo cuts differently unless the utterance ends
-/// with an encoder frame.
+/// Returns the number of encoder frames that NeMo cuts equally: those before the last buffer, or
+/// all if the utterance ends with an encoder frame.
 int64_t frames_before_the_end(int64_t samples, const test::NemoBuffer& buffer) {
   if (samples % kFrame == 0) return samples / kFrame;
   int64_t done = 0;
@@ -104,8 +104,8 @@ TEST(BufferedStreams, EqualTheWholeUtteranceWhereItFitsTheBuffer) {
 }
 
 TEST(BufferedStreams, EqualTheWholeUtteranceWhereTheModelSeesNoFurther) {
-  // A frame depends on 2 x 4 frames of attention and 2 x 4 of the convolutions to each side; the
-  // features are not normalised.
+  // To each side, a frame depends on 2 x 4 frames by attention and on 2 x 4 by the convolutions.
+  // The features are not normalised.
   ModelConfig config = test::small_config();
   test::context(EncoderConfig::ContextStyle::regular, {4, 4})(config);
   config.features.normalization = FeatureConfig::Normalization::none;

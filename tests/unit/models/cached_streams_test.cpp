@@ -1,4 +1,4 @@
-// Streams by caches against the encoder of whole utterances.
+// Tests streams with caches against the encoder of whole utterances.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ namespace {
 
 using test::Samples;
 
-/// Lengths around the ends of windows, frames and chunks, and some seconds.
+/// Returns utterances with lengths around the ends of windows, frames and chunks, and with some
+/// seconds.
 std::vector<Samples> utterances() {
   std::vector<Samples> all;
   for (const int64_t samples : {0,    1,    159,  160,  161,  255,  256,  320,   1279,  1280, 1281,
@@ -93,7 +94,7 @@ TEST(StreamFeatures, WaitForNoMoreThanTheWindow) {
 }
 
 TEST(StepSizes, AreNemos) {
-  // encoder.streaming_cfg of NeMo, as tests/golden/make_streaming.py keeps it.
+  // The file holds encoder.streaming_cfg of NeMo, as tests/golden/make_streaming.py keeps it.
   const auto cases = nlohmann::json::parse(std::ifstream("tests/golden/data/streaming.json"));
   using Two = std::array<int64_t, 2>;
   int compared = 0;
@@ -175,7 +176,7 @@ TEST(CachedStreams, AFewAreComputedWithFewerRows) {
 }
 
 TEST(CachedStreams, ChooseALookAheadOfTheirOwn) {
-  // One model, another context than its own: as the model with that context.
+  // A model with another context than its own must equal the model with that context.
   const auto model = test::random_model(streaming_config({8, 3}), 7);
   const std::vector<Samples> all = {test::noise(30000, 1)};
   for (const std::vector<int64_t>& context :
@@ -225,7 +226,7 @@ TEST(CachedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {
   const at::Tensor other = test::stream(*streams, {loud}, 1, 1000, 3)[0].frames;
   EXPECT_GT(test::largest(other.narrow(0, 0, fresh.size(0)), fresh), 0.1);
   EXPECT_TRUE(fresh.equal(test::stream(*streams, {audio}, 1, 1000, 3)[0].frames));
-  // In the middle of a stream, too.
+  // This also holds for a stream that is closed in the middle.
   const int64_t stream = streams->open();
   streams->push(stream, loud);
   EXPECT_FALSE(streams->step().empty());
@@ -236,11 +237,11 @@ TEST(CachedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {
 TEST(CachedStreams, TakeManyAtOnceAsOneByOne) {
   const auto model = test::random_model(streaming_config({6, 2}), 7);
   std::vector<Samples> audio;
-  // Together more than a thread copies alone.
+  // All utterances together are more than one thread copies alone.
   for (int64_t i = 0; i < 12; ++i) audio.push_back(test::noise(16000 + 100 * i, 1 + i));
   std::vector<NewSamples> all;
   for (int64_t i = 0; i < 11; ++i) all.push_back({i, audio[static_cast<size_t>(i)]});
-  // The last one comes in two pieces.
+  // The last utterance comes in two pieces.
   all.push_back({11, std::span(audio[11]).first(5000)});
   all.push_back({11, std::span(audio[11]).subspan(5000)});
   for (const size_t count : {all.size() - 1, all.size()}) {

@@ -1,5 +1,4 @@
-// Checkpoints in the forms that people have beside a whole `.nemo` file, and weights that are
-// damaged.
+// Tests checkpoints in other forms than a whole `.nemo` file, and weights that are damaged.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +38,7 @@ TEST_F(CheckpointFiles, AnUnpackedArchiveIsTheSameModel) {
   const Checkpoint folder = load_checkpoint(unpacked("tiny_tdt.nemo"));
   const Checkpoint archive = load_checkpoint(kCheckpoints / "tiny_tdt.nemo");
   EXPECT_EQ(folder.parameters, archive.parameters);
-  EXPECT_GT(folder.files.size(), 2U);  // the tokenizer's too, which the checksum covers
+  EXPECT_GT(folder.files.size(), 2U);  // with the tokenizer's files, which the checksum covers
   EXPECT_EQ(folder.tokenizer->size(), archive.tokenizer->size());
   ASSERT_EQ(folder.weights.size(), archive.weights.size());
   for (const auto& [name, tensor] : archive.weights)

@@ -1,4 +1,4 @@
-// Values that a checkpoint's YAML and tensors may have, and the errors for wrong ones.
+// Tests values that a checkpoint's YAML and tensors may have, and the errors for wrong ones.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -150,7 +150,7 @@ TEST(ReadConfig, MostSymbolsAreReadAsInNeMo) {
               read("max_symbols: -1");
             }).find("model.nemo: decoding.greedy.max_symbols is -1; set it to 1 or more"),
             std::string::npos);
-  // A model without a transducer does not use them.
+  // A model without a transducer does not use these settings.
   ModelConfig ctc = test::small_config();
   ctc.has_transducer = false;
   ctc.durations.clear();

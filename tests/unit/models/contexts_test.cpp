@@ -1,4 +1,4 @@
-// Valid attention contexts and their meaning, and invalid ones.
+// Tests valid attention contexts and their meaning, and invalid ones.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ ModelConfig model_of(Style style, Positions positions = Positions::relative) {
   return config;
 }
 
-/// Left, chunk, right of the window that a context means.
+/// Returns the left context, chunk and right context of the window that a context means.
 Context window(Style style, const Context& context, Positions positions = Positions::relative) {
   ModelConfig config = model_of(style, positions);
   select_context(config, context, "somewhere");

@@ -1,4 +1,4 @@
-// Parts of the encoder against their definitions, and the whole against batch mates.
+// Tests parts of the encoder against their definitions, and rows of the whole encoder in any batch.
 #include "models/encoder/encoder.h"
 
 #include <ATen/ATen.h>
@@ -74,8 +74,8 @@ TEST(ConvolutionModule, BatchNormIsFolded) {
             1e-5);
 }
 
-/// The module on x [T, d], step by step, of which `valid` frames are the utterance; `norm` on
-/// [1, d, T].
+/// Computes the convolution module step by step on x [T, d], whose first `valid` frames are the
+/// utterance. `norm` works on [1, d, T].
 at::Tensor convolved(const WeightReader& reader, const at::Tensor& x, int64_t valid, int64_t left,
                      int64_t right, const std::function<at::Tensor(const at::Tensor&)>& norm) {
   const at::Tensor gated = at::glu(at::linear(x, reader.get("pointwise_conv1.weight").squeeze(-1),
@@ -128,7 +128,7 @@ TEST(ConvolutionModule, EveryNormAndContextEqualsItsDefinition) {
         }
         return y;
       };
-      // A row of 6 frames, one of them for the norm only, in a batch of 11.
+      // The second row of 11 frames has 5 of its own, and a sixth one that only the norm counts.
       at::Tensor x = at::randn({2, 11, 16});
       const at::Tensor valid = at::arange(11).view({1, -1}) < at::tensor({11, 5}).view({-1, 1});
       const at::Tensor seen = at::arange(11).view({1, -1}) < at::tensor({11, 6}).view({-1, 1});
@@ -190,7 +190,7 @@ TEST_P(EncoderBatch, LengthsAreThoseOfTheConfiguration) {
     const at::Tensor audio = at::randn({1, std::max<int64_t>(samples, 1)}) * 0.1;
     const at::Tensor lengths = at::tensor({samples}, at::kLong);
     const Features features = (*model->features)(audio, lengths);
-    if (samples % 5 == 0) {  // the features are enough for the others
+    if (samples % 5 == 0) {  // other lengths check only the features
       EXPECT_EQ((*model->encoder)(features).lengths.item<int64_t>(),
                 config_.encoded_frames(samples));
     }
@@ -202,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, EncoderBatch, testing::ValuesIn(test::variant
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Encoder, NormsOverTimeCountTheFrameOfTheLastWindow) {
-  // NeMo gives 17 feature frames of an utterance of 16, so three frames of 8, two of them its own.
-  // With 17 of 20 it is three of both.
+  // NeMo makes 17 feature frames of an utterance of 16. They become three encoder frames of 8, and
+  // two of these are the utterance's own. With 17 of 20 feature frames, both numbers are three.
   ModelConfig config = test::small_config();
   test::norm(EncoderConfig::ConvolutionNorm::group)(config);
   config.encoder.layers = 1;
@@ -214,7 +214,7 @@ TEST(Encoder, NormsOverTimeCountTheFrameOfTheLastWindow) {
     return (*model->encoder)({padded, at::tensor({16}, at::kLong)}).frames.narrow(1, 0, 2);
   };
   EXPECT_LT(largest_difference(frames(0), frames(40)), 1e-5);
-  // Statistics of two frames only would be these: the row's own length is one less.
+  // Norms over two frames only would give these values, because the row's own length is one less.
   const Encoded other = (*model->encoder)({values, at::tensor({15}, at::kLong)});
   EXPECT_EQ(other.lengths.item<int64_t>(), 2);
   at::Tensor shorter = values.clone();
@@ -223,7 +223,7 @@ TEST(Encoder, NormsOverTimeCountTheFrameOfTheLastWindow) {
   EXPECT_GT(largest_difference(same_features.frames.narrow(1, 0, 2), other.frames), 1e-3);
 }
 
-/// Frames behind a frame's reach do not change it, and within they do.
+/// Frames behind a frame's reach do not change it, and frames within its reach do.
 TEST(Encoder, StreamingModelsSeeNothingBehindTheirChunk) {
   ModelConfig config = test::small_config();
   test::streaming(config);
@@ -231,7 +231,8 @@ TEST(Encoder, StreamingModelsSeeNothingBehindTheirChunk) {
   const at::Tensor lengths = at::tensor({160}, at::kLong);
   at::Tensor values = at::randn({1, 80, 160});
   const at::Tensor before = (*model->encoder)({values, lengths}).frames.clone();
-  // Frame 9 of the encoder reads mel frames up to 72: chunks of three end with it and begin at 9.
+  // Encoder frame 9 itself reads mel frames up to 72. It begins a chunk of three frames, which
+  // shows it later mel frames, while the frames before it see none of them.
   values.slice(2, 73).normal_();
   const at::Tensor changed =
       ((*model->encoder)({values, lengths}).frames - before).abs().amax(2)[0];
@@ -254,8 +255,8 @@ double gigabytes(const EncoderConfig& config, int64_t rows, double minutes, int6
   return static_cast<double>(encoder_bytes(config, 80, rows, mel_frames, element)) / kGB;
 }
 
-// The largest resident memory of `rtfx transcribe` beyond the 0.51 GB of a 1 s recording, measured
-// on a CPU with LibTorch 2.11 and the quickstart model.
+// These are the largest resident memories of `rtfx transcribe`, less the 0.51 GB of a 1 s
+// recording. They were measured on a CPU with LibTorch 2.11 and the quickstart model.
 TEST(EncoderMemory, IsWhatWasMeasured) {
   EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 4), 7.14, 0.1 * 7.14);
   EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 2), 3.66, 0.1 * 3.66);

@@ -1,4 +1,4 @@
-// Log-mel features: published constants, lengths, and independence from whatever lies in the
+// Tests log-mel features: published constants, lengths, and independence from the contents of the
 // padding.
 #include "models/encoder/features.h"
 
@@ -90,12 +90,13 @@ TEST(Features, EmptyAndOneFrameUtterancesHaveNoFrames) {
 }
 
 TEST(Features, SilenceStaysFinite) {
-  // All mel values are ln(2^-24): what remains is rounding of the mean over the guard of 1e-5.
+  // All mel values are ln(2^-24). Only the rounding of the mean remains, over the guard of 1e-5.
   const Features f = extractor(80)(at::zeros({1, 4000}), at::tensor({4000}, at::kLong));
   EXPECT_LT(f.values.abs().max().item<double>(), 1);
 }
 
-/// Mel features of one utterance in double precision, one frame at a time, before normalisation.
+/// Computes mel features of one utterance in double precision, one frame at a time, before
+/// normalisation.
 at::Tensor by_definition(const FeatureConfig& f, const at::Tensor& bank, const at::Tensor& audio) {
   const int64_t samples = audio.size(0), frames = samples / f.hop;
   const double pi = std::numbers::pi;
@@ -147,7 +148,7 @@ TEST(Features, EverySettingEqualsItsDefinition) {
   all[4].magnitude_power = 1;
   all[5].preemphasis = 0;
   all[6].log_clamp = true;
-  all[6].log_guard = 0.5;  // reaches some
+  all[6].log_guard = 0.5;  // clamps some values
   all[7].log_guard = 1e-3;
   all[8].log = false;
   for (const FeatureConfig& f : all) {

@@ -1,4 +1,4 @@
-// Local attention with global frames, one utterance at a time, against NeMo's own steps.
+// Tests local attention with global frames against NeMo's own steps, one utterance at a time.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,9 @@ ModelConfig config_of(const Case& c) {
   return config;
 }
 
-/// Attention of one utterance x [T, d], written out. Keys of the window have positions; global keys
-/// have neither positions nor bias u; one softmax covers both. Global rows are then computed anew.
+/// Computes the attention of one utterance x [T, d], written out. Keys of the window have
+/// positions. Global keys have neither positions nor bias u, and one softmax covers both. Global
+/// rows are then computed anew.
 at::Tensor by_definition(const WeightReader& reader, const at::Tensor& x, const Case& c) {
   const int64_t frames = x.size(0);
   const auto heads = [&](const std::string& name) {
@@ -83,7 +84,7 @@ TEST_P(GlobalFrames, EqualNemoWhateverTheBatch) {
   const WeightReader reader(weights, "encoder.layers.0.self_attn.", at::kCPU, at::kFloat);
   const auto attention = make_attention(config.encoder, reader);
   for (const int64_t frames :
-       {int64_t{9}, int64_t{40}, int64_t{1030}}) {  // the last in three blocks
+       {int64_t{9}, int64_t{40}, int64_t{1030}}) {  // the last one in three blocks
     const std::vector<int64_t> lengths = {frames, 5, 1, 0, frames - 2};
     const at::Tensor x = at::randn({5, frames, kWidth});
     const at::Tensor mask = at::arange(frames).unsqueeze(0) < at::tensor(lengths).unsqueeze(1);

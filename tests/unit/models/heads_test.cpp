@@ -1,4 +1,4 @@
-// LSTM and stateless prediction networks against worked values.
+// Tests LSTM and stateless prediction networks against worked values.
 #include "models/heads/heads.h"
 
 #include <ATen/ATen.h>
@@ -82,7 +82,7 @@ TEST(PredictionNetwork, StatelessConcatenatesNewestFirst) {
   EXPECT_TRUE(at::equal(step.output[0], at::tensor({0.f, 1.f, 2.f, 3.f, 4.f, 5.f, 2.f, 3.f})));
 }
 
-/// transformers' random models have such a row, and start with it.
+/// Random models of transformers have a row of blank that is not zero, and they start with it.
 TEST(PredictionNetwork, TheStartSymbolHasTheRowOfBlank) {
   PredictionConfig config;
   config.kind = PredictionConfig::Kind::stateless;

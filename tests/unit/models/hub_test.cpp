@@ -69,7 +69,7 @@ TEST_F(Hub, SaysHowToGetWhatIsNotThere) {
   EXPECT_EQ(error_of("nvidia/parakeet-tdt-0.6b-v2"),
             "nvidia/parakeet-tdt-0.6b-v2: this model of huggingface.co is not on this machine; get "
             "it with 'hf download nvidia/parakeet-tdt-0.6b-v2' (pip install huggingface_hub)");
-  // A revision whose files are gone.
+  // The files of this revision are gone.
   write(root_ / "models--a--b" / "refs" / "main", "4567");
   EXPECT_NE(error_of("a/b").find("'hf download a/b'"), std::string::npos);
 }

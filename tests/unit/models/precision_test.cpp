@@ -1,4 +1,4 @@
-// Element types of kernels: what a dtype becomes, and how values are rounded.
+// Tests element types of kernels: the type for each dtype, and the rounding of values.
 #include "base/gpu/precision.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Precision, IsATypeOfElements) {
 
 TEST(Precision, RoundsToTheNearestThenToEven) {
   EXPECT_EQ(rounded<float>(0.1f), 0.1f);
-  // bfloat16 has steps of 2^-7 from 1 on, float16 of 2^-10.
+  // From 1 on, bfloat16 has steps of 2^-7, and float16 has steps of 2^-10.
   EXPECT_EQ(rounded<__nv_bfloat16>(1 + 0x1p-8f), 1);
   EXPECT_EQ(rounded<__nv_bfloat16>(1 + 3 * 0x1p-8f), 1 + 0x1p-6f);
   EXPECT_EQ(rounded<__nv_bfloat16>(1 + 0x1p-8f + 0x1p-20f), 1 + 0x1p-7f);

@@ -1,5 +1,5 @@
-// Encoders whose frames are conditioned on prompts: the layers, the prompts of rows and of streams,
-// and the names of languages.
+// Tests encoders whose frames are conditioned on prompts: the layers, the prompts of rows and of
+// streams, and the names of languages.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ ModelConfig prompt_config() {
   return config;
 }
 
-/// The layers as NeMo writes them: the frames with a one-hot vector behind each.
+/// Computes the prompt layers as NeMo writes them, with a one-hot vector behind each frame.
 at::Tensor by_definition(const at::Tensor& frames, const std::vector<int64_t>& prompts,
                          const StateDict& weights, int64_t count) {
   const at::Tensor one_hot = at::one_hot(at::tensor(prompts), count).to(at::kFloat);
@@ -89,7 +89,7 @@ TEST(Prompts, StreamsHaveTheirOwn) {
     test::streaming(config);
     const auto model = test::random_model(config, 7);
     StreamOptions options{.streams = 4, .rows = 3};
-    // So long that every utterance is one chunk.
+    // The buffer is so long that every utterance is one chunk.
     if (buffered) options.buffer = BufferSeconds{.chunk = 2, .left = 1, .right = 0.96};
     const auto streamed = test::stream(*make_encoder_streams(model, options), all, 4, 3000, 11);
     for (size_t i = 0; i < all.size(); ++i) {

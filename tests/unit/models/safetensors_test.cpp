@@ -1,4 +1,4 @@
-// Safetensors files made here, sound and not.
+// Tests sound and damaged safetensors files, which are made here.
 #include "models/formats/safetensors.h"
 
 #include <ATen/ATen.h>

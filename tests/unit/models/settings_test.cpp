@@ -1,4 +1,4 @@
-// Settings of the encoder and of the features that NeMo's YAML gives, in its own words.
+// Tests settings of the encoder and of the features that NeMo's YAML gives in its own words.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using Norm = EncoderConfig::ConvolutionNorm;
 using Normalization = FeatureConfig::Normalization;
 
-/// The configuration of a CTC model with this encoder and `yaml`.
+/// Returns the configuration of a CTC model with this encoder and `yaml`.
 ModelConfig read(const EncoderConfig& encoder, const std::string& yaml) {
   ModelConfig config = test::small_config();
   config.encoder = encoder;
@@ -113,7 +113,7 @@ TEST(EncoderSettings, FrontEnds) {
   EXPECT_EQ(reduced.encoder.reduction_position, 1);
   EXPECT_EQ(reduced.frame_seconds(), 0.16);
   EXPECT_EQ(read(test::small_config().encoder, "encoder: {reduction: pooling}").encoder.reduction,
-            EncoderConfig::Reduction::none);  // by 1
+            EncoderConfig::Reduction::none);  // the factor is 1
 }
 
 TEST(EncoderSettings, Convolution) {

@@ -1,4 +1,4 @@
-// Phrases to token ids for each kind of vocabulary, and tokens by their characters.
+// Tests phrases as token ids for each kind of vocabulary, and tokens by their characters.
 #include "models/tokenizers/spelling.h"
 
 #include <gtest/gtest.h>
@@ -34,10 +34,10 @@ std::shared_ptr<const Tokenizer> knitting() {
 TEST(Spelling, SentencePieceByItsOwnRule) {
   const auto t = knitting();
   EXPECT_EQ(Speller(*t)("knit two"), (std::vector<int32_t>{22, 57}));
-  // Its rule is not the fewest pieces.
+  // SentencePiece's rule does not give the fewest pieces.
   EXPECT_EQ(Speller(*t)("hello world"), (std::vector<int32_t>{63, 42, 68, 21, 68, 72, 76, 75}));
   EXPECT_TRUE(Speller(*t)("x§y").empty());  // <unk>
-  // The text of <unk> is U+2047. Only its form NFKC, "??", has a spelling.
+  // The text of <unk> is U+2047. Only its NFKC form, "??", has a spelling.
   EXPECT_EQ(std::ranges::count(t->encode("knit ⁇"), t->unknown()), 1);
   EXPECT_EQ(std::ranges::count(Speller(*t)("knit ⁇"), t->unknown()), 0);
   EXPECT_EQ(Speller(*t)("knit ⁇"), Speller(*t)("knit ??"));
@@ -45,7 +45,7 @@ TEST(Spelling, SentencePieceByItsOwnRule) {
 }
 
 TEST(Spelling, OtherUnicodeFormsAreNormalised) {
-  // Field 3 is the normalizer, whose field 1 is its name.
+  // Field 3 of a model is the normalizer, whose field 1 is its name.
   std::ifstream in("tests/data/pieces.model", std::ios::binary);
   const std::string model{std::istreambuf_iterator<char>(in), {}};
   const auto t = sentencepiece_tokenizer(model + "\x1A\x0A\x0A\x08nmt_nfkc", "pieces.model");
@@ -56,7 +56,8 @@ TEST(Spelling, OtherUnicodeFormsAreNormalised) {
               std::string_view(text).starts_with("Ｋ") ? std::vector<int32_t>{} : two)
         << text;
   EXPECT_EQ(Speller(*t)("ﬁ"), Speller(*t)("fi"));
-  // A kind without rules of its own, and letters with marks apart.
+  // A kind of vocabulary without rules of its own takes other Unicode forms, too. It joins a letter
+  // and a mark that stand apart.
   const auto letters = character_tokenizer({"f", "i", "é", " "});
   EXPECT_EQ(spelled(*letters, "ﬁ"), (Pieces{"f", "i"}));
   EXPECT_EQ(spelled(*letters, "e\u0301"), (Pieces{"é"}));
@@ -65,7 +66,7 @@ TEST(Spelling, OtherUnicodeFormsAreNormalised) {
 }
 
 TEST(Spelling, FormsAreSentencePieces) {
-  // The text of tests/golden/make_sentencepiece_forms.py, which made the checksums.
+  // This is the text of tests/golden/make_sentencepiece_forms.py, which made the checksums.
   std::string text;
   for (UChar32 c = 1; c <= 0x10FFFF; ++c) {
     UVersionInfo age;
@@ -116,7 +117,7 @@ TEST(Spelling, OneLanguageOfSeveral) {
   EXPECT_TRUE(Speller(*both)("§").empty());
 }
 
-/// The letters a to c. Counts how often a piece of them was asked for.
+/// A tokenizer of the letters a to c, which counts how often a piece was asked for.
 class CountedLetters : public Tokenizer {
  public:
   std::string kind() const override { return "characters"; }
@@ -170,8 +171,8 @@ TEST(Letters, AllowedTokens) {
 }
 
 TEST(Letters, MarksOfNoScriptAreAllowed) {
-  // Accents of any script, a modifier letter, a mark of Arabic, a vowel sign of Hindi and a mark of
-  // kana.
+  // The tokens are two accents of any script, a modifier letter, a mark of Arabic, a vowel sign of
+  // Hindi and a mark of kana.
   const auto t = character_tokenizer({"e\u0301", "\u0323", "\u02BC", "\u064B", "\u093F", "\u3099"});
   const auto allowed = [&](const std::string& script) {
     return allowed_tokens(*t, t->size(), {script}, "allowed");

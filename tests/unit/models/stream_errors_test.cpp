@@ -1,4 +1,4 @@
-// Streams of what cannot be streamed, and wrong calls.
+// Tests models that cannot be streamed, and wrong calls.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ ModelConfig cache_aware_config() {
   return config;
 }
 
-/// The message of the UserError that a call ends with; empty without one.
+/// Returns the message of the UserError that a call ends with, or an empty string.
 template <typename Call>
 std::string error_of(const Call& call) {
   try {
@@ -134,7 +134,7 @@ TEST(StreamErrors, ModelsThatAreNotMadeForCaches) {
     const auto model = test::random_model(config, 1);
     expect_error(error_of([&] { make_encoder_streams(model, {}); }), change.second);
     EXPECT_NE(why_not_cache_aware(config), "") << name;
-    // All of them can be streamed on buffers.
+    // All of these models can be streamed on buffers.
     const auto streams =
         make_encoder_streams(model, {.buffer = BufferSeconds{.chunk = 1, .left = 1, .right = 0.5}});
     const auto streamed = test::stream(*streams, {test::noise(50000, 1)}, 1, 5000, 1);

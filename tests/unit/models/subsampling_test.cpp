@@ -1,4 +1,4 @@
-// Sub-sampling of feature frames to encoder frames, against convolutions written out.
+// Tests the sub-sampling of feature frames to encoder frames against convolutions written out.
 #include "models/encoder/subsampling.h"
 
 #include <ATen/ATen.h>
@@ -44,7 +44,8 @@ TEST(Subsampling, ChannelComesBeforeBinInTheFlattenedOrder) {
   config.encoder.x_scaling = false;
   StateDict weights = random_state_dict(config, 1);
   const int64_t channels = 8, bins = 10;
-  // The last pointwise convolution passes a constant per channel, `out` picks column c * M' + m.
+  // The last pointwise convolution passes one constant per channel, and `out` picks column
+  // c * M' + m.
   weights["encoder.pre_encode.conv.6.weight"].zero_();
   weights["encoder.pre_encode.conv.6.bias"] = at::arange(channels, at::kFloat);
   at::Tensor out = at::zeros({16, channels * bins});
@@ -56,8 +57,8 @@ TEST(Subsampling, ChannelComesBeforeBinInTheFlattenedOrder) {
   EXPECT_TRUE(at::equal(result.frames[0][0], at::floor_divide(at::arange(16, at::kFloat), 2)));
 }
 
-/// One 3x3 convolution of stride 2 over image [C, T, M], `before` zeros before both axes and
-/// `after` behind them, one output at a time.
+/// Computes one 3x3 convolution of stride 2 over an image [C, T, M], one output at a time. Both
+/// axes have `before` zeros in front and `after` zeros behind.
 at::Tensor strided(const at::Tensor& image, const at::Tensor& weight, const at::Tensor& bias,
                    int64_t before, int64_t after, bool depthwise) {
   const int64_t frames = image.size(1), bins = image.size(2);
@@ -82,7 +83,7 @@ at::Tensor strided(const at::Tensor& image, const at::Tensor& weight, const at::
   return out;
 }
 
-/// [d, T'] frames of one utterance [M, T].
+/// Returns the frames [d, T'] of one utterance [M, T].
 at::Tensor by_definition(const EncoderConfig& e, const WeightReader& reader,
                          const at::Tensor& mel) {
   const int64_t before = e.causal_downsampling ? 2 : 1;
@@ -202,7 +203,7 @@ TEST(Reduction, PoolingTakesTheGreatestOfWholeGroups) {
   for (int64_t t = 0; t < 3; ++t)
     EXPECT_TRUE(at::equal(out.frames[0][t], at::maximum(x[0][2 * t], x[0][2 * t + 1])));
   EXPECT_EQ(config.encoder.reduced(7), 3);
-  // NeMo divides by all of 4 for each factor of 2 in it.
+  // NeMo divides by the whole factor 4 once for each factor of 2 in it, so twice.
   config.encoder.reduction_factor = 4;
   EXPECT_EQ(config.encoder.reduced(33), 2);
   EXPECT_EQ(Reduction(config.encoder, reader_of(weights))(at::randn({1, 33, 16}),

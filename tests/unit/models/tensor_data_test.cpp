@@ -1,4 +1,4 @@
-// Views of stored bytes: which of them a storage can bear.
+// Tests views of stored bytes, and which of them a storage allows.
 #include "models/checkpoint/tensor_data.h"
 
 #include <ATen/ATen.h>
@@ -58,7 +58,7 @@ TEST(MappedTensor, NothingReachesOutside) {
   EXPECT_THROW(view(storage, 0, {kHuge, kHuge}, {1, 1}), UserError);
   EXPECT_THROW(view(storage, 0, {-2}, {1}), UserError);
   EXPECT_THROW(view(storage, 0, {2, 2}, {1}), UserError);
-  EXPECT_THROW(view(storage, 0, {kHuge}, {0}), UserError);  // would be copied somewhere
+  EXPECT_THROW(view(storage, 0, {kHuge}, {0}), UserError);  // a copy would need too much memory
 }
 
 TEST(MappedTensor, PagesComeBackFromTheFile) {

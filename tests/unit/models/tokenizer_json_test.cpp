@@ -1,4 +1,4 @@
-// Texts as transformers 5.23 (tokenizers 0.23.3) writes them with skip_special_tokens.
+// The expected texts are those of transformers 5.23 (tokenizers 0.23.3) with skip_special_tokens.
 #include "models/tokenizers/tokenizer_json.h"
 
 #include <gtest/gtest.h>

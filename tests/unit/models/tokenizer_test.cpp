@@ -1,4 +1,5 @@
-// Texts as NeMo 3.0.0 and transformers 5.23 write them for the same vocabularies and ids.
+// The expected texts are those of NeMo 3.0.0 and transformers 5.23 for the same vocabularies and
+// ids.
 #include "models/tokenizers/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ std::shared_ptr<const Tokenizer> load(const std::string& name) {
   return sentencepiece_tokenizer(bytes_of(name), name);
 }
 
-/// The ids of `pieces`, and their text.
+/// Returns the text of the ids of `pieces`.
 std::string text(const Tokenizer& tokenizer, const Pieces& pieces) {
   Ids ids;
   for (const std::string& piece : pieces) {
@@ -90,7 +91,7 @@ TEST(SentencePieceTokenizer, RefusesDamage) {
   };
   EXPECT_EQ(complaint("").find("t.model: not a SentencePiece model"), 0u) << complaint("");
   for (size_t size = 0; size < model.size(); size += 7) complaint(model.substr(0, size));
-  for (size_t i = 0; i < model.size(); ++i) {  // UserError or a model, and then a text
+  for (size_t i = 0; i < model.size(); ++i) {  // gives a UserError, or a model and a text
     std::string altered = model;
     altered[i] = static_cast<char>(altered[i] ^ (1 << (i % 8)));
     message_of([&] { sentencepiece_tokenizer(altered, "t.model")->text(Ids{0, 1, 2, 3}); });
@@ -98,7 +99,8 @@ TEST(SentencePieceTokenizer, RefusesDamage) {
   EXPECT_NE(complaint(std::string(size_t{33} << 20, 'x')).find("too many"), std::string::npos);
 }
 
-// Field 3 is the normalizer, 4 the samples, 5 the denormalizer; the table is field 2 of both.
+// Field 3 is the normalizer, 4 the samples, and 5 the denormalizer. The table is field 2 in both
+// normalizers.
 TEST(SentencePieceTokenizer, TakesNoTablesOfTextRules) {
   const std::string model = bytes_of("pieces.model");
   const std::string table("\x12\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 10);
@@ -148,7 +150,7 @@ TEST(WordPieceTokenizer, WritesWhatNemoWrites) {
   EXPECT_EQ(text(*t, {"he", "##;", "-", "it", "¿", "he"}), "he;- it¿ he");
 }
 
-// The order in which transformers 4.57 and 5.23 append what a vocab.txt lacks.
+// transformers 4.57 and 5.23 append the pieces that a vocab.txt lacks in this order.
 TEST(WordPieceTokenizer, AppendsSpecialPiecesThatTheFileLacks) {
   const auto t = wordpiece_tokenizer("a\r\n[CLS]\r\rb", "vocab.txt");
   Pieces pieces;
@@ -191,7 +193,7 @@ TEST(Punctuation, ComesFromPiecesOfTextOnly) {
   EXPECT_EQ(without_space_before("a .", U""), "a .");
 }
 
-// Words of every kind of vocabulary, by the tokens that they are made of.
+// The following tests divide tokens into words, for every kind of vocabulary.
 
 using Words = std::vector<TokenWord>;
 
@@ -240,7 +242,7 @@ TEST(TokenWords, OfScriptsWithoutSpacesFollowUnicode) {
   const auto thai = character_tokenizer({"ส", "วัส", "ดี", "คร", "ับ"});
   EXPECT_EQ(token_words(*thai, Ids{0, 1, 2, 3, 4}),
             (Words{{"สวัสดี", 0, 3, 3}, {"ครับ", 3, 2, 2, true}}));
-  // Japanese, and bytes of one character as tokens of their own.
+  // The Japanese text comes in bytes, and each byte is a token of its own.
   const auto bytes = load("byte_pieces.model");
   int32_t first_byte = 0;
   while (bytes->piece(first_byte) != "<0x00>") ++first_byte;

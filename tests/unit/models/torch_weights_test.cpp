@@ -1,4 +1,5 @@
-// Pickles by hand, instruction by instruction: what the allow-list takes, and what it names.
+// Tests pickles that are written instruction by instruction: what the allow-list takes, and what it
+// names.
 #include "models/formats/torch_weights.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ std::string text(const std::string& value) {
 }
 std::string number(int value) { return "K" + std::string(1, static_cast<char>(value)); }
 
-/// A tensor [2, 3] with strides [3, 1], one element into storage `key` of 10 elements.
+/// Returns a tensor [2, 3] with strides [3, 1], at offset 1 of a storage `key` of 10 elements.
 std::string tensor(const std::string& key) {
   return kRebuild + "((" + text("storage") + kStorageType + text(key) + text("cpu") + number(10) +
          "tQ" + number(1) + number(2) + number(3) + "\x86" + number(3) + number(1) + "\x86" +
@@ -40,7 +41,7 @@ std::string complaint(const std::string& pickle) {
 }
 
 TEST(Pickle, ReadsTheOrderedDictWithMetadataThatNemoSaves) {
-  // BUILD sets the attribute _metadata, behind which LibTorch's own reader gives None.
+  // BUILD sets the attribute _metadata, after which LibTorch's own reader gives None.
   const std::string metadata = "}" + text("_metadata") + "ccollections\nOrderedDict\n)Rs";
   const auto all = read(kStart + "ccollections\nOrderedDict\n)R(" + text("a") + tensor("0") +
                         text("b") + tensor("1") + "u" + metadata + "b.");
@@ -78,7 +79,7 @@ TEST(Pickle, ReadsTheStateDictOfACheckpointOfTraining) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].name, "a");
   EXPECT_EQ(all[0].storage, "4");
-  // Beside the tensors themselves, nothing foreign is passed over.
+  // In a dictionary of the tensors themselves, no foreign object is passed over.
   EXPECT_NE(complaint(kStart + "}" + text("a") + tensor("4") + "s" + settings + ".")
                 .find("omegaconf.dictconfig.DictConfig"),
             std::string::npos);
@@ -88,7 +89,7 @@ TEST(Pickle, ReadsTheStateDictOfACheckpointOfTraining) {
 }
 
 TEST(Pickle, ReadsProtocolFour) {
-  // FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL.
+  // Protocol 4 uses FRAME, SHORT_BINUNICODE, MEMOIZE and STACK_GLOBAL.
   const auto word = [](const std::string& value) {
     return "\x8c" + std::string(1, static_cast<char>(value.size())) + value + "\x94";
   };

@@ -11,8 +11,8 @@
 namespace rtfx {
 namespace {
 
-/// Chunks lie one behind the other, with their own levels and the samples around them. This holds
-/// however many are asked for at a time, and by how many threads the source is read.
+/// Chunks lie one behind the other, each with its own levels and the samples around it. This holds
+/// for any number of chunks at a time, and for any number of reading threads.
 TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   constexpr size_t kBlock = 10, kMost = 9, kContext = 3;
   std::mt19937 random(2);
@@ -57,7 +57,7 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   }
 }
 
-/// A thread's error comes in its turn: the chunks before it are whole.
+/// A thread's error comes in its turn, and the chunks before it are whole.
 TEST(ChunkReader, ThrowsWhatReadingThrows) {
   const std::vector<float> audio(1000, 0.5F);
   const ChunkSource whole = source_of(audio, 4);

@@ -1,4 +1,4 @@
-// The pieces of a part that is decoded again, and which result is kept.
+// Tests the pieces of a part that is decoded again, and which of its results is kept.
 #include "speech/long_audio/decode_again.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class DecodeAgainCutsTest : public testing::Test {
     return *kCheckpoint.tokenizer;
   }
 
-  /// Syllables of three blocks, each followed by a quiet block.
+  /// Returns syllables of three blocks, each followed by a quiet block.
   static std::vector<float> speech(size_t blocks) {
     std::vector<float> samples(blocks * kBlock);
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -39,7 +39,7 @@ class DecodeAgainCutsTest : public testing::Test {
     return {{samples, kBlock, before}, std::move(levels), heard, tokens, kRule, tokenizer()};
   }
 
-  /// `words` words at frames `from` on, ten frames apart, with this confidence each.
+  /// Returns `words` words, ten frames apart from frame `from` on, each with this confidence.
   static FoundTokens words(int words, int from, double confidence = 0.9) {
     FoundTokens found;
     for (int i = 0; i < words; ++i) {
@@ -106,7 +106,7 @@ TEST_F(DecodeAgainCutsTest, MoreWordsWithConfidenceAreKept) {
       {"words of the context alone", words(1, -8), words(1, 99), 0, 2, -1},
   };
   for (const Case& c : cases) {
-    const std::vector<float> samples = speech(90);  // of 7.2 s
+    const std::vector<float> samples = speech(90);  // 7.2 s
     DecodeAgain again = plan(samples, 0, {});
     for (const FoundTokens* found : {&c.first, &c.second}) {
       const std::vector<AgainPiece> pieces = again.next();
@@ -152,11 +152,11 @@ TEST_F(DecodeAgainCutsTest, TokensArePutWhereThePartIs) {
   EXPECT_EQ(evidence.confidence, (std::vector<double>{0.7, 0.5, 0.6, 0.8}));
   EXPECT_FLOAT_EQ(to.score, -3);
   EXPECT_EQ(to.words->at(1).text + to.words->at(2).text + to.words->at(3).text, "bcd");
-  // A hypothesis with a token there stays as it is.
+  // A hypothesis with a token in the part stays as it is.
   const Hypothesis with = to;
   insert_part(part, to, evidence);
   EXPECT_EQ(to, with);
-  // A hypothesis without a token takes the part's evidence, and one without confidences has none.
+  // A hypothesis without a token takes the part's evidence. One without confidences gets none.
   Hypothesis none;
   TokenEvidence no_evidence;
   insert_part(part, none, no_evidence);

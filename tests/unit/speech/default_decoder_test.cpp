@@ -24,7 +24,7 @@ class DefaultDecoder : public testing::Test {
 TEST_F(DefaultDecoder, IsTheFirstThatServes) {
   const json none = json::object();
   EXPECT_EQ(first_of({{"frame_looping", none}, {"label_looping", none}}), "frame_looping");
-  // Cannot be prepared without a GPU; has no such option.
+  // fused_looping cannot be prepared without a GPU, and frame_looping has no option "window".
   EXPECT_EQ(first_of({{"fused_looping", none}, {"label_looping", none}}), "label_looping");
   EXPECT_EQ(first_of({{"frame_looping", {{"window", 8}}}, {"label_looping", {{"window", 8}}}}),
             "label_looping");

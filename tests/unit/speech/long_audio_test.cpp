@@ -1,4 +1,4 @@
-// Audio of hours: where it is cut, and that nothing is lost or doubled at the seams.
+// Tests audio of hours: where it is cut, and that nothing is lost or doubled at the seams.
 #include "speech/long_audio/long_audio.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class LongAudioTest : public testing::Test {
   }
   static void TearDownTestSuite() { model_.reset(); }
 
-  /// Utterances one after the other, with silence between them.
+  /// Returns utterances one after the other, with silence between them.
   static std::vector<float> joined(size_t count, size_t silence) {
     std::vector<float> samples;
     for (size_t i = 0; i < count; ++i) {
@@ -94,8 +94,8 @@ std::shared_ptr<const AcousticModel> LongAudioTest::model_;
 std::vector<std::string> LongAudioTest::texts_;
 std::vector<std::vector<float>> LongAudioTest::utterances_;
 
-/// With everything as context the encoder sees what it sees of the whole: then only the seams could
-/// make a difference.
+/// The context is the whole audio, so the encoder sees as much as without cuts. Only the seams
+/// could make a difference.
 TEST_F(LongAudioTest, SeamsChangeNothing) {
   const auto samples = joined(2, 4000);
   for (const char* decoder : {"label_looping", "ctc_greedy"}) {
@@ -116,7 +116,8 @@ TEST_F(LongAudioTest, SeamsChangeNothing) {
   }
 }
 
-/// The evidence of the whole, however it was cut; but a run of CTC's ends with its piece.
+/// The evidence is that of the whole, however the audio was cut. Only a run of CTC ends with its
+/// piece.
 TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
   const auto samples = joined(2, 4000);
   for (const char* name : {"label_looping", "alsd_pp", "ctc_greedy"}) {
@@ -152,7 +153,7 @@ TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
   }
 }
 
-/// Known utterances, joined with pauses between them, give nearly the words that each gives alone.
+/// Known utterances, joined with pauses, give nearly the words that each of them gives alone.
 TEST_F(LongAudioTest, JoinedUtterancesGiveTheirWords) {
   const auto samples = joined(utterances_.size(), 8000);
   LongAudioOptions options;
@@ -190,7 +191,8 @@ TEST_F(LongAudioTest, SizesOfBatchesChangeNothing) {
   EXPECT_FALSE(first.empty());
 }
 
-/// Their best ones are the result, and each begins where the search did.
+/// The best hypotheses of the sections are the result. Each hypothesis begins where its section
+/// does.
 TEST_F(LongAudioTest, EverySectionHasItsList) {
   LongAudioOptions options;
   options.chunk_seconds = 3;
@@ -290,7 +292,7 @@ class Late : public Decoder {
     return std::make_unique<LateStreams>(decoder_->streams(limits), opened);
   }
 
-  int opened = 0;  // streams
+  int opened = 0;  // number of streams
 
  private:
   std::unique_ptr<Decoder> decoder_;

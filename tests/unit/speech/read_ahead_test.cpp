@@ -33,7 +33,7 @@ TEST(ReadAhead, ItemsComeInOrderAndErrorsInTheirPlace) {
   }
 }
 
-/// How many items are begun when nobody takes any.
+/// Returns the number of items that are begun while nobody takes any.
 size_t begun_ahead(const ReadAheadLimits& limits) {
   std::atomic<size_t> begun = 0;
   ReadAhead<size_t> items(

@@ -38,7 +38,8 @@ TEST(RecordedEncoder, RoundedSizesCostAFewPercentAndAreFew) {
 
 class PaddedEncoder : public testing::TestWithParam<test::Variant> {};
 
-/// Padding as a graph has it: utterances without frames, and silence behind each utterance.
+/// The batch is padded as for a graph, with utterances without frames and silence behind each
+/// utterance.
 TEST_P(PaddedEncoder, ResultsDoNotDependOnPadding) {
   const c10::InferenceMode inference;
   ModelConfig config = test::small_config();
@@ -93,7 +94,7 @@ TEST(RecentlyUsed, KeepsWhatWasUsedLast) {
   get(1) = "one";
   get(2) = "two";
   EXPECT_EQ(get(1), "one");
-  EXPECT_EQ(get(3), "");  // in the place of 2
+  EXPECT_EQ(get(3), "");  // takes the place of 2
   EXPECT_EQ(removed, std::vector<std::string>{"two"});
   EXPECT_EQ(get(1), "one");
   EXPECT_EQ(kept.size(), 2U);

@@ -37,12 +37,12 @@ class SpeechStreamsTest : public testing::Test {
   struct Said {
     std::string text;
     std::vector<int32_t> tokens;
-    std::map<EndRule, int> ends;  // of utterances with tokens
-    std::vector<int64_t> frames;  // of the tokens, in the stream
+    std::map<EndRule, int> ends;  // utterances with tokens, by rule
+    std::vector<int64_t> frames;  // frames of the tokens in the stream
     std::vector<WordlessPart> again;
   };
 
-  /// `stuck`: by a search that says nothing from its third second on.
+  /// Runs the samples through a stream. With `stuck`, the search emits nothing from about 3 s on.
   static Said say(bool stuck, double wordless_seconds, size_t piece, const UtteranceEnds& ends = {},
                   size_t others = 0, bool cached = false, const char* search = "label_looping") {
     const auto& model = cached ? cached_ : model_;
@@ -85,7 +85,7 @@ class SpeechStreamsTest : public testing::Test {
     return said;
   }
 
-  /// The token that is said most often ends utterances in these tests.
+  /// Returns the token that comes most often. It ends utterances in these tests.
   static int32_t frequent() {
     static const int32_t token = [] {
       std::map<int32_t, int> counts;
@@ -99,7 +99,7 @@ class SpeechStreamsTest : public testing::Test {
     return static_cast<size_t>(std::ranges::count(text, ' '));
   }
 
-  static std::shared_ptr<const AcousticModel> model_, cached_;  // on buffers, with caches
+  static std::shared_ptr<const AcousticModel> model_, cached_;  // streams on buffers, with caches
   static std::vector<float> samples_;
 };
 
@@ -126,7 +126,7 @@ TEST_F(SpeechStreamsTest, AStreamThatSticksStartsOver) {
   EXPECT_GT(again, 5);
 }
 
-/// A beam search may rank its texts anew at the end of an utterance. Starting over is no end.
+/// A beam search may rank its texts anew at the end of an utterance, but starting over is no end.
 TEST_F(SpeechStreamsTest, ABeamKeepsWhatTheDecisionWasMadeOn) {
   const Said found = say(true, 4, 8000, {}, 0, false, "modified_beam_search");
   EXPECT_GE(found.again.size(), 1U);
@@ -169,7 +169,8 @@ TEST_F(SpeechStreamsTest, NoTokenIsLostAtAnEnd) {
   EXPECT_EQ(token.tokens, others);
 }
 
-/// Beams rank their texts anew, and durations may pass over frames.
+/// Beams rank their texts anew, and durations may pass over frames. The end token still ends
+/// utterances.
 TEST_F(SpeechStreamsTest, ATokenEndsUtterancesOfOtherSearches) {
   for (const char* search : {"label_looping", "alsd_pp", "modified_beam_search"}) {
     const Said token = say(false, 0, 8000, {.tokens = {frequent()}}, 0, false, search);
@@ -180,7 +181,7 @@ TEST_F(SpeechStreamsTest, ATokenEndsUtterancesOfOtherSearches) {
   }
 }
 
-/// A model with random weights, which says something at all times.
+/// The model has random weights, and emits tokens at all times.
 TEST_F(SpeechStreamsTest, StreamsWithCachesStartOver) {
   const Said plain = say(false, 0, 8000, {}, 0, /*cached=*/true);
   const Said lost = say(true, 0, 8000, {}, 0, true), found = say(true, 4, 8000, {}, 0, true);
@@ -193,7 +194,7 @@ TEST_F(SpeechStreamsTest, StreamsWithCachesStartOver) {
   EXPECT_EQ(pieces.frames, found.frames);
 }
 
-/// Text that stays, stays: a prefix of what comes later.
+/// Stable tokens stay: they are a prefix of all later tokens.
 TEST_F(SpeechStreamsTest, StableTokensAreNeverTakenBack) {
   test::Stuck decoder(make_decoder("label_looping", {}, ""));
   decoder.prepare(model_, {});

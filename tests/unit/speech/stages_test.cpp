@@ -39,7 +39,7 @@ TEST(InterruptWatch, TheSecondSignalEndsTheProcessAlsoIfItIsTheOther) {
 
 class Stages : public testing::Test {
  protected:
-  // NVTX sets itself up at its first call, which must not be that of two threads.
+  // NVTX sets itself up at its first call, which two threads must not make at once.
   static void SetUpTestSuite() { const ScopedRange first(RangeName::load); }
 };
 

@@ -1,5 +1,5 @@
-// Transcriber on the quickstart checkpoint: order, errors of single files, long files, and decoders
-// that fail.
+// Tests Transcriber on the quickstart checkpoint: order, errors of single files, long files, and
+// decoders that fail.
 #include "speech/transcriber.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 namespace rtfx {
 namespace {
 
-/// Keeps all that it is told.
+/// Records everything that an observer is told.
 struct Notes : TranscriptionObserver {
   void result(size_t recording, const Transcription& transcription) override {
     order.push_back(recording);
@@ -40,11 +40,11 @@ struct Notes : TranscriptionObserver {
     notices[recording].push_back(text);
   }
 
-  std::vector<size_t> order, ends;  // of results, and with failures
+  std::vector<size_t> order, ends;  // with results, and with results or failures
   std::vector<std::vector<size_t>> batches;
   std::map<size_t, Transcription> results;
   std::map<size_t, std::string> failures;
-  std::set<size_t> bad_inputs;  // of the failures
+  std::set<size_t> bad_inputs;  // failures by bad input
   std::map<size_t, std::vector<std::string>> notices;
   double done = 0;
 };
@@ -119,7 +119,7 @@ TEST_F(TranscriberTest, FilesAreReadAtTheRateOfTheModel) {
   EXPECT_EQ(notes.failures.size(), 0U);
 }
 
-/// Results and failures stand in the order of the recordings, which batches have not.
+/// Results and failures come in the order of the recordings, though batches have another order.
 TEST_F(TranscriberTest, TheLongestOfAWindowComeFirst) {
   std::vector<Recording> recordings;
   for (const int number : {1, 4, 6, 7, 9, 10, 13, 15, 17, 20})
@@ -154,7 +154,7 @@ TEST_F(TranscriberTest, TheSizeOfABatchFollowsFromTheFreeMemory) {
   EXPECT_EQ(seconds(1 << 10, 6), 2400);
   EXPECT_NEAR(seconds(2, 6) / seconds(1, 6), 2, 1e-9);
   EXPECT_LT(seconds(1, 6), seconds(1, 1));
-  // A batch of so many seconds needs at most half of the memory.
+  // A batch of this many seconds needs at most half of the memory.
   const auto rows = static_cast<int64_t>(seconds(1, 1) / 10);
   EXPECT_LE(2 * least_encoder_memory(*model(), rows, 160000), int64_t{1} << 30);
 }
@@ -215,7 +215,7 @@ TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   EXPECT_FALSE(notes.results[0].transcript.text.empty());
 }
 
-/// NaN in an fp32 model has another cause than the dtype.
+/// In an fp32 model, NaN has another cause than the dtype.
 TEST(RemedyForNan, NamesFp32OnlyWhereItWouldChangeSomething) {
   AcousticModel model;
   EXPECT_EQ(remedy_for_nan(model),
@@ -252,7 +252,7 @@ TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   EXPECT_TRUE(notes.bad_inputs.empty());
 }
 
-/// Throws where the first recording is read, or where the first batch begins.
+/// Throws when the first recording is read, or when the first batch begins.
 struct ThrowingNotes : Notes {
   explicit ThrowingNotes(bool where_it_is_read) : where_it_is_read_(where_it_is_read) {}
   void reading(size_t) override {
@@ -284,7 +284,8 @@ TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
   for (const auto& batch : notes.batches) EXPECT_EQ(batch.size(), 1U);
 }
 
-/// Samples in memory give what their file gives, also where they are long or the decoder is shared.
+/// Samples in memory give the results of their file. This also holds for long ones, and for a
+/// decoder that is shared.
 TEST_F(TranscriberTest, SamplesInMemoryGiveWhatTheirFileGives) {
   const std::shared_ptr<Decoder> shared =
       label_looping([](Decoder& decoder) { decoder.prepare(model(), {}); });
@@ -334,7 +335,7 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
       .run(recordings, of_long);
   EXPECT_TRUE(of_long.ends.empty());
   EXPECT_EQ(of_long.batches.size(), 1U);
-  // A long recording that waits for a batch before it is not opened.
+  // A long recording that waits behind a batch is not opened.
   StoppedNotes before_long;
   Transcriber(model(), label_looping, {.batch_size = 2, .long_above = 5})
       .run({quickstart(1), quickstart(4)}, before_long);
@@ -362,9 +363,10 @@ TEST_F(TranscriberTest, ResultsThatWaitForOthersAreGivenWhereItIsStopped) {
   EXPECT_EQ(notes.ends, (std::vector<size_t>{0, 1, 4, 5}));
 }
 
-// Decoding again what is left without words.
+// The following tests decode speech without words again.
 
-/// Finds nothing, though it has a head. Calls `failing` to `end` - 1 of decode() throw.
+/// A decoder with a head that finds nothing. Its decode() throws in the calls `failing` to
+/// `end` - 1.
 class Mute : public Decoder {
  public:
   explicit Mute(int failing = 1 << 20, int end = 1 << 20) : failing_(failing), end_(end) {}
@@ -385,7 +387,7 @@ class Mute : public Decoder {
 
 class DecodeAgainTest : public TranscriberTest {
  protected:
-  /// The quickstart's utterances with 0.5 s between them, 32 s or a little more.
+  /// Returns the quickstart's utterances with 0.5 s between them, 32 s or a little more.
   static const std::vector<float>& half_a_minute() {
     static const std::vector<float> kSamples = [] {
       std::vector<float> samples;
@@ -422,7 +424,8 @@ class DecodeAgainTest : public TranscriberTest {
   static Notes plain(const TranscriberOptions& options = {}) {
     return transcribe([] { return make_decoder("label_looping", {}, ""); }, options);
   }
-  /// The decoder stays on blank after 3 s of windows of so many frames or more.
+  /// Transcribes with a decoder that stays on blank after 3 s, in windows of at least `window`
+  /// frames.
   static Notes stuck(int64_t window, const TranscriberOptions& options = {},
                      const char* decoder = "label_looping", const nlohmann::json& with = {}) {
     return transcribe(
@@ -436,9 +439,8 @@ TEST_F(DecodeAgainTest, WordsComeBackByAnotherCut) {
   const size_t words = expected.results.at(1).transcript.words.size();
   EXPECT_TRUE(expected.results.at(1).transcript.decoded_again.empty());
   EXPECT_LT(stuck(160, {.decode_again = 0}).results[1].transcript.words.size(), words / 4);
-  // Pieces of 12 s are short enough for the first window, and only those of 6 s for the second one.
-  // Seconds of speech without a word that are left ask for the second decode: half as many as
-  // `again`.
+  // Pieces of 12 s are short enough for the first window. The second one needs pieces of 6 s, from
+  // the second decode. It takes place if `again` / 2 seconds of speech are left without a word.
   for (const auto& [window, again, decodes] : {std::tuple{160, 16, 1}, std::tuple{100, 8, 2}}) {
     const Notes notes = stuck(window, {.decode_again = static_cast<double>(again)});
     EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
@@ -473,11 +475,11 @@ TEST_F(DecodeAgainTest, ConfidencesAndListsGoWithTheTokens) {
     EXPECT_GE(word.confidence, 0) << word.text;
     EXPECT_LE(word.confidence, 1) << word.text;
   }
-  // Without confidences asked for, there are none, although they decide what counts.
+  // Without a request, words have no confidences, although these decide what counts.
   EXPECT_TRUE(std::isnan(stuck(160).results.at(1).transcript.words.back().confidence));
 }
 
-/// No token is confident by this measure. The default one decides what is kept.
+/// No token is confident by the requested measure. The default measure still decides what is kept.
 TEST_F(DecodeAgainTest, TheMeasureThatIsAskedForKeepsNoOtherWords) {
   const ConfidenceOptions low{.entropy = "tsallis", .alpha = 0.01};
   for (const double long_above : {600., 20.}) {
@@ -532,7 +534,7 @@ TEST_F(DecodeAgainTest, WhatStaysWithoutWordsIsTold) {
   }
 }
 
-/// The first result is kept. It costs nobody else anything either.
+/// The first result is kept, and the other recordings lose nothing either.
 TEST_F(DecodeAgainTest, ADecodeThatFailsLosesNothing) {
   const Notes notes = transcribe([] { return std::make_unique<Mute>(/*failing=*/1); }, {});
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
@@ -540,7 +542,7 @@ TEST_F(DecodeAgainTest, ADecodeThatFailsLosesNothing) {
   EXPECT_EQ(notes.notices.at(1).front(), "decoding a part again failed: no second time");
 }
 
-/// A batch of a later piece fails, or a batch of all pieces of a part.
+/// The batch that fails is one of a later piece, or one of all pieces of a part.
 TEST_F(DecodeAgainTest, EachBatchThatFailsIsToldOnce) {
   for (const auto& [batch_size, failing] : {std::pair{1, 2}, std::pair{8, 1}}) {
     const auto mute = [failing = failing](const PrepareDecoder&) {

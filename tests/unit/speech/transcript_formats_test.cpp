@@ -1,4 +1,4 @@
-// Transcripts in each format, and how subtitles are divided.
+// Tests transcripts in each format, and how subtitles are divided.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -92,7 +92,7 @@ item []:
             xmax = 2.000000
             text = ""
 )");
-  // Tokens of one frame share it, and one that lasts until behind the next's start ends there.
+  // Tokens of one frame share it. A token that lasts beyond the start of the next one ends there.
   Transcript spoken;
   for (const auto& [start, end] :
        std::vector<std::pair<double, double>>{{0, 0.08}, {0, 0.08}, {0.08, 0.4}, {0.16, 0.24}})

@@ -1,4 +1,4 @@
-// Words with times: what frames, durations and runs become in seconds.
+// Tests words with times: frames, durations and runs become seconds.
 #include "speech/transcript/transcript.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr TranscriptRules rules_of(double audio_seconds) {
   return {.frame_seconds = 0.5, .audio_seconds = audio_seconds, .pause = 1, .aggregation = "min"};
 }
 
-/// Words that a search found, each at a frame.
+/// Adds words that a search found, each at a frame.
 Hypothesis with_words(Hypothesis h, std::vector<FoundWord> words) {
   h.words = std::move(words);
   return h;
@@ -77,7 +77,7 @@ TEST(Transcript, NothingEndsBehindTheAudio) {
   EXPECT_EQ(times_of(hypothesis({0}, {2}, {4}), 1.25), (Times{{1, 1.25}}));
 }
 
-/// Such as the tokens of an encoder whose last frames begin behind the end of the audio.
+/// Tokens may be at an encoder's last frames, which begin behind the end of the audio.
 TEST(Transcript, WordsBehindTheAudioShareItsLastFrame) {
   EXPECT_EQ(times_of(hypothesis({0, 1, 0}, {1, 8, 9}), 1.25), (Times{{0.5, 1}, {1, 1.25}}));
   EXPECT_EQ(times_of(hypothesis({0, 1, 0, 1, 0}, {2, 2, 3, 3, 9}, {1, 0, 1, 0, 1}), 1.5),
@@ -116,7 +116,7 @@ TEST(Transcript, ConfidencesAreAggregated) {
   EXPECT_EQ(of("max"), (std::vector{0.5, 0.75, 0.75}));
   EXPECT_EQ(of("mean"), (std::vector{0.375, 0.75, 0.5625}));
   EXPECT_EQ(of("prod"), (std::vector{0.125, 0.75, 0.09375}));
-  // A word of a graph that takes no token says nothing of the utterance.
+  // A word of a graph that takes no token does not count in the utterance's confidence.
   const Hypothesis h = with_words(hypothesis({0}, {4}), {{"<s>", 2}, {"a", 4}});
   const Transcript t = transcript_of(h, {.runs = {}, .confidence = {0.5}}, *letters(), rules_of(0));
   EXPECT_TRUE(std::isnan(t.words[0].confidence));
@@ -124,7 +124,8 @@ TEST(Transcript, ConfidencesAreAggregated) {
 }
 
 TEST(Transcript, HasTheWordsThatTheSearchFound) {
-  // "a b" is said "ab", and "A" "a"; the search is sure of a word at its first token or later.
+  // The word "A.B." has the tokens "ab", and "aba" has the others. The search gives a word the
+  // frame of its first token, or a later one.
   const Hypothesis spelled = hypothesis({0, 3, 0, 3, 0}, {0, 2, 4, 6, 8});
   const auto words_at = [&](int32_t first, int32_t second) {
     const Hypothesis h = with_words(spelled, {{"A.B.", first}, {"aba", second}});
@@ -157,8 +158,9 @@ TEST(Transcript, AWordWithoutTokensStandsAtItsFrame) {
             "");
 }
 
-/// The words of each line of a stream that brings one character at a time: those that settle, and
-/// at the end the others. No line may take back a word of an earlier one.
+/// Returns the words of each line of a stream that brings one character at a time. A line has the
+/// words that settle, and the last one has the others. No line may take back a word of an earlier
+/// one.
 std::vector<std::string> settled_lines(const std::string& text) {
   const std::vector<std::string> pieces = parts_of(text, 1);
   const std::shared_ptr<const Tokenizer> tokenizer = character_tokenizer(pieces);
@@ -184,7 +186,7 @@ std::vector<std::string> settled_lines(const std::string& text) {
 TEST(Transcript, WordsSettleWhereNoTokenCanChangeThem) {
   using Lines = std::vector<std::string>;
   EXPECT_EQ(settled_lines("ab c d"), (Lines{"ab", " c", " d"}));
-  // ICU divides these anew with each character, at times into fewer words.
+  // ICU divides these texts anew with each character, at times into fewer words.
   for (const char* text : {"我去加拿大", "我吃巧克力", "乌鲁木齐", "ありがとうございました"})
     EXPECT_EQ(settled_lines(text), Lines{text});
   EXPECT_EQ(settled_lines("我去。加拿大 乌鲁木齐"), (Lines{"我去。", "加拿大", " 乌鲁木齐"}));

@@ -1,4 +1,4 @@
-// fp8 on GPUs that have no products for it.
+// Tests fp8 on GPUs that have no fp8 products.
 #include <c10/core/ScalarType.h>
 #include <gtest/gtest.h>
 

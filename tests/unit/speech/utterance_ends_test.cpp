@@ -1,4 +1,4 @@
-// The rules that end utterances, on a search whose tokens are known.
+// Tests the rules that end utterances, on a search whose tokens are known.
 #include "speech/streams/utterance_ends.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr int32_t kEnd = 7;
 /// Tokens at frames of the stream.
 using Script = std::vector<std::pair<int32_t, int32_t>>;  // frame, token
 
-/// A search of one stream that emits what is written. Its results so far lack the last `lag`
+/// A search of one stream that emits the tokens of a script. Its results so far lack the last `lag`
 /// frames.
 class Scripted : public Decoder {
  public:
@@ -92,7 +92,8 @@ const std::shared_ptr<const AcousticModel>& model() {
   return built;
 }
 
-/// The utterances with words of a stream of 6 s, in which somebody speaks in these seconds.
+/// Returns the utterances with tokens of a stream of 6 s, in which somebody speaks during `speech`
+/// (in seconds).
 std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
                               const std::vector<std::pair<double, double>>& speech = {},
                               size_t piece = 700) {
@@ -130,7 +131,7 @@ std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, i
   return found;
 }
 
-/// Utterances do not depend on how the samples are cut.
+/// Returns the utterances, and expects that they do not depend on how the samples are cut.
 std::vector<Ended> in_any_pieces(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
                                  const std::vector<std::pair<double, double>>& speech = {}) {
   const auto found = utterances(script, ends, lag, speech);
@@ -153,7 +154,7 @@ TEST(UtteranceEnds, ATokenEndsTheUtteranceInWhichItIs) {
   EXPECT_EQ(in_any_pieces(script, ends), expected);
 }
 
-/// A search may tell a token some frames later. What it has found behind it is not lost.
+/// A search may tell a token some frames late. Tokens that it has found behind it are not lost.
 TEST(UtteranceEnds, ATokenThatIsToldLateDividesTheResult) {
   const Script script = {{0, 3}, {2, 4}, {3, kEnd}, {5, 5}, {7, 6}, {30, kEnd}, {50, 8}};
   const std::vector<Ended> expected = {{EndRule::token, {{0, 3}, {2, 4}}, 10},
@@ -180,8 +181,8 @@ TEST(UtteranceEnds, TheFirstRuleEnds) {
   EXPECT_EQ(in_any_pieces(script, {.pause = 10, .tokens = {kEnd}}), expected);
 }
 
-/// Somebody speaks from 1 s to 2 s and from 3 s to 4 s: up to window 63, whose end is sample 32256,
-/// and up to sample 64000.
+/// Somebody speaks from 1 s to 2 s and from 3 s to 4 s. The detector hears speech up to the end of
+/// its 63rd window, which is sample 32256, and up to sample 64000.
 TEST(UtteranceEnds, SilenceEndsAnUtterance) {
   const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
   const std::vector<std::pair<double, double>> speech = {{1, 2}, {3, 4}};
@@ -201,8 +202,8 @@ TEST(UtteranceEnds, SilenceWaitsForALateToken) {
   EXPECT_EQ(in_any_pieces(script, ends, 0, speech), expected);
 }
 
-/// Neither a short silence, nor noise that the detector takes for speech and that has no words, nor
-/// words that it does not hear.
+/// No end comes from a short silence, or from noise without words that the detector takes for
+/// speech. Words that the detector does not hear cause none either.
 TEST(UtteranceEnds, SilenceEndsNothingElse) {
   const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
   const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {28, 4}}, 44},

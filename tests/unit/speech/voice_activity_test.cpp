@@ -1,4 +1,4 @@
-// Silences by the probabilities of a detector, and detectors that are none.
+// Tests silences by the probabilities of a detector, and files that are no detectors.
 #include "speech/streams/voice_activity.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Silences, BeginBehindSpeechAndEndWithIt) {
   EXPECT_EQ(silences.all(), std::vector<Silence>({{800, 1000}}));
 }
 
-/// Half a second of noise, a second of silence, and noise again.
+/// Returns half a second of noise, a second of silence, and noise again.
 std::vector<float> samples() {
   std::vector<float> all(32000);
   for (size_t i = 0; i < all.size(); ++i)
@@ -52,7 +52,7 @@ TEST(VoiceActivity, DoesNotDependOnPiecesOrOtherStreams) {
   }
 }
 
-/// A module that hears speech in its third window: each stream counts windows of its own.
+/// The module hears speech in the third window that it counts, and each stream counts its own.
 TEST(VoiceActivity, EachStreamHasItsOwnState) {
   const auto file = test::save_detector("counts",
                                         "def forward(self, x, sr: int):\n"
@@ -115,7 +115,7 @@ TEST(VoiceDetector, RefusesWhatIsNone) {
   expect_refused(save_detector("energy", kEnergy), "hears 8 or 16 kHz, the model 22050 Hz", 22050);
 }
 
-/// One that hears nothing amiss in the silence that it is tried on.
+/// This detector passes the trial on silence, and later returns a probability above 1.
 TEST(VoiceDetector, RefusesABadProbabilityLater) {
   const auto file =
       test::save_detector("loud", "def forward(self, x, sr: int):\n  return x.abs().max()\n");

@@ -1,4 +1,5 @@
-// Which sounds count as speech, and where speech has no words: made-up recordings and tokens.
+// Tests which sounds count as speech, and where speech has no words, on made-up recordings and
+// tokens.
 #include "speech/pipeline/wordless_speech.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ std::vector<float> noise(double seconds, double level, uint32_t seed = 1) {
   return samples;
 }
 
-/// A harmonic sound of `level` dB in syllables of 0.24 s with gaps of 0.16 s, over room tone. So a
-/// block of each gap has no sound, wherever the blocks begin.
+/// Returns a harmonic sound of `level` dB in syllables of 0.24 s with gaps of 0.16 s, over room
+/// tone. So each gap has a block without sound, wherever the blocks begin.
 std::vector<float> speech(double seconds, double level) {
   std::vector<float> samples = noise(seconds, -70, 2);
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -58,7 +59,7 @@ TEST(WordlessSpeech, LevelsAreInDecibels) {
   EXPECT_FLOAT_EQ(levels[0], 0);
   EXPECT_NEAR(levels[1], -20, 1e-4);
   EXPECT_FLOAT_EQ(levels[2], -100);
-  EXPECT_NEAR(levels[3], -6.0206, 1e-3);  // of a shorter block
+  EXPECT_NEAR(levels[3], -6.0206, 1e-3);  // a shorter block
 }
 
 TEST(WordlessSpeech, QuantilesOfLevels) {
@@ -83,7 +84,7 @@ TEST(WordlessSpeech, OnlySpeechWithoutATokenIsFound) {
   for (size_t block = 225; block < 275; block += 5) words.push_back(block);
   const auto found = found_in(samples, words);
   ASSERT_EQ(found.size(), 1U);
-  // The run is from 3.7 s to 18 s. At its begin, there is speech still.
+  // The run without tokens is from 3.7 s to 18 s, and speech goes on at its begin.
   EXPECT_EQ(found[0].begin, 46U);
   EXPECT_NEAR(static_cast<double>(found[0].end), 206, 2);
   std::vector<size_t> all = words;
@@ -92,7 +93,7 @@ TEST(WordlessSpeech, OnlySpeechWithoutATokenIsFound) {
   EXPECT_TRUE(found_in(samples, all).empty());
 }
 
-/// Nine phrases of 1.2 s in 54 s, 21 dB above the noise floor.
+/// Nine phrases of 1.2 s come in 54 s, 21 dB above the noise floor.
 TEST(WordlessSpeech, SparseSoftPhrasesAreFound) {
   std::vector<std::vector<float>> parts = {noise(3, -55)};
   for (uint32_t i = 0; i < 9; ++i) {
@@ -113,7 +114,7 @@ TEST(WordlessSpeech, QuietIsNoSpeechAtAnyLevel) {
   for (size_t i = 0; i < hum.size(); ++i)
     hum[i] += 0.02F * std::sin(static_cast<float>(i) * 2 * std::numbers::pi_v<float> * 50 / 16000);
   EXPECT_TRUE(found_in(hum, {}).empty()) << "mains hum";
-  // After four seconds with words, a room with two coughs.
+  // After four seconds with words, a room has only two coughs.
   std::vector<size_t> words;
   for (size_t block = 0; block < 50; block += 5) words.push_back(block);
   const auto room = joined({speech(4, -25), noise(10, -65), speech(0.4, -20), noise(10, -65),
