@@ -31,7 +31,7 @@ inline void repair_checksum(std::string& bytes, size_t checksum, size_t body) {
 
 }  // namespace rtfx
 
-/// The body of a target; `bytes` is its input.
+/// Defines a target with the body that follows, whose input is `bytes`.
 #define RTFX_FUZZ_TARGET(bytes)                                             \
   static void use_bytes(std::string bytes);                                 \
   extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);  \

@@ -1,4 +1,4 @@
-// A gzip file's bytes.
+// The bytes of a gzip file, made in memory.
 #pragma once
 
 #include <archive.h>

@@ -1,4 +1,4 @@
-// A copy on the GPU that lets the kernel behind it start before it copies.
+// A copy on the GPU that lets a dependent kernel start before the bytes are copied.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// Errors to plant in what greedy searches return.
+// Errors that tests plant in the results of greedy searches.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -40,7 +40,7 @@ inline WfstGraph random_token_graph(std::mt19937& random, int32_t states, int32_
                          std::string(64, '0'), "test");
 }
 
-/// Sets of states by the rule of token_graph.h, with sums in double precision.
+/// Computes sets of states by the rule of token_graph.h, with sums in double precision.
 class PlainGraph {
  public:
   using Set = std::map<int32_t, double>;

@@ -111,7 +111,7 @@ inline void expect_same_path(const WfstPath& found, const WfstPath& expected,
   EXPECT_EQ(found.token_frames, expected.token_frames) << what;
 }
 
-/// The least cost of each word sequence over all paths that end in a final state.
+/// Finds the least cost of each word sequence, over all paths that end in a final state.
 class EveryPath {
  public:
   EveryPath(const GraphView& graph, const std::vector<float>& lp,

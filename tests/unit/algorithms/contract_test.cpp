@@ -1,4 +1,4 @@
-// The registry, the option tables, undeclared synchronisation and the growth of buffers.
+// Tests the registry, the option tables, undeclared synchronisation and the growth of buffers.
 #include <gtest/gtest.h>
 
 #include "algorithms/batched_hypotheses.h"

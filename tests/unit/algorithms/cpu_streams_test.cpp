@@ -1,4 +1,4 @@
-// Streams of ctc_wfst_cpu.
+// Tests the streams of ctc_wfst_cpu.
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"

@@ -91,7 +91,7 @@ void expect_equal_forms(const std::string& name, const nlohmann::json& options,
   }
 }
 
-/// A decoder, and whether the model is TDT.
+/// The parameters are the name of a search, and whether the model is TDT.
 class FusedBeam : public testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
   const std::string name_ = std::get<0>(GetParam());

@@ -93,7 +93,7 @@ TEST_F(NgramFiles, RandomModelsEqualTheDefinition) {
   for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
     const int order = 2 + trial % 4;
     const auto form = trial % 2 == 0 ? TokenForm::number : TokenForm::character;
-    // Tokens are characters of one or two bytes. Among them are those of ids 33 and 60, which are
+    // Written as characters, tokens have one or two bytes. Among them are ids 33 and 60, which are
     // white space in Unicode.
     const NgramTable table = random_ngrams(random, order, order < 4 ? 65 - trial % 3 : 7);
     const auto file = write("lm.arpa", to_arpa(table, form, random));

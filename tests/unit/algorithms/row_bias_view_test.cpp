@@ -1,6 +1,6 @@
-// The phrase scores and states that fused kernels keep for each row, computed by threads of the
-// CPU. They equal those of the tables along random texts, for one tree and several, with and
-// without masks.
+// Tests the phrase scores and states that fused kernels keep for each row, which threads of the CPU
+// compute here. They equal those of the tables along random texts, for one tree and several, with
+// and without masks.
 #include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
 
 #include <ATen/ATen.h>

@@ -124,11 +124,11 @@ TEST(WfstGraph, OfTokensHasEveryWordAndTheCostsOfTheLanguageModel) {
   const double ln10 = std::log(10.0);
   const WfstPath seen = path_of({"a", "ab"});
   EXPECT_EQ(texts(seen), (std::vector<std::string>{"a", "ab"}));
-  // <s> a, <s> a ab, a ab </s>. Costs were rounded to 2^-10 where the graph was minimised.
+  // The n-grams are <s> a, <s> a ab, and a ab </s>. Minimising the graph rounded costs to 2^-10.
   EXPECT_NEAR(seen.cost, (0.3 + 0.1 + 0.2) * ln10, 0.02);
   const WfstPath backed_off = path_of({"aback", "aback"});
   EXPECT_EQ(texts(backed_off), (std::vector<std::string>{"aback", "aback"}));
-  // <s> aback, back-off, aback, back-off, </s>
+  // The path is <s> aback, back-off, aback, back-off, </s>.
   EXPECT_NEAR(backed_off.cost, (0.6 + 0.1 + 1.3 + 0.1 + 0.9) * ln10, 0.02);
 }
 
@@ -159,7 +159,7 @@ TEST(WfstLexicon, MayHaveKaldisProbabilities) {
   for (const auto& arc : l.arcs.arcs)
     if (arc.output > 0 && arc.output < 3) costs.push_back(arc.cost);
   EXPECT_EQ(costs, (std::vector<float>{0, lexicon.cost("x", {1}), 0}));
-  // Tokens that look like numbers.
+  // These tokens look like numbers.
   EXPECT_EQ(read("x 1 a\ny a b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{0, 1}}}}));
   EXPECT_EQ(read("x 1 a\ny 1 b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{2, 1}}}}));
   for (const char* wrong : {"1.5", "0", "0.0", "-0.5", "nan", "inf"}) {
@@ -277,7 +277,7 @@ TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {
 /// Returns -ln P of a sentence of tests/data/words.arpa. The values (log10) were looked up by hand.
 double sentence_cost(const Words& sentence) {
   static const std::map<Words, double> log10 = {
-      // <unk> 1, a 2, ab 3, aback 4, abaft 5
+      // The words are <unk> 1, a 2, ab 3, aback 4 and abaft 5.
       {{}, -0.30103 - 0.9},            // </s> after back-off from <s>
       {{2}, -0.3 - 0.25 - 0.4 - 0.9},  // <s> a, back-off twice, </s>
       {{3}, -0.30103 - 1.1 - 0.5},     // back-off, ab, ab </s>

@@ -270,7 +270,7 @@ TEST_F(AudioTest, ASampleRateThatNobodyRecordsWith) {
 }
 
 TEST_F(AudioTest, SizesBeyond64BitsInAHeader) {
-  // An INFO list whose text looks like libsndfile's complaint about a size.
+  // The text of this INFO list looks like libsndfile's complaint about a size.
   const std::string text = "data : 100 (should be 1), data : 99999999999999999999999 (should be 1)";
   std::string bytes = bytes_of(write_audio("a.wav", sine(440, 16000, 1000)));
   const auto word = [](uint32_t n) {

@@ -20,7 +20,7 @@ class ConclusionTest : public test::TempFolder {
     std::string id;
     std::vector<double> decode;
     std::string grade = "bitwise";
-    int64_t errors = 10;  // of 100 words
+    int64_t errors = 10;  // in 100 words
     json more = json::object();
   };
 

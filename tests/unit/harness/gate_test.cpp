@@ -272,7 +272,7 @@ TEST_F(GateTest, SuspectRoundsAreLeftOutWhereThreeAreClean) {
   EXPECT_EQ(of(rows, "rtfx.decode"), Verdict::inconclusive);
 }
 
-// Conditions.
+// The following tests are about the conditions of runs.
 
 /// Sets a value in every case. `key` points into the provenance, or into the last record if it
 /// begins with "/decoder/".

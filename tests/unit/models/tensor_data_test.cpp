@@ -58,7 +58,7 @@ TEST(MappedTensor, NothingReachesOutside) {
   EXPECT_THROW(view(storage, 0, {kHuge, kHuge}, {1, 1}), UserError);
   EXPECT_THROW(view(storage, 0, {-2}, {1}), UserError);
   EXPECT_THROW(view(storage, 0, {2, 2}, {1}), UserError);
-  EXPECT_THROW(view(storage, 0, {kHuge}, {0}), UserError);  // a copy would need too much memory
+  EXPECT_THROW(view(storage, 0, {kHuge}, {0}), UserError);  // a copy of it would be huge
 }
 
 TEST(MappedTensor, PagesComeBackFromTheFile) {

@@ -439,8 +439,9 @@ TEST_F(DecodeAgainTest, WordsComeBackByAnotherCut) {
   const size_t words = expected.results.at(1).transcript.words.size();
   EXPECT_TRUE(expected.results.at(1).transcript.decoded_again.empty());
   EXPECT_LT(stuck(160, {.decode_again = 0}).results[1].transcript.words.size(), words / 4);
-  // Pieces of 12 s are short enough for the first window. The second one needs pieces of 6 s, from
-  // the second decode. It takes place if `again` / 2 seconds of speech are left without a word.
+  // Pieces of 12 s are short enough for the first window. The second window needs the pieces of 6 s
+  // of a second decode. That decode takes place if at least `again` / 2 seconds of speech are left
+  // without a word.
   for (const auto& [window, again, decodes] : {std::tuple{160, 16, 1}, std::tuple{100, 8, 2}}) {
     const Notes notes = stuck(window, {.decode_again = static_cast<double>(again)});
     EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
