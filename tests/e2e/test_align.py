@@ -32,7 +32,7 @@ def lines_of(result):
 
 @pytest.fixture(scope="module")
 def quickstart(align):
-    """quickstart(model, head): the lines of JSON of all utterances."""
+    """quickstart(model, head) returns the lines of JSON for all quickstart utterances."""
 
     @functools.cache
     def run(model, head):
@@ -43,7 +43,7 @@ def quickstart(align):
 
 @pytest.fixture
 def text(tmp_path):
-    """The text of CLIP in a file."""
+    """Writes the text of CLIP to a file and returns its path."""
     path = tmp_path / "text.txt"
     path.write_text(TEXTS["qs01"])
     return path
@@ -73,7 +73,7 @@ def test_a_batch_changes_nothing(align, quickstart):
 
 
 def test_the_greedy_text_gets_the_greedy_frames(align, transcribe, tmp_path):
-    """Where the text is spelled with the tokens that the greedy search found, both paths are the same."""
+    """If an aligned text is spelled with the tokens of greedy search, each token has the same times in both."""
     found = lines_of(transcribe("--decoder", "ctc_greedy", "--format", "json", "--tokens", AUDIO / "manifest.jsonl"))
     manifest = tmp_path / "greedy.jsonl"
     manifest.write_text("".join(json.dumps({"audio_filepath": one["file"], "text": one["text"]}) + "\n" for one in found))
@@ -88,7 +88,7 @@ def test_the_greedy_text_gets_the_greedy_frames(align, transcribe, tmp_path):
 
 @pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
 def test_heads_agree_about_words(quickstart, model):
-    """Most words begin within 0.4 s of where the CTC head has them."""
+    """With the transducer head, most words begin within 0.4 s of where they begin with the CTC head."""
     far = words = 0
     for a, b in zip(quickstart(model, "ctc"), quickstart(model, "transducer"), strict=True):
         for x, y in zip(a["words"], b["words"], strict=True):
@@ -99,7 +99,7 @@ def test_heads_agree_about_words(quickstart, model):
 
 @pytest.mark.parametrize("model, head", HEADS)
 def test_long_files_are_cut(align, text, model, head):
-    """The model hears other contexts at the cuts, and no word is lost."""
+    """A file that is aligned in chunks loses no word, although the model sees another context at the cuts."""
     arguments = ("--format", "json", "--head", head, "--text", text, CLIP)
     (whole,) = lines_of(align(*arguments, model=model))
     (cut,) = lines_of(align(*arguments, "--long-above", 2, "--chunk", 2, "--context", 1, model=model))
@@ -110,7 +110,7 @@ def test_long_files_are_cut(align, text, model, head):
 
 
 def without_ctc_head(path, folder):
-    """A checkpoint of the transducer alone."""
+    """Writes a checkpoint that has the transducer head alone, and returns its path."""
     import tarfile
 
     import torch
@@ -132,8 +132,8 @@ def without_ctc_head(path, folder):
 
 
 def test_the_band_of_a_transducer(align, rtfx, text, tmp_path):
-    """A wide enough band has the best path of the whole lattice, a narrow one is told, and a model without a CTC head
-    is guided by its greedy text."""
+    """A band that is wide enough finds the best path of the whole lattice, and a narrow one finds no better path. A
+    model without a CTC head is guided by its greedy text."""
     arguments = ("--format", "json", "--text", text, "--head", "transducer", CLIP)
     (whole,) = lines_of(align(*arguments, "--band", 0))
     (wide,) = lines_of(align(*arguments, "--band", 1))
@@ -157,7 +157,7 @@ def test_a_band_has_a_bound(align, text, band):
 
 
 def test_a_text_that_is_elsewhere_is_told(align, tmp_path):
-    """The first half of the text is said twice in a row, and the second one is far from its place."""
+    """A text that was not said causes a notice that its tokens lie at the edge of the band."""
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("london " * 12)
     result = align("--head", "transducer", "--band", 0.16, "--text", wrong, CLIP)
@@ -166,7 +166,7 @@ def test_a_text_that_is_elsewhere_is_told(align, tmp_path):
 
 
 def intervals_of(text):
-    """{tier: [(start, end, text)]} of a TextGrid in Praat's long form; every line must be as expected."""
+    """Reads a TextGrid in Praat's long form as {tier: [(start, end, text)]}. Every line must be as expected."""
     lines = iter(text.splitlines())
 
     def take(pattern):
@@ -298,12 +298,12 @@ def test_a_line_of_text_for_each_recording(align, tmp_path):
     result = align("--text", lines, files[0])
     assert result.returncode == 2 and result.stdout == ""
     assert f"rtfx: error: {lines}: is not UTF-8" in result.stderr
-    # The lines would belong to other recordings if one of them is not found.
+    # If one recording is not found, the lines of text would belong to other recordings.
     lines.write_text(f"{TEXTS['qs01']}\n{TEXTS['qs06']}\n")
     result = align("--text", lines, tmp_path / "gone*.flac", files[1])
     assert result.returncode == 2 and result.stdout == ""
     assert "--text: its lines belong to recordings of which some were not found" in result.stderr
-    # The lines of a single recording are one text.
+    # With a single recording, all lines together are its text.
     half = len(TEXTS["qs01"].split()) // 2
     words = TEXTS["qs01"].split()
     lines.write_text(" ".join(words[:half]) + "\n" + "\t".join(words[half:]) + "\n\n")

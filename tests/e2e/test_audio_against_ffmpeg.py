@@ -1,7 +1,6 @@
-"""Compares what rtfx reads of audio files with what ffmpeg decodes of them: containers, codecs, rates and headers.
-
-The inputs are sounds of known places, which a real ffmpeg encodes (`make consumers` gets it; without it, most tests are
-skipped). `tests/data/ffmpeg` holds some of the files and what ffmpeg decoded of them, for every machine."""
+"""Compares how rtfx and ffmpeg read audio files of many containers, codecs, rates and headers. The inputs hold sounds
+at known times, and a real ffmpeg encodes them. `make consumers` gets that ffmpeg. Without it, most tests are skipped.
+`tests/data/ffmpeg` holds some of the files and what ffmpeg decoded of them, so that every machine can test these."""
 
 import array
 import json
@@ -22,7 +21,7 @@ LENGTH = 3.0
 
 
 def reading(*files, path=None):
-    """{name: line of rtfx_read_audio}; `path` is the folder of the ffmpeg that rtfx may start."""
+    """Returns {name: line of rtfx_read_audio}. `path` is the folder of the ffmpeg that rtfx may start."""
     program = PROGRAM.with_name("rtfx_read_audio")
     if not program.is_file():
         pytest.fail(f"{program} is missing: `make build`", pytrace=False)
@@ -33,7 +32,7 @@ def reading(*files, path=None):
 
 
 def write_sound(path, rate=16000, channels=1, sounds=SOUNDS, length=LENGTH):
-    """Noise in silence: a variable bit rate spends nearly all of its bytes on the sounds."""
+    """Writes noise between silences. A variable bit rate then spends nearly all of its bytes on the noise."""
     noise = random.Random(1)
     samples = array.array("h", [0]) * (round(length * rate) * channels)
     for begin, end in sounds:
@@ -77,7 +76,7 @@ class Ffmpeg:
         return path
 
     def decode(self, path):
-        """{"samples", "sounds"} at 16 kHz."""
+        """Returns {"samples", "sounds"} of the file as ffmpeg decodes it at 16 kHz."""
         samples = array.array("f", self.call("-i", path, "-ac", 1, "-ar", 16000, "-f", "f32le", "pipe:1"))
         return {"samples": len(samples), "sounds": sounds_of(samples)}
 
@@ -88,7 +87,7 @@ def ffmpeg(tmp_path_factory):
 
 
 def is_equal(ours, theirs, seconds):
-    """Whether two readings differ by no more than decoders' delays: the length, and the place of each sound."""
+    """Asserts that the lengths and the times of each sound differ by no more than the delay of a decoder."""
     assert "error" not in ours, ours
     assert ours["samples"] == pytest.approx(theirs["samples"], abs=seconds * 16000), ours
     assert ours["seconds"] in (0, pytest.approx(ours["samples"] / 16000, abs=1e-3)), ours
@@ -109,7 +108,8 @@ HEADERS = {"xing": [], "bare": ["-write_xing", "0", "-id3v2_version", "0"], "id3
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("channels", [1, 2])
 def test_lengths_of_mp3(ffmpeg, mode, channels):
-    """An MP3 has no length but what an encoder wrote; and an estimate by the first frame's bit rate is wrong."""
+    """The length of an MP3 is right, although files may lack it and an estimate by the first frame's bit rate is
+    wrong."""
     files = []
     for rate in RATES:
         source = write_sound(ffmpeg.folder / f"{rate}.wav", rate, channels)
@@ -144,13 +144,13 @@ def test_lengths_of_other_codecs(ffmpeg, codec, ending, rate):
     source = write_sound(ffmpeg.folder / f"{rate}.wav", rate)
     arguments = ["-rf64", "always", "-f", "wav"] if ending == "rf64" else []
     file = ffmpeg.encode(source, f"{codec}_{rate}.{ending}", "-c:a", codec, *arguments)
-    # The first packet of WMA says 92 ms and means 46 ms, the delay of its codec.
+    # The first packet of WMA states 92 ms, but the delay of its codec is 46 ms.
     is_equal(reading(file, path=ffmpeg.path)[file.name], ffmpeg.decode(file), 0.1 if ending == "wma" else 0.05)
 
 
 @pytest.mark.parametrize("codec, ending", [("pcm_s16le", "wav"), ("flac", "flac"), ("libvorbis", "ogg"), ("libopus", "opus")])
 def test_lengths_of_files_that_were_piped(ffmpeg, codec, ending):
-    """The writer could not go back to write the length into the header."""
+    """The length is right where the writer could not go back to write it into the header."""
     source = write_sound(ffmpeg.folder / "48000.wav", 48000)
     file = ffmpeg.folder / f"piped.{ending}"
     file.write_bytes(ffmpeg.call("-i", source, "-c:a", codec, "-f", ending, "pipe:1"))
@@ -160,7 +160,7 @@ def test_lengths_of_files_that_were_piped(ffmpeg, codec, ending):
 @pytest.mark.parametrize("ending", ["mp3", "flac", "ogg", "opus", "aac", "mp2", "ac3"])
 @pytest.mark.parametrize("rate", [16000, 44100])
 def test_audio_behind_a_declared_end(ffmpeg, ending, rate):
-    """Joined files are read whole, or refused; the first file alone would be a silent loss."""
+    """Joined files are read whole, or refused. Reading the first file alone would lose audio silently."""
     if ending == "opus" and rate == 44100 or ending == "ac3" and rate == 16000:
         pytest.skip("the codec has no such rate")
     files = []
@@ -191,7 +191,7 @@ TRACKS = [("mkv", "libmp3lame"), ("mkv", "aac"), ("mkv", "flac"), ("mkv", "pcm_s
 @pytest.mark.parametrize("rate", [16000, 44100, 48000])
 @pytest.mark.parametrize("ending, codec", TRACKS)
 def test_times_count_from_the_start_of_the_file(ffmpeg, ending, codec, rate):
-    """One track begins 3.4 s late, and one has a gap of 1.5 s."""
+    """Sounds keep their times if a track begins 3.4 s late, or if it has a gap of 1.5 s."""
     if codec == "libopus" and rate == 44100:
         pytest.skip("the codec has no such rate")
     source = write_sound(ffmpeg.folder / f"{rate}.wav", rate)

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be used, and one that yields NaN."""
+"""Tests of checkpoints that cannot be used, and of one that yields NaN."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def complaint(rtfx):
 
 
 def altered(path, ending, change):
-    """A copy of the checkpoint at `path` with change(bytes) in place of one member."""
+    """Writes a copy of CHECKPOINT to `path`, with change(bytes) in place of the member that ends in `ending`."""
     with tarfile.open(CHECKPOINT) as source, tarfile.open(path, "w") as target:
         for member in source:
             contents = source.extractfile(member).read() if member.isfile() else b""
@@ -43,7 +43,7 @@ def altered(path, ending, change):
 
 
 def without_last_piece(model):
-    """A SentencePiece model (a protobuf message whose field 1 are the pieces) without its last."""
+    """Removes the last piece of a SentencePiece model, a protobuf message whose field 1 holds the pieces."""
 
     def varint(at):
         value = shift = 0
@@ -59,7 +59,7 @@ def without_last_piece(model):
     while at < len(model):
         begin = at
         tag, at = varint(at)
-        if tag != (1 << 3 | 2):  # the pieces come first
+        if tag != (1 << 3 | 2):  # all pieces precede the other fields
             break
         length, at = varint(at)
         at += length
@@ -116,7 +116,7 @@ def test_files_that_once_broke_it(complaint, path):
 
 
 class Command:
-    """A pickle may run any code in the process that loads it."""
+    """An object whose pickle runs a command in the process that loads it."""
 
     def __init__(self, path):
         self.path = path
@@ -162,10 +162,10 @@ def test_a_bomb_takes_neither_memory_nor_time(rtfx, tmp_path):
         entry.size = 1 << 30
         archive.addfile(entry, io.BytesIO(bytes(1 << 30)))
     begin = time.monotonic()
-    result = rtfx("inspect", path, env=os.environ)  # a process of pytest's, whose memory is counted
+    result = rtfx("inspect", path, env=os.environ)  # a child of pytest, so getrusage() counts its memory
     assert result.returncode == 2 and "expands" in result.stderr
     assert time.monotonic() - begin < 30
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 << 20  # KiB, of all so far
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 << 20  # KiB, the peak of all children so far
 
 
 def test_a_folder_that_is_no_model(complaint, tmp_path):
@@ -177,7 +177,7 @@ def test_a_folder_that_is_no_model(complaint, tmp_path):
 
 
 def test_a_case_that_fails_is_a_record_and_the_others_go_on(rtfx, tmp_path):
-    """Weights with NaN: that model fails while it is loaded, the other model runs."""
+    """A model whose weights hold NaN fails while it is loaded, and the other model still runs."""
     torch = pytest.importorskip("torch", reason="needs torch for Python (not with LIBTORCH=DIR)")
 
     def spoil(contents):

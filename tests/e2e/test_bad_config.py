@@ -1,4 +1,4 @@
-"""Configuration errors: exit code 2 and one line that says where, what, and what is allowed."""
+"""Tests of errors in configurations: exit code 2, and one line that names the place, the error and what is allowed."""
 
 import pytest
 from conftest import MODELS, ROOT
@@ -6,7 +6,7 @@ from conftest import MODELS, ROOT
 
 @pytest.fixture
 def complaint(rtfx, config):
-    """The one line that `rtfx validate` prints about a configuration."""
+    """Returns the single line that `rtfx validate` prints about a configuration."""
 
     def validate(*arguments, **changes):
         result = rtfx("validate", config(**changes), *arguments)
@@ -130,11 +130,11 @@ def test_what_needs_a_gpu_on_a_cpu(rtfx, config):
     result = rtfx("validate", config(decoders=["frame_looping", looped]), "--device", "cpu")
     assert result.returncode == 2
     assert "/decoders/1/options/loop: 'graph' needs a GPU, and the device is cpu" in result.stderr
-    assert rtfx("validate", path, "--device", "auto").returncode == 0  # another machine may have one
+    assert rtfx("validate", path, "--device", "auto").returncode == 0  # another machine may have a GPU
 
 
 def test_loops_that_a_cpu_runs_too(rtfx, config):
-    """The forms of step_replay are no CUDA graphs on a CPU, and TorchScript needs none."""
+    """A CPU runs the loops of step_replay without CUDA graphs, and TorchScript needs no graph."""
     steps = [{"id": loop, "name": "step_replay", "options": {"loop": loop}} for loop in ("replay", "coalesced")]
     script = {"name": "label_looping", "options": {"loop": "script"}}
     result = rtfx("validate", config(decoders=["frame_looping", script, *steps]), "--device", "cpu")
@@ -212,7 +212,7 @@ def test_of_two_overrides_the_last_one_is_named(complaint):
 
 
 def test_keys_with_slashes_are_one_key(complaint):
-    """The place is a JSON pointer (RFC 6901), so that the override of another key is not named."""
+    """An unknown key is named as a JSON pointer (RFC 6901), so it is not taken for the key of an override."""
     text = complaint("--set", "protocol.seed=1", **{"protocol/seed": 5})
     assert "#/protocol~1seed: unknown key" in text and "--set" not in text
 

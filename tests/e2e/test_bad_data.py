@@ -14,7 +14,7 @@ CLIP = AUDIO / "qs10.flac"
 
 @pytest.fixture
 def complaint(rtfx, config, tmp_path):
-    """The line that `rtfx run` prints about a manifest of these lines."""
+    """Returns the error that `rtfx run` prints about a manifest with the given lines."""
 
     def run(*lines):
         manifest = tmp_path / "manifest.jsonl"
@@ -62,7 +62,7 @@ def test_manifest_names_audio_that_is_not_there(complaint):
 
 
 def test_a_path_of_a_manifest_is_not_cut_at_a_nul(transcribe, tmp_path):
-    """The system would read the part before it, which is another file."""
+    """A path with a NUL character is refused, since the system would open the file that is named before the NUL."""
     path = tmp_path / "nul.jsonl"
     path.write_text(json.dumps({"audio_filepath": f"{AUDIO / 'qs10.flac'}\0.flac"}) + "\n")
     result = transcribe(path)
@@ -129,7 +129,7 @@ def test_samples_that_are_no_numbers(transcribe, tmp_path, value):
 @pytest.mark.parametrize("decoder", ["frame_looping", "label_looping", "ctc_greedy"])
 @pytest.mark.parametrize("samples", [1, 160, 400, 1280])
 def test_utterances_of_about_one_frame(transcribe, tmp_path, decoder, samples):
-    """From one sample to one encoder frame: decoded, alone and beside a long batch mate."""
+    """Audio of one sample up to one encoder frame gives the same tokens alone and beside a long utterance."""
     file = write_wav(tmp_path / "short.wav", 0.01 * np.sin(np.arange(samples)))
     alone = transcribe("--json", "--decoder", decoder, file)
     assert alone.returncode == 0, alone.stderr
@@ -163,7 +163,7 @@ def test_stereo_is_mixed_with_a_notice(transcribe, tmp_path):
 
 
 def test_8_khz_is_resampled_with_a_notice(transcribe, tmp_path):
-    """The upper half of the band is gone, so some words change; most stay."""
+    """Audio at 8 kHz lacks the upper half of the band, so some words change and most stay."""
     samples, rate = soundfile.read(CLIP)
     taps = np.arange(-64, 65)
     low_pass = 0.5 * np.sinc(taps / 2) * np.hamming(len(taps))

@@ -1,4 +1,5 @@
-"""Figures over batch sizes, of single batches, and of shares: the lines and wedges that a journal holds."""
+"""Tests the lines and wedges of three figures: speed over batch sizes, speed of single batches, shares of the
+decoder."""
 
 import batch_speed
 import decoder_share
@@ -11,10 +12,10 @@ from test_report import page_of
 
 
 def test_rtfx_by_batch(tmp_path):
-    """frame_looping takes 2 s / batch^0.6 where 120 s of audio are decoded."""
+    """The line of frame_looping shows 120 s of audio over its decode time, 2 s / batch^0.6."""
     cases = read_journal(synthetic.write(tmp_path, synthetic.typical()).parent).cases
     figure = rtfx_by_batch.draw(cases, 8.6)
-    _, decode = figure.axes[:2]  # of the first model
+    _, decode = figure.axes[:2]  # the axes of the first model
     sizes, rates = decode.get_lines()[0].get_data()
     assert list(sizes) == [1, 4, 16]
     assert list(rates) == pytest.approx([60 * size**0.6 for size in sizes], rel=0.01)
@@ -23,7 +24,8 @@ def test_rtfx_by_batch(tmp_path):
 
 
 def test_smaller_sets_of_small_batches_share_the_line(tmp_path):
-    """A set of batch 1 alone joins the line of the other batches; a set of the same batch has a panel of its own."""
+    """A set that only batch 1 has joins the line of the other batches. A set that shares a batch size gets its own
+    panel."""
 
     def panels_of(*batches):
         records = [synthetic.run(batch=batch) for batch in (4, 16)]
@@ -39,7 +41,7 @@ def test_smaller_sets_of_small_batches_share_the_line(tmp_path):
 
 
 def batched(*seconds, batch=2, **fields):
-    """A record for each round, whose decoder takes so many seconds."""
+    """Yields one record for each round, whose decode time is given in seconds."""
     for round, decode in enumerate(seconds):
         yield synthetic.with_batches(synthetic.run(round=round, batch=batch, decode_seconds=decode, **fields))
 
@@ -49,12 +51,13 @@ def cases_of(folder, records):
 
 
 def test_the_speed_of_each_batch(tmp_path):
-    """120 s in twelve batches of two; the first, of the longest, takes twice its share of the time."""
+    """120 s of audio are twelve batches of two, and the batch of the longest utterances takes twice its share of
+    time."""
     cases = cases_of(tmp_path, batched(0.5, 0.4, 0.8))
     figure = batch_speed.draw(cases, 8.6)
     total, decode = (cell.get_lines()[0].get_data() for cell in figure.axes)
     assert list(total[0]) == pytest.approx([60 * 2 * (i + 1) / 156 for i in range(12)])
-    assert list(decode[1]) == pytest.approx([240] * 11 + [120])  # the middle one of 300, 240, 150
+    assert list(decode[1]) == pytest.approx([240] * 11 + [120])  # the median of 300, 240 and 150
     assert list(total[1]) == pytest.approx([120 / 2.213] * 11 + [60 / 2.213])
     assert figure.axes[0].get_ylim()[0] == 0
     assert batch_speed.slowest_share(cases[0]) == pytest.approx(0.5)
@@ -62,7 +65,7 @@ def test_the_speed_of_each_batch(tmp_path):
 
 def test_the_last_batch_may_have_fewer_utterances(tmp_path):
     (record,) = batched(0.5)
-    record["dataset"]["utterances"] = 23  # eleven batches of two, of 120 s * 2 / 78 at least, and one of one
+    record["dataset"]["utterances"] = 23  # eleven batches of two and one of one, 120 s * 2 / 78 or more each
     (case,) = cases_of(tmp_path, [record])
     lengths = [length for length, _ in batch_speed.points(case)]
     assert lengths == pytest.approx([120 / 78, *(60 * (i + 1) / 78 for i in range(1, 12))])
@@ -74,7 +77,7 @@ def test_many_batches_are_joined_with_those_of_neighbouring_lengths(tmp_path):
     assert len(batch_speed.points(case)) == 24 and len(batch_speed.points(case, most=8)) == 8
     assert first[0] == pytest.approx(120 * (1 + 2 + 3) / 3 / 300)
     assert last[1]["decode"][0] == pytest.approx(240 * (22 + 23 + 24) / (22 + 23 + 2 * 24))
-    assert batch_speed.slowest_share(case) == pytest.approx(0.5)  # of single batches still
+    assert batch_speed.slowest_share(case) == pytest.approx(0.5)  # the share is still that of single batches
 
 
 def of_seconds(record):
@@ -111,7 +114,7 @@ def test_the_page_shows_more_than_a_handful_of_batches(tmp_path):
 
 
 def test_shares_of_the_decoder(tmp_path):
-    """1.5 s of encoder, 0.5 s of decoder, 0.213 s of the rest."""
+    """The wedges show 1.5 s of encoder, 0.5 s of decoder and 0.213 s of the rest."""
     records = [synthetic.provenance(), synthetic.run(), synthetic.run(decoder="other")]
     cases = read_journal(synthetic.write(tmp_path, records).parent).cases
     first = decoder_share.draw(cases, 8.6).axes[0]

@@ -1,4 +1,4 @@
-"""plots/before_after.py: what counts as a change between two builds."""
+"""Tests what plots/before_after.py counts as a change between two builds."""
 
 import before_after
 import pytest
@@ -6,14 +6,14 @@ import synthetic_journal as synthetic
 
 
 def journal(folder, name, **seconds):
-    """Cases by the seconds that their one round decodes."""
+    """Writes a journal of one round, with a case for each decoder and its decode time in seconds."""
     records = [synthetic.provenance()]
     records += [synthetic.run(decoder=d, decode_seconds=s) for d, s in seconds.items()]
     return synthetic.write(folder / name, records)
 
 
 def test_a_change_has_an_interval_that_excludes_1(tmp_path):
-    # near differs by more than two runs of a build do, which happens to one in five.
+    # The difference of `near` is larger than that between two runs of a build. One case in five shows this by chance.
     runs = [
         journal(tmp_path, "b1", near=1.00, same=1.00, slow=1.00, fast=1.00),
         journal(tmp_path, "a1", near=1.06, same=1.03, slow=1.20, fast=0.80),

@@ -1,4 +1,4 @@
-"""rtfx bench: decoders compared without a configuration file."""
+"""Tests that `rtfx bench` compares decoders without a configuration file."""
 
 import json
 import os
@@ -128,7 +128,8 @@ def test_folders_of_mp3(bench, tmp_path):
 
 
 def test_a_folder_that_may_not_be_read_is_named(program):
-    """Root may read everything, so the program runs as nobody where the tests run as root."""
+    """A folder without read permission is named. Root may read everything, so a test run by root starts rtfx as
+    nobody."""
     nobody = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)

@@ -1,4 +1,4 @@
-"""plots/boost_table.py: boosted phrases in our searches beside a rival's."""
+"""Tests plots/boost_table.py, which compares boosted phrases in rtfx with those in a rival."""
 
 import json
 
@@ -10,8 +10,9 @@ SCALES = (0, 1)
 
 
 def run(folder, others=()):
-    """Ours by both rules and NeMo's label-looping, at two scales, the last with a second, suspect round. `others`: of the case of NeMo at 1, the utterances
-    with other tokens, and at 0 those with other frames alone."""
+    """Writes a run of label-looping by both rules of rtfx and by NeMo, at two scales. The last case has a second,
+    suspect round. `others` are utterances for which NeMo differs: in tokens at scale 1, and in frames alone at scale
+    0."""
     records = [synthetic.provenance()]
     for whose in ("rtfx", "nemo", "rival"):
         for scale in SCALES:

@@ -1,4 +1,4 @@
-"""Boosted words in a run: a word that is misheard is recognised, and the figures say so."""
+"""Tests boosted words in a run: a misheard word is recognised, and the figures show it."""
 
 import json
 
@@ -7,7 +7,7 @@ from conftest import AUDIO, MODELS, runs_of, strict_records
 from forked_script import script
 from test_report import Page, report
 
-# The small model hears "let" for "knit", which the language model takes for unlikely too.
+# The small model hears "let" for "knit", and the language model finds "knit" unlikely too.
 LEXICON = """\
 knit ▁kn it
 let ▁let
@@ -37,7 +37,7 @@ SCALES = [0, 28, 32]
 
 @pytest.fixture(scope="module")
 def boosted(rtfx, tmp_path_factory):
-    """Seven utterances with "knit", decoded with and without a list of it, boosted by each scale."""
+    """Decodes seven utterances without boosting and with "knit" boosted by each scale."""
     folder = tmp_path_factory.mktemp("boosted")
     (folder / "lexicon").write_text(LEXICON)
     (folder / "lm").write_text(LM)
@@ -78,7 +78,7 @@ def test_boosting_raises_the_recall_of_the_word(boosted):
     texts = [json.loads(line)["text"] for line in (AUDIO / "manifest.jsonl").open()][:7]
     said = sum(text.split().count("knit") for text in texts)
     for c in counts:
-        assert c["words"] == 1 and c["left_out"] == 1  # "unheard-of" is two words
+        assert c["words"] == 1 and c["left_out"] == 1  # "unheard-of" is two words, so it is left out
         assert c["occurrences"] == said
         assert c["recall"] == c["recalled"] / said
     recalls = [c["recall"] for c in counts]
@@ -95,7 +95,7 @@ def test_scale_0_is_the_search_without_a_list(boosted):
 
 
 def test_counts_follow_from_the_texts(boosted):
-    """Each "knit" in a text is either recalled or a false alarm."""
+    """Each "knit" in a text counts either as recalled or as a false alarm."""
     for name, run in by_decoder(boosted[0]).items():
         if name == "plain":
             continue

@@ -1,4 +1,4 @@
-"""plots/calibration.py: figures of transcripts whose answers are known."""
+"""Tests the figures of plots/calibration.py on confidences whose calibration is known."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def test_figures_of_perfect_and_of_worthless_confidence():
     constant = [(0.75, True)] * 30 + [(0.75, False)] * 10
     assert calibration.area(calibration.roc(constant)) == 0.5
     assert calibration.cross_entropy(constant) == pytest.approx(0)
-    assert calibration.calibration_error(constant) == 0  # equal confidences have no order
+    assert calibration.calibration_error(constant) == 0  # equal confidences cannot be ranked
     assert calibration.bins(perfect, 4) == [(0, 0, 10), (1, 1, 30)]
     reverse = [(1 - sure, ok) for sure, ok in perfect]
     assert calibration.area(calibration.roc(reverse)) == 0

@@ -1,4 +1,4 @@
-"""Arithmetic of a published table's cells, its rendering, and the tables as transcribed."""
+"""Tests the arithmetic of a published table's cells, its rendering, and the tables as transcribed."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from journal import Journal, read_journal
 from paper_table import COUNTS, reductions
 
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
-# The synthetic journal: 120 s of audio, 1.713 s outside decoding.
+# The synthetic journal has 120 s of audio and 1.713 s outside decoding.
 OTHER, AUDIO = 1.713, 120.0
 
 
@@ -24,7 +24,7 @@ def cell(metric, decoder="label_looping", published="2.0", **more):
 
 
 def journal_of(folder, *records, **about):
-    """Baseline: 2 s of decoding. Label-looping: 0.5 s, and 0.7 s in its second round."""
+    """Reads a journal whose baseline decodes in 2 s, and label-looping in 0.5 s and 0.7 s in its two rounds."""
     config = synthetic.provenance()["config"] | {"dtypes": ["bf16"]} | about.pop("config", {})
     model = {"id": "quickstart-rnnt", "kind": "rnnt", "parameters": 6_300_000} | about
     journal = [synthetic.provenance(models=[model], config=config)]
@@ -45,7 +45,7 @@ def test_metrics_of_one_case(cases):
         "rtfx.decode": (AUDIO / 0.5 + AUDIO / 0.7) / 2,
         "share.decode": 50 * (0.5 / (OTHER + 0.5) + 0.7 / (OTHER + 0.7)),
         "wer": 31,
-        "min_ms.decode": 500 / 2,  # 24 utterances in batches of 16: two
+        "min_ms.decode": 500 / 2,  # 24 utterances in batches of 16 are two batches
         "min_ms.total": 1000 * (OTHER + 0.5) / 2,
     }
     for metric, value in expected.items():
@@ -84,7 +84,8 @@ def test_a_relative_gain_of_words_has_a_direction_and_no_interval(tmp_path):
 
 
 def test_comparisons_across_models_and_batches(tmp_path):
-    """A CTC model has 0.1 s of decoding; a batch of 4 takes 3 s where one of 16 takes 0.6 s on the average."""
+    """Cells compare across models and batches: CTC decodes in 0.1 s, and batch 4 needs 3 s where batch 16 needs 0.6
+    s."""
     others = [synthetic.run(model="quickstart-ctc", decoder="ctc_greedy", decode_seconds=0.1, round=r) for r in (0, 1)]
     others += [synthetic.run(batch=4, decode_seconds=3 + 0.1 * r, round=r) for r in (0, 1)]
     cases = journal_of(tmp_path, *others).cases
@@ -135,7 +136,7 @@ def test_the_share_without_a_kernel_comes_from_the_profile_beside_the_journal(tm
 
 
 def test_published_speed_ups_follow_from_the_published_rates():
-    """The paper's own definition, on its own figures: 2.51 and 6.59 from 414.63 and 1040.23."""
+    """The paper's own rates, 414.63 and 1040.23, give its speed-ups, 2.51 and 6.59, by its own definition."""
     table = json.loads((ROOT / "configs/tables/speed_of_light_table1.json").read_text())
     figures = {(c["model"], c["decoder"], c["metric"]): float(c["published"])
                for c in table["cells"]}  # fmt: skip
@@ -152,7 +153,7 @@ def test_published_speed_ups_follow_from_the_published_rates():
         computed = total if c["metric"] == "speedup.total" else decode
         assert round(computed, 2) == pytest.approx(float(c["published"]), abs=0.0101), c
         checked += 1
-    assert checked == 26  # with those over the baseline that reads each row
+    assert checked == 26  # includes the speed-ups over the baseline of the row
 
 
 def test_what_was_not_run_has_no_value(cases):
@@ -201,7 +202,7 @@ def test_the_interval_of_a_speed_up_is_over_pairs_of_rounds(tmp_path):
     arm = [synthetic.run(decode_seconds=s, round=r) for r, s in enumerate((1.0, 2.0, 4.0))]
     twice = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *baseline, *arm])).cases
     speed_up = cell("speedup.decode", over="frame_looping")
-    # The machine became slower from round to round, for both.
+    # Both decoders became slower from round to round.
     assert cells.our_interval(twice, speed_up) == pytest.approx((2.0, 2.0))
     arm[1] = synthetic.run(decode_seconds=5.0, round=1)
     mixed = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *baseline, *arm])).cases
@@ -232,7 +233,7 @@ def test_rendering(tmp_path):
     speed_up = cell("speedup.decode", over="frame_looping", published="2.7")
     torch_script = cell("rtfx.total", decoder=None, published="882.1", arm="+ TorchScript")
     speed = cell("rtfx.total", published="75.30", **{"class": "H"})
-    # Ours for this model, whatever the paper has for another one.
+    # This cell shows our value for its own model, though the paper has a value for another one.
     other = cell("rtfx.total", decoder="ours_alone", model="quickstart-tdt")
     result = render(tmp_path, table_of(speed, torch_script, speed_up, other), "--latex")
     assert result.returncode == 0, result.stderr
@@ -241,7 +242,7 @@ def test_rendering(tmp_path):
     assert f"| label_looping | 16 | {rtfx:.2f} | 75.30 | {rtfx / 75.3:.2f} | bitwise" in text
     assert "+ TorchScript | – | 16 | – | 882.1 | – | rtfx has none |" in text
     assert "| not in the paper | frame_looping | 16 |" in text and "| null |" not in text
-    assert "| not in the paper | ours_alone | 16 | 8.00 | – | – |" in text  # 2 s over 0.25 s
+    assert "| not in the paper | ours_alone | 16 | 8.00 | – | – |" in text  # a speed-up of 2 s / 0.25 s
     assert "one round: not judged" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text
     assert "- slow & 5 % off" in text and "QUICK" not in text
     assert "75.30" in (tmp_path / "table.tex").read_text()
@@ -289,7 +290,7 @@ def test_fewer_streams_and_seconds_are_stamped():
 
 
 def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
-    """Two processes have measured a model each, the second one without warm-up and by another revision."""
+    """Two processes measured one model each. The second one ran without warm-up and from another revision."""
 
     def part(number, warm_ups):
         about = synthetic.provenance(models=[{"id": f"model-{number}", "kind": "rnnt", "parameters": 6_300_000}])
@@ -299,7 +300,7 @@ def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
     records = []
     for number, warm_ups in ((1, 2), (2, 0), (3, 1)):
         records.append(part(number, warm_ups))
-        if number < 3:  # nothing was measured in the third
+        if number < 3:  # the third process measured nothing
             records.append(synthetic.run(model=f"model-{number}") | {"provenance_id": f"p{number}"})
     synthetic.write(tmp_path, records)
     table = table_of(cell("rtfx.total"))
@@ -359,7 +360,7 @@ def test_marks_of_synthetic_and_quick_runs(tmp_path):
     assert result.returncode == 0, result.stderr
     head, body = (tmp_path / "table.md").read_text().split("| what differs")
     assert "only the first 7 utterances" in head and "with random weights was timed" in head
-    table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "d", "limit": 7}]}  # such a table asks for no more
+    table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "d", "limit": 7}]}  # the table's own set has this limit
     assert render(tmp_path, table).returncode == 0
     assert "QUICK" not in (tmp_path / "table.md").read_text()
     row = next(line for line in body.splitlines() if "| windowed |" in line)
@@ -413,7 +414,7 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
 
 
 def test_a_sample_of_a_limited_set_is_no_quick_run(tmp_path):
-    """The table's own set has a limit of 30, and its samples 24 utterances."""
+    """A sample of 24 utterances is no quick run, since the table's own set has a limit of 30."""
     config = synthetic.provenance()["config"] | {"dtypes": ["fp32"]}
     for limit, is_quick in ((30, False), (8, True)):
         config["datasets"] = [{"id": "quickstart_24", "limit": limit}]
@@ -440,10 +441,10 @@ def test_tuned_weights_are_shown(tmp_path):
     assert shown(spec | {"chosen": chosen}) == [
         f"rtfx tune chose the weights of fused and 1 more of its forms on dev (120 utterances): {weights}"]  # fmt: skip
     by_hand = [f"fused and 1 more of its forms had the weights {weights}"]
-    assert shown(spec) == by_hand  # a run that was not tuned
-    assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.5}}}) == by_hand  # other values than the chosen ones
+    assert shown(spec) == by_hand  # this run was not tuned
+    assert shown(spec | {"chosen": {"options": {"lm.alpha": 0.5}}}) == by_hand  # not the chosen values
     assert shown(spec | {"models": ["another model"]}) == []
-    assert shown(spec, decoder="another") == []  # neither form was measured
+    assert shown(spec, decoder="another") == []  # neither form of the decoder was measured
     assert shown(spec | {"decoder": "gone"}, decoder="operators") == []
 
 
@@ -457,7 +458,7 @@ def test_a_journal_of_another_table_is_refused(tmp_path):
 
 
 def test_sets_that_no_case_has_and_several_gpus(tmp_path):
-    """The second part was ended before its second set; its model ran on another GPU."""
+    """The second process ended before its second set, and its model ran on another GPU."""
     parts = []
     for number, runs in ((1, [synthetic.run()]), (2, [synthetic.run(decoder="window")])):
         about = synthetic.provenance() | {"provenance_id": str(number)}

@@ -24,7 +24,7 @@ SLOWER = 1.05
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """{"base": 5 runs, "same": 50 more of the same program, "slower": 50 whose decoders are slower}."""
+    """Writes 5 runs "base", 50 runs "same" of the same program, and 50 runs "slower" with slower decoders."""
     real = strict_records(ROOT / "tests/data/repeated/memory_default_after_1.jsonl")
     folder = tmp_path_factory.mktemp("chain")
     kinds = {"base": (5, 1.0, 1000), "same": (RUNS, 1.0, 0), "slower": (RUNS, SLOWER, 500)}
@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
 
 
 def verdicts(rtfx, runs, kind):
-    """How many rows of rtfx.decode have each verdict, and the exit codes, against five baselines."""
+    """Counts the verdicts of the rows of rtfx.decode, and the exit codes, of gates against five baselines."""
     rows, codes = Counter(), Counter()
     for run in runs[kind]:
         arguments = [argument for base in runs["base"] for argument in ("--baseline", base)]
@@ -58,7 +58,7 @@ def test_the_gate(rtfx, runs):
     assert rows.total() == 5 * RUNS and set(codes) <= {PASS, INCONCLUSIVE} and rows["PASS"] >= 0.95 * rows.total()
     rows, codes = verdicts(rtfx, runs, "slower")
     print("slower:", rows, codes)
-    # A gate of five rows wants more than the 95 % interval of each, so some of these are INCONCLUSIVE.
+    # A gate of five rows needs wider intervals than 95 % for each, so some rows are INCONCLUSIVE.
     assert set(codes) == {REGRESSED} and rows["PASS"] == 0 and rows["REGRESSED"] >= 0.8 * rows.total()
 
 
@@ -69,7 +69,8 @@ def exported(rtfx, run, format, *arguments):
 
 
 def test_github_action_benchmark(rtfx, runs, tmp_path):
-    """Its threshold of 103 % on the decoders' speed: silent over 50 runs, an alert for the slower one."""
+    """At a threshold of 103 % of decoder speed, github-action-benchmark alerts for the slower run and for none of 50
+    others."""
     action = consumers.GithubActionBenchmark(tmp_path, "customBiggerIsBetter", "103%")
     only = ["--metric", "rtfx.decode"]
     for run in runs["same"]:
@@ -82,8 +83,8 @@ def test_github_action_benchmark(rtfx, runs, tmp_path):
 
 
 def test_compare_py(rtfx, runs, tmp_path):
-    """Its means of a decoder that takes nearly all of the time. Its U test, which knows of rounds alone,
-    finds differences between runs of one program: no gate."""
+    """compare.py's means show the change of a decoder that takes nearly all of the time. Its U test knows rounds alone,
+    so it finds differences between runs of one program and is no gate."""
     before = exported(rtfx, runs["base"][0], "gbench")
     p_values = []
     for kind in ("same", "slower"):
@@ -99,7 +100,7 @@ def test_compare_py(rtfx, runs, tmp_path):
 
 
 def dashboard(rtfx, folder, runs):
-    """The page's data of these runs, each after the other."""
+    """Returns the data of the dashboard's page for the runs, dated one after the other."""
     for i, run in enumerate(runs):
         records = strict_records(run / "journal.jsonl")
         records[0]["started"] = f"2026-04-{1 + i // 24:02}T{i % 24:02}:30:00Z"
@@ -121,5 +122,5 @@ def test_the_dashboard(rtfx, runs, tmp_path):
         changes = {change[0]: change for change in one["changes"]["rtfx.decode"]}
         _, p, before, after = changes.pop(25)
         assert p <= change_points.LEVEL and after / before == pytest.approx(1 / SLOWER, abs=0.005)
-        others += len(changes)  # each half may have a false one with a probability of LEVEL
+        others += len(changes)  # each half may show a false change with probability LEVEL
     assert others <= 2

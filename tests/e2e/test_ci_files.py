@@ -1,4 +1,4 @@
-"""The files for continuous integration in docs/ci: what linters say, and what they speak of exists."""
+"""Tests the files for continuous integration in docs/ci: linters accept them, and what they refer to exists."""
 
 import os
 import re
@@ -16,7 +16,7 @@ ACTIONS = sorted((ROOT / "docs/ci/actions").glob("*/action.yml"))
 
 def lint(*command):
     tool, *arguments = map(str, command)
-    program = Path(sys.executable).with_name(tool)  # of requirements.txt
+    program = Path(sys.executable).with_name(tool)  # installed from requirements.txt
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
 
 
@@ -48,7 +48,7 @@ def test_what_they_speak_of_exists(path):
 
 
 def test_targets_of_one_call_take_turns(tmp_path):
-    """They install packages and build in the same folders, also where MAKEFLAGS asks for several jobs."""
+    """Targets run in turn, also if MAKEFLAGS asks for several jobs, since they use the same folders."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
@@ -64,7 +64,7 @@ def test_targets_of_one_call_take_turns(tmp_path):
 
 
 def test_what_takes_long_is_cached():
-    """LibTorch and the compiler, Debian packages, what was compiled: wherever something is built."""
+    """Every workflow that builds caches LibTorch, the compiler, Debian packages and compiled objects."""
     (cache,) = ACTIONS
     for part in ("~/.cache/pip", "~/.cache/apt", "~/.cache/ccache"):
         assert part in cache.read_text(encoding="utf-8")

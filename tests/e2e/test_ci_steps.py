@@ -1,11 +1,7 @@
-"""Runs the scripts of the workflows in docs/ci one after the other, as a runner does. They run in a
-folder that holds nothing but what a checkout and `make program` leave there.
-
-Stand-ins take the place of what takes long. `make` is one that notes what it is asked for (the program
-is built already). The configuration is that of configs/ci with two utterances and four rounds.
-`bencher` is a stand-in that checks its file by Bencher's schema. github-action-benchmark is itself,
-where it is.
-"""
+"""Runs the scripts of the workflows in docs/ci one after the other, as a runner does. Their folder holds nothing but
+what a checkout and `make program` leave there. Stand-ins replace what takes long. `make` records its arguments, since
+the program is built already. The configuration of configs/ci has two utterances and four rounds. A stand-in for
+`bencher` checks its file against Bencher's schema. github-action-benchmark is the real one where it is installed."""
 
 import json
 import os
@@ -29,7 +25,7 @@ while [ "$1" != --file ]; do shift; done
 exec "$CHECK_JSONSCHEMA" --schemafile "$BMF_SCHEMA" "$2"
 """,
     "sudo": '#!/bin/sh\necho "sudo $@" >> "$CALLS"\n',
-    # `docker run` does in the checkout what the image would do.
+    # The stand-in for `docker run` runs the image's command in the checkout.
     "docker": """#!/bin/sh
 echo "docker $1" >> "$CALLS"
 [ "$1" = build ] && exec test -f Dockerfile
@@ -41,7 +37,7 @@ exec build/release/rtfx "$@"
 
 
 def checkout(folder, program):
-    """Makes the project's folder after `make program`, with a configuration that takes seconds."""
+    """Makes the project's folder as `make program` leaves it, with a configuration that takes seconds."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("Dockerfile", "datasets", "models", "plots", "reports", "scripts"):
         (folder / name).symlink_to(ROOT / name)
@@ -56,7 +52,7 @@ def checkout(folder, program):
 
 @pytest.fixture
 def runner(tmp_path, program):
-    """runner(workflow, job): does every step that has a script; returns the steps, with "done"."""
+    """runner(workflow, job) runs every step that has a script, and returns the steps with their result under "done"."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name, script in STAND_INS.items():
@@ -74,8 +70,8 @@ def runner(tmp_path, program):
         environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
 
     def run(workflow, job, also=None, only="", before=lambda: None):
-        """also: {step: an exit code beside 0 that its script may have}. `only`: how the name of the only step that is
-        done begins; `before` is called before it."""
+        """Runs a job. `also` maps a step to an exit code that its script may have beside 0. If `only` is given, a step
+        runs only if its name begins with it. `before` is called before each step."""
         settings = YAML(typ="safe").load((ROOT / "docs/ci" / workflow).read_text())["jobs"][job]
         steps = settings["steps"]
         for step in steps:
@@ -86,7 +82,7 @@ def runner(tmp_path, program):
             before()
             script = re.sub(r"\$\{\{.*?\}\}", "filled-in", step["run"])
             env = environment | settings.get("env", {}) | step.get("env", {})
-            # GitHub runs a step with bash -e, and a pipe fails with its parts.
+            # GitHub runs a step with bash -e, and a pipe fails if one of its commands fails.
             step["done"] = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=work, env=env,
                                           capture_output=True, text=True, timeout=600)  # fmt: skip
             codes = (0, (also or {}).get(step.get("name")))
@@ -99,8 +95,8 @@ def runner(tmp_path, program):
 
 
 def test_gate(runner):
-    # One program runs twice beside other tests: its results are equal, and its times depend on the machine.
-    # The base's program is there, as from the cache, and is not built again.
+    # One program runs twice beside other tests, so its results are equal and its times vary. The base's program is
+    # there as if it came from the cache, and is not built again.
     steps = runner("gate.yml", "gate", also={"Gate": 10})
     assert runner.calls.read_text().splitlines() == ["-C change program", "-C base setup"]
     lines = steps["Gate"]["done"].stdout.rstrip().splitlines()
@@ -117,7 +113,8 @@ def test_gate(runner):
 
 @pytest.mark.parametrize("code", [13, 2])
 def test_the_gate_judges_wrong_results_of_either_commit(runner, code):
-    """13: a grade is below what is required. Other failures end the job, which has nothing to compare then."""
+    """Exit code 13 means a grade below the required one. Other failures end the job, since it has nothing to
+    compare."""
 
     def fail():
         for folder in ("base", "change"):
@@ -143,15 +140,14 @@ def test_the_base_is_built_where_no_run_has_built_it(runner):
 def test_a_push_saves_the_program_that_later_gates_restore(runner):
     runner("gate.yml", "program")
     assert runner.calls.read_text().splitlines() == ["-C base program"]
-    text = (ROOT / "docs/ci/gate.yml").read_text()  # what the one saves, the other restores
+    text = (ROOT / "docs/ci/gate.yml").read_text()  # one workflow restores what the other one saves
     assert text.count("path: base/build/release/rtfx\n") == 2
     assert "key: program-${{ runner.os }}-${{ github.sha }}" in text
     assert "key: program-${{ runner.os }}-${{ github.event.pull_request.base.sha }}" in text
 
 
 def test_the_repository_of_a_decoder_in_python(runner, program):
-    """The change has one byte more than the example, in its source. So nothing is wrong, and times are those of this
-    machine."""
+    """The change adds one newline to the source of the example. So results are equal, and only times may differ."""
     (runner.tools / "pip").write_text('#!/bin/sh\necho "pip $@" >> "$CALLS"\n')
     (runner.tools / "pip").chmod(0o755)
     (runner.tools / "rtfx").symlink_to(program)
@@ -161,7 +157,7 @@ def test_the_repository_of_a_decoder_in_python(runner, program):
     with open(runner.work / "change/greedy.py", "a") as source:
         source.write("\n")
     steps = runner("decoder.yml", "python", also={"Gate": 10})
-    # A name would be looked up on PyPI, where another project has it.
+    # pip would look up a bare name on PyPI, where another project has it.
     assert re.fullmatch(r"pip install https://github.com/OWNER/rtfx/\S+\.whl\n", runner.calls.read_text())
     lines = steps["Gate"]["done"].stdout.splitlines()
     assert [line.split()[:2] for line in lines].count(["PASS", "results"]) == 2
@@ -182,7 +178,7 @@ def test_dashboards(runner, tmp_path):
 
 
 def test_the_image(runner):
-    """One program runs and is verified beside other tests, which may disturb times alone."""
+    """A program runs and is verified beside other tests, which may disturb nothing but its times."""
     steps = runner("image.yml", "image")
     calls = runner.calls.read_text().splitlines()
     assert calls == ["sudo rm -rf /opt/ghc /usr/local/lib/android /usr/share/dotnet", "docker build", "docker run", "docker run"]
@@ -201,7 +197,7 @@ BASELINES = {"ci.jsonl": "cpu", "ci_h200.jsonl": "cuda"}
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_the_committed_baselines_are_fit_to_be_compared_with(rtfx, name):
-    """Each with itself: nothing of it is INVALID, and it is of this configuration."""
+    """Each committed baseline, compared with itself, has no INVALID row and belongs to this configuration."""
     path = ROOT / "reports/baselines" / f"{name}.gz"
     if not path.exists():
         pytest.skip(f"{path.name} is not recorded yet: reports/README.md says how")

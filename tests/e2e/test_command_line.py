@@ -1,4 +1,4 @@
-"""Subcommands and exit codes: 0 ok, 1 a case or file failed, 2 usage or configuration."""
+"""Tests subcommands and exit codes: 0 for success, 1 for a failed case or file, 2 for usage or configuration."""
 
 import json
 import re
@@ -113,7 +113,7 @@ def test_validate_as_json(rtfx, config):
 
 
 def test_the_estimate_holds(rtfx, config, tmp_path):
-    """Bounds before a run, which its time is within; after it, what it took."""
+    """The time of a run lies within the bounds that were estimated before it. After the run, its real time is shown."""
     path, run = config(), tmp_path / "run"
     before = json.loads(rtfx("validate", path, "--json", "--output", run).stdout)["estimate"]
     text = rtfx("validate", path, "--output", run).stdout

@@ -1,4 +1,4 @@
-"""The key `confidence` of a run: values beside the hypotheses, a region of its own, nothing else changed."""
+"""Tests the key `confidence` of a run: hypotheses get values, the journal gets a region, and nothing else changes."""
 
 import json
 
@@ -9,7 +9,7 @@ DECODERS = ["label_looping", {"id": "beam", "name": "alsd_pp", "options": {"nbes
 
 
 def results(folder):
-    """{decoder: (record, lines of its hypotheses)}"""
+    """Returns {decoder: (record, lines of its hypotheses)}."""
     return {run["decoder"]["id"]: (run, strict_records(folder / f"hypotheses/{run['result_key']}.jsonl"))
             for run in runs_of(strict_records(folder / "journal.jsonl"))}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Exports of rtfx, read by the programs that they are meant for (scripts/consumers.sh)."""
+"""Tests that the programs for which rtfx exports files can read them (scripts/consumers.sh installs these)."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from conftest import ROOT
 
 
 def run_of(folder, slower=1.0, rounds=12, noise=0.004):
-    """Two decoders and `null`; label_looping decodes `slower` times as long as it should."""
+    """Writes a run of two decoders and `null`. label_looping takes `slower` times as long to decode as normally."""
     records = [synthetic.provenance(host_name="bench-1")]
     for round in range(rounds):
         wobble = 1 + noise * ((round * 7) % 5 - 2) / 2
@@ -30,7 +30,7 @@ def run_of(folder, slower=1.0, rounds=12, noise=0.004):
 
 @pytest.fixture(scope="module")
 def export(rtfx, tmp_path_factory):
-    """export(factor, format, ...): the file of a run whose label_looping is that much slower."""
+    """export(factor, format, ...) exports a run whose label_looping is slower by the factor, and returns the file."""
     folder = tmp_path_factory.mktemp("exports")
 
     def write(slower, format, *arguments):
@@ -44,7 +44,7 @@ def export(rtfx, tmp_path_factory):
 
 
 def test_compare_py_sees_the_change_and_the_units(export, tmp_path):
-    """Its U test tells the slower decoder from the other; real time is the total, CPU time the CPU's."""
+    """compare.py's U test finds the slower decoder alone. It shows total time as real time, and CPU time as such."""
     before, after = export(1.0, "gbench"), export(1.5, "gbench")
     text, report = consumers.compare_py(before, after, tmp_path / "report.json")
     by_decoder = {part["name"].split("/")[2]: part for part in report if part["name"] != "OVERALL_GEOMEAN"}
@@ -67,7 +67,7 @@ def test_compare_py_reads_journals_without_cpu_time(rtfx, tmp_path):
 
 
 def test_compare_py_reads_failures_and_counts(rtfx, tmp_path):
-    """They take no time, and stay out of its mean over all."""
+    """compare.py reads failures and streams, which have no time and are left out of its overall mean."""
     stream = synthetic.stream(decoder="gpu17")
     runs = [synthetic.run(round=i, decode_seconds=0.5 + 0.01 * i) for i in range(9)]
     for name, more in (("a", []), ("b", [synthetic.failure(decoder="broken"), stream])):
@@ -80,7 +80,7 @@ def test_compare_py_reads_failures_and_counts(rtfx, tmp_path):
 
 
 def test_conbench_takes_the_google_benchmark_form(export):
-    """A result for each case, by model and the rest of its name, with the total RTFx of every round."""
+    """Conbench reads one result for each case, named by model and case, with the total RTFx of every round."""
     results = {result["tags"]["params"]: result for result in consumers.conbench(export(1.5, "gbench"))}
     assert set(results) == {f"quickstart/{name}/b16/fp32" for name in ("frame_looping", "label_looping", "null")}
     for result in results.values():
@@ -100,7 +100,7 @@ def test_github_action_benchmark_raises_an_alert_for_a_slowdown_alone(export, tm
         result = action.push(export(slower, "github-action", *flags))
         assert result.returncode == 0, result.stdout + result.stderr
     result = action.push(export(1.05, "github-action", *flags))
-    if flags:  # nothing of which less is better has changed but the time of the decoder's batches
+    if flags:  # of the metrics that should be small, only the decoder's batch time has changed
         assert result.returncode == 0, result.stdout
         return
     assert result.returncode == 1 and "1.05" in result.stdout, result.stdout
@@ -125,7 +125,7 @@ def test_bmf_passes_bencher_s_schema(export):
 
 
 def test_promtool_finds_no_fault_in_the_prometheus_text(rtfx, tmp_path):
-    """promtool complains neither about a metric's name nor about the text beside it."""
+    """promtool accepts the names of all metrics and the text beside them."""
     folder = synthetic.complete(tmp_path)
     assert rtfx("export", folder, "--to", "prometheus", "-o", tmp_path / "all.prom").returncode == 0
     result = consumers.promtool(tmp_path / "all.prom")
@@ -160,4 +160,4 @@ def test_prometheus_labels_hold_any_name(rtfx, tmp_path):
     synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run(decoder=odd)])
     assert rtfx("export", tmp_path, "--to", "prometheus", "-o", tmp_path / "x").returncode == 0
     names = {labels.get("decoder") for _, labels, _ in prometheus_samples(tmp_path / "x")} - {None}
-    assert names == {odd.replace("\n", r"\n")}  # a control character is made visible, as everywhere
+    assert names == {odd.replace("\n", r"\n")}  # a control character is shown in escaped form, as everywhere

@@ -1,5 +1,5 @@
-"""A misbehaving plug-in costs one case, and the program never reports success. test_isolation.py does the same
-in child processes."""
+"""Tests that a misbehaving plug-in costs one case, and that the program never reports success. test_isolation.py tests
+the same with child processes."""
 
 import json
 
@@ -50,7 +50,7 @@ def faulty(fault, **options):
 
 @pytest.fixture(scope="module")
 def records(rtfx, tmp_path_factory):
-    """One run of two good decoders and every fault that a process survives."""
+    """Runs two good decoders and one decoder for every fault that a process survives."""
     folder = tmp_path_factory.mktemp("contract")
     decoders = [faulty(name) for name in [*WRONG, *CHANGED, *THROWN]]
     config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
@@ -130,7 +130,8 @@ ENDS = {
 
 @pytest.mark.parametrize("fault", ENDS)
 def test_exit_ends_the_program_with_an_error(run_config, tmp_path, fault):
-    """Nothing that was recorded is lost, and nobody takes it for a finished run."""
+    """If a plug-in ends the process, all recorded rounds are kept, and the exit code and the last line show the
+    error."""
     result = run_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty(fault, decodes=1)],
                         protocol={"warmup_rounds": 0, "measured_rounds": 3})  # fmt: skip
     assert result.returncode == 1
@@ -138,7 +139,7 @@ def test_exit_ends_the_program_with_an_error(run_config, tmp_path, fault):
     assert line.startswith(f"rtfx: error: quickstart-rnnt/two/{fault}/b2/fp32, decode: the program")
     assert ENDS[fault] in line and "--resume" in line and "isolate" in line
     records = strict_records(tmp_path / "run/journal.jsonl")
-    assert len(runs_of(records)) == 2  # the round before
+    assert len(runs_of(records)) == 2  # two rounds were recorded before the fault
 
 
 def test_an_end_within_a_profile_has_the_advice_of_a_profile(rtfx, config, tmp_path):
@@ -156,7 +157,7 @@ def test_a_crash_names_its_case(run_config):
 
 
 def test_a_case_over_its_limit_costs_that_case(run_config, tmp_path):
-    """The slow decoder comes back: the process goes on without it."""
+    """A slow decoder that returns in the end loses its own case alone, and the process goes on."""
     protocol = {"warmup_rounds": 0, "measured_rounds": 6, "case_limit_seconds": 4}
     result = run_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty("slow")],
                         protocol=protocol)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Speeds are shown with their marks and costs: disturbed rounds, time outside all regions, time of a batch,
+"""Tests that speeds are shown with their marks and costs: disturbed rounds, time outside all regions, time of a batch,
 memory and energy. A journal that lacks these fields shows none of them."""
 
 import csv
@@ -17,7 +17,8 @@ COSTS = {"batch_ms.p50": 101.5, "batch_ms.p95": 208.25, "batch_ms.p99": None, "m
 
 
 def disturbed():
-    """Ten rounds of one decoder, three of them suspect, with 5 % of the wall time in no region."""
+    """Returns ten rounds of one decoder. Three rounds are suspect, and 5 % of the wall time lies outside all
+    regions."""
     records = [synthetic.provenance()]
     for round in range(10):
         record = synthetic.run(round=round, batch=32, grade="baseline", decoder="frame_looping")
@@ -27,7 +28,7 @@ def disturbed():
         record["gap_seconds"] = record["wall_seconds"] - record["total_seconds"]
         record["metrics"] |= COSTS
         if round > 0:
-            del record["metrics"]["energy.joules_per_hour"]  # known of the first round alone
+            del record["metrics"]["energy.joules_per_hour"]  # only the first round has energy
         records.append(record)
     return records
 
@@ -69,7 +70,7 @@ def test_table_marks_rounds_and_says_what_it_means(rtfx, run, old):
 
 
 def costs_of(rtfx, folder):
-    """Heads and figures of the only case."""
+    """Returns the headings and the figures of the only case."""
     lines = rtfx("report", "--table-only", "--costs", folder).stdout.splitlines()
     head = next(i for i, line in enumerate(lines) if "p50 ms" in line)
     return [line.split()[3:] for line in lines[head : head + 2]]
@@ -135,7 +136,7 @@ def test_page(rtfx, run):
     assert "suspect 3/10" in page and MEANING in page and "3 of 10 rounds are suspect" in page
     section = page[page.index('id="costs"') :].partition("</section>")[0]
     assert all(text in section for text in ("101.5", "208.2", "77.2", "4,321.5", "MiB"))
-    assert ">p99<" not in section  # no case has it
+    assert ">p99<" not in section  # no case has p99
 
 
 def test_a_journal_without_them_has_a_page_without_them(rtfx, old):

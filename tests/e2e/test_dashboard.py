@@ -1,4 +1,4 @@
-"""rtfx dashboard: what stands in the folder, what a browser shows of it, and its change points."""
+"""Tests `rtfx dashboard`: the files in its folder, what a browser shows, and its change points."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from conftest import ROOT
 
 
 def journals(folder, count=12, slower_from=None, **changes):
-    """Runs of three decoders at one batch size, two runs of each revision, by time."""
+    """Writes runs of three decoders at one batch size in order of time, with two runs for each revision."""
     generator = np.random.default_rng(3)
     for i in range(count):
         about = synthetic.provenance(started=f"2026-01-{1 + i // 2:02}T{8 + 6 * (i % 2):02}:15:00Z", **changes)
@@ -97,7 +97,7 @@ def test_pages_are_made_where_they_are_wanted(rtfx, tmp_path):
 
 
 def test_every_run_has_a_page_of_its_own(rtfx, tmp_path):
-    """An earlier run that --force kept lies beside the newer one, and names with underscores beside folders."""
+    """An earlier run that --force kept and a journal whose name resembles a folder's get pages of their own."""
     folder = journals(tmp_path / "journals", count=4)
     (folder / "run01/journal.jsonl").rename(folder / "run00/journal.jsonl.1")
     (folder / "run02/journal.jsonl").rename(folder / "run00_journal.jsonl")
@@ -115,7 +115,7 @@ def test_every_run_has_a_page_of_its_own(rtfx, tmp_path):
 
 
 def rows_of(page, heading):
-    """The texts of the cells of the table behind a heading."""
+    """Returns the texts of the cells in the table after a heading."""
     table = page[page.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table.replace("<wbr>", ""), re.DOTALL)
     return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row)] for row in rows if "<td" in row]
@@ -142,7 +142,7 @@ def test_it_opens_with_what_changed_and_the_latest_of_each_decoder(site):
 
 
 def test_a_case_that_fails_now_is_named(rtfx, tmp_path):
-    """The failure of an earlier run does not count any more, and a failure is no chart."""
+    """A case is named if it fails in the latest run. An earlier failure does not count, and a failure has no chart."""
     folder = journals(tmp_path / "journals", count=4)
     for run in ("run01", "run03"):
         lines = (folder / run / "journal.jsonl").read_text().splitlines(keepends=True)
@@ -221,7 +221,7 @@ def test_it_fits_the_screen_and_filters(site, browser, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator(".chart").count() == 2 and page.locator("#more").is_hidden()
     page.select_option("[name=metric]", "rtfx.decode")
-    assert page.locator(".chart h3").first.text_content().split("/")[2] == "label_looping"  # what changed
+    assert page.locator(".chart h3").first.text_content().split("/")[2] == "label_looping"  # the changed one is first
     assert page.locator(".chart").first.locator(".split.worse").count() == 1
     assert "-9." in page.locator(".chart .change").first.text_content()
     page.check("[name=changed]")
@@ -233,7 +233,7 @@ def test_it_fits_the_screen_and_filters(site, browser, width):
     text = page.locator(".point").text_content()
     assert "suspect 1/3" in text and "020202" in text and "run04/journal.jsonl" in text
     again = browser.new_page()
-    again.goto(page.url)  # the address holds the filters
+    again.goto(page.url)  # the page's address holds the filters
     assert again.locator(".chart").count() == 1
     assert not errors
 
@@ -284,7 +284,8 @@ def test_a_journal_that_is_damaged_further_on_is_named_and_left_out(rtfx, tmp_pa
 
 
 def test_what_may_not_be_read_is_named_and_left_out(program):
-    """Root may read everything, so the program runs as nobody where the tests run as root."""
+    """A folder without read permission is named and left out. Root may read everything, so root starts rtfx as
+    nobody."""
     nobody = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
@@ -316,8 +317,8 @@ def test_errors(rtfx, tmp_path):
 
 
 def test_change_points_are_rarely_false():
-    """LEVEL for a series of any length and kind without a change: here 400 series of 20 points, some with
-    heavy tails. 4 are expected; over 12 has a probability of 0.0003."""
+    """A series without a change has a false change with a probability of LEVEL. Of 400 series of 20 points, some with
+    heavy tails, 4 are expected to have one. More than 12 have a probability of 0.0003."""
     found = 0
     for seed in range(400):
         generator = np.random.default_rng(seed)
@@ -327,7 +328,7 @@ def test_change_points_are_rarely_false():
 
 
 def test_change_points_find_changes():
-    """With ten runs on each side that differ by 1 %, every change of 5 % is found, nine of ten at the exact run."""
+    """With ten runs on each side that differ by 1 %, every change of 5 % is found, and nine of ten at the exact run."""
     hits = exact = 0
     for seed in range(60):
         generator = np.random.default_rng(seed)

@@ -28,7 +28,7 @@ def sticking(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def minute(tmp_path_factory):
-    """Utterances of the quickstart with half a second between them: 60 s or a little more."""
+    """Writes utterances of the quickstart set with 0.5 s of silence between them, 60 s or a little more."""
     samples = []
     for line in (AUDIO / "manifest.jsonl").read_text().splitlines():
         if sum(map(len, samples)) > 60 * RATE:
@@ -42,7 +42,8 @@ def minute(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def python_package(tmp_path_factory):
-    """Runs code with the Python package of the tree and the built librtfx; returns what it prints."""
+    """Returns a function that runs code with the tree's Python package and the built librtfx, and returns its
+    output."""
     library = PROGRAM.with_name("librtfx.so")
     if not library.exists():
         pytest.skip("no librtfx.so: `make build` makes it")
@@ -68,7 +69,7 @@ def transcript(rtfx, model, *arguments):
 
 
 def longest_gap(words, seconds):
-    """Seconds without a word, and where they begin."""
+    """Returns the length in seconds of the longest stretch without a word, and its begin."""
     ends, starts = [0, *(w["end"] for w in words)], [*(w["start"] for w in words), seconds]
     return max((start - end, end) for end, start in zip(ends, starts, strict=True))
 
@@ -91,7 +92,7 @@ def test_a_file_loses_a_part_and_gets_it_back(rtfx, sticking, minute):
 
 
 def test_files_of_a_batch_and_long_ones(rtfx, sticking, minute):
-    """Results stand in their order; what one file needs changes no other one."""
+    """Results come in the order of the files, and a file that is decoded again changes no other result."""
     inputs = [AUDIO / "qs01.flac", minute, AUDIO / "qs04.flac"]
     alone = [transcript(rtfx, sticking, path)[0]["text"] for path in inputs]
     result = rtfx("transcribe", "--model", sticking, "--threads", 1, "--format", "json", "--batch-size", 3, *inputs)
@@ -149,7 +150,7 @@ def listen(*arguments):
 
 @pytest.fixture(scope="module")
 def forty(minute, tmp_path_factory):
-    """40 s of it, since each chunk of a stream is encoded with all of its left context."""
+    """Writes the first 40 s, since each chunk of a stream is encoded with all of its left context."""
     path = tmp_path_factory.mktemp("audio") / "forty.wav"
     soundfile.write(path, soundfile.read(minute, dtype="int16")[0][: 40 * RATE], RATE)
     return path
@@ -157,7 +158,8 @@ def forty(minute, tmp_path_factory):
 
 @pytest.fixture
 def streamed(sticking, forty):
-    """Text of the stream, and the parts that were decoded again: a long left context is what the model sticks in."""
+    """Returns the final lines of a stream and the parts decoded again. Its left context is long, so the model
+    sticks."""
 
     def run(*arguments):
         result = listen("--model", sticking, "--json", "--buffer", "4,30,2", *arguments, forty)
@@ -177,7 +179,7 @@ def test_a_stream_starts_over(streamed):
     final, parts, errors = streamed()
     assert parts and all(part["words"] > 0 and part["decodes"] in (1, 2) for part in parts)
     assert errors.count("decoded again, which gave") == len(parts)
-    # Runs of less than 8 s of speech may be left, and silence around them belongs to the gap.
+    # Less than 8 s of speech may lack words, and the silence around it belongs to the gap.
     assert longest_gap(final, seconds)[0] < 9
     assert all(a["end"] <= b["start"] + 1e-6 for a, b in zip(final, final[1:]))
     said = sum(len(line["text"].split()) for line in final)
@@ -185,7 +187,7 @@ def test_a_stream_starts_over(streamed):
 
 
 def test_a_stream_without_pauses_starts_over(streamed):
-    """Words that are final stay, though the search starts over in the middle of the utterance."""
+    """Final words of a stream stay, though the search starts over in the middle of the utterance."""
     final, parts, _ = streamed("--pause", 0)
     assert parts and [line["start"] for line in final] == sorted(line["start"] for line in final)
     assert final[-1]["end"] > 31
@@ -226,7 +228,7 @@ except rtfx.InputError as error:
 
 
 def test_a_run_counts_it(rtfx, sticking, minute, tmp_path):
-    """Benchmarks count speech without words and decode nothing again."""
+    """A benchmark counts speech without words and decodes nothing again."""
     manifest = tmp_path / "manifest.jsonl"
     clips = [minute, AUDIO / "qs01.flac"]
     lines = [{"audio_filepath": str(p), "duration": soundfile.info(p).duration, "text": "x"} for p in clips]

@@ -20,7 +20,7 @@ HEADS = ("frame_looping", "ctc_greedy")
 
 @pytest.fixture(scope="module")
 def derived(tmp_path_factory):
-    """A checkpoint after a few steps on the quickstart recordings."""
+    """Derives a checkpoint in a few training steps on the quickstart recordings."""
     path = tmp_path_factory.mktemp("derived") / "streaming.nemo"
     sizes = "--steps 8 --batch-seconds 20 --learning-rate 3e-4 --delay 1".split()
     threads = torch.get_num_threads()
@@ -54,7 +54,7 @@ def batch():
 
 @torch.no_grad()
 def assert_equal_texts(heads, frames, path, context=()):
-    """The greedy searches in Python and those of rtfx find the same."""
+    """Asserts that the greedy searches in Python and those of rtfx find the same texts."""
     found = transcripts(path, searches(*HEADS), FILES, context)
     for name, head in zip(HEADS, (heads.transducer_words, heads.ctc_words), strict=True):
         texts = [found[name][file.name]["text"] for file in FILES]

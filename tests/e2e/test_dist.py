@@ -1,4 +1,4 @@
-"""The folder that `make dist` writes for other machines, with stand-ins for the program and its libraries."""
+"""Tests the folder that `make dist` writes for other machines, with stand-ins for the program and its libraries."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from conftest import ROOT
 
 @pytest.fixture
 def wrapper(tmp_path):
-    """wrapper(libtorch, **environment) starts the program by its wrapper; returns what it finds in LD_LIBRARY_PATH."""
+    """wrapper(libtorch, **environment) starts the program by its wrapper, and returns its LD_LIBRARY_PATH as a list."""
     (tmp_path / "dist/bin").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/rtfx-wrapper.sh", tmp_path / "dist/bin/rtfx")
     program = tmp_path / "dist/bin/rtfx.bin"
@@ -27,7 +27,8 @@ def wrapper(tmp_path):
 
 
 def test_programs_that_the_program_starts_get_none_of_its_libraries(wrapper, tmp_path):
-    """Only those of LibTorch, and CUDA's beside it as pip installs them."""
+    """A program that rtfx starts finds only the libraries of LibTorch, and those of CUDA where pip put them beside
+    it."""
     libtorch = tmp_path / "site/torch"
     (libtorch / "lib").mkdir(parents=True)
     (libtorch / "lib/libtorch.so").touch()
@@ -59,7 +60,7 @@ def test_licences_of_libraries_and_headers_are_copied(tmp_path):
     assert owners.keys() == {"libarchive.so.13", "libmp3lame.so.0"}
     for package in {*owners.values(), "libcli11-dev", "nlohmann-json3-dev"}:
         assert (tmp_path / "licences" / package).read_text() == open(f"/usr/share/doc/{package}/copyright").read()
-    # libmp3lame's file names this text of Debian, which other systems lack.
+    # The copyright file of libmp3lame refers to this licence text, which systems other than Debian lack.
     assert "GNU LIBRARY GENERAL PUBLIC LICENSE" in (tmp_path / "licences/LGPL-2").read_text()
 
 

@@ -1,4 +1,4 @@
-"""README and docs: links lead somewhere, JSON is JSON, commands and options exist."""
+"""Tests README and docs: links have a target, JSON is valid, and the named commands and options exist."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ def blocks(page, language):
 
 
 def anchors(page):
-    """Anchors of a page's headings, as GitHub makes them."""
+    """Returns the anchors of a page's headings as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -45,7 +45,7 @@ def test_json_is_json(page):
 
 
 def commands(page):
-    """Arguments of each `rtfx` command in the page's shell blocks."""
+    """Yields the arguments of each `rtfx` command in the page's shell blocks."""
     for block in blocks(page, "sh"):
         for line in block.replace("\\\n", " ").splitlines():
             line = re.sub(r"\s# .*", "", line)
@@ -79,7 +79,7 @@ REFERENCE = ["configuration", "decoders", "metrics", "command_line", "journal"]
 
 @pytest.mark.parametrize("page", REFERENCE)
 def test_reference_pages_are_what_the_program_prints(rtfx, page):
-    """scripts/reference.sh writes these pages."""
+    """The reference pages, which scripts/reference.sh writes, equal what the program prints."""
     printed = rtfx("reference", page)
     assert printed.returncode == 0
     assert printed.stdout == (ROOT / f"docs/reference/{page}.md").read_text(encoding="utf-8")
