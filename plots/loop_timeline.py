@@ -26,6 +26,8 @@ def inside(spans, begin, end):
 
 
 def draw(laps, width, microseconds=MICROSECONDS):
+    if laps and not any(lap.has_device for lap in laps):
+        raise SystemExit("no case with GPU figures; give a profile from a GPU")
     laps = [lap for lap in laps if lap.has_device and lap.spans(REGION)]
     laps = [lap for lap in laps if stretch(lap, microseconds)[1] > stretch(lap, microseconds)[0]]
     if not laps:

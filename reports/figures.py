@@ -713,7 +713,7 @@ reports.figure("batch 32, CUDA graphs | 14.9 % | {} % [{}, {}] |", *percent_slow
 reports.figure("the search takes {} % of a greedy pass here", 100 * beam2.mean("share.decode", decoder="greedy", **trained_24k, **spgi))
 words_of_spgi = beam1.records(kind="run", decoder="greedy", **trained_24k, **spgi)[0]["wer"]["reference_words"]
 greedy_wer, lm_wer = (beam1.wer(decoder=d, **trained_24k, **spgi) for d in ("greedy", "greedy_lm_spgi_24k"))
-reports.figure("SPGISpeech's place, RNN-T | 7.5 % | {} %, {} of {} words |", 100 * (1 - lm_wer / greedy_wer), (greedy_wer - lm_wer) / 100 * words_of_spgi, words_of_spgi)
+reports.figure("spoken test-other (for SPGISpeech), RNN-T | 7.5 % | {} %, {} of {} words |", 100 * (1 - lm_wer / greedy_wer), (greedy_wer - lm_wer) / 100 * words_of_spgi, words_of_spgi)
 best_weight = beam1.records(kind="run", decoder="greedy_lm_spgi_24k")[0]["decoder"]["options"]["lm"]["alpha"]
 
 

@@ -189,7 +189,7 @@ def headline(journal):
     yield ""
     yield (
         f"The table compares whole calls, from encoder frames to hypotheses, in {dtype} on one {markdown(about['device']['name'])}, "
-        f"{about['started'][:10]}.\nThe model is {markdown(model)}, a stand-in of {millions:.0f} million parameters with 1,024 tokens. "
+        f"{about['started'][:10]}.\nThe model is the small one itself, {markdown(model)}, with {millions:.0f} million parameters and a vocabulary of 1,024 tokens. "
         f"rtfx's searches are `fused_looping`, and `alsd_pp` with `\"kernels\": \"fused\"` and `\"loop\": \"graph\"`. "
         f"NeMo's are its label-looping and `malsd_batch` in one CUDA graph.\n{audio_of(HEADLINE[0][1], journal)}\n"
         f"Square brackets hold the 95 % interval over {about['config']['protocol']['measured_rounds']} rounds."

@@ -20,7 +20,7 @@ LEFT_OUT = {
     "stand_ins.sh": "needs the shared folder",
     '"max"': "fills the memory of the machine",
     "gpu_idle.py": "needs the profile of a GPU",
-    "gpu_timeline.py": "needs the profile of a GPU",
+    
     "lmplz": "needs SLURP and KenLM",
     "rtfx tune configs/tables": "needs the sets of the papers",
     "speak_librispeech.py": "speaks five hours",
@@ -31,7 +31,7 @@ LEFT_OUT = {
     "silero": "needs a package that is no part of the set-up",
 }
 # How many blocks of each page must run at least.
-PAGES = {"transcribe": 10, "stream": 5, "profile": 1, "reproduce": 2}
+PAGES = {"transcribe": 10, "stream": 5, "profile": 2, "reproduce": 2}
 
 
 @pytest.fixture(scope="module")
