@@ -1,4 +1,4 @@
-"""Ids, texts, names and paths of others reach no terminal, table or page as commands."""
+"""Tests that ids, texts, names and paths from outside reach no terminal, table or page as commands."""
 
 import csv
 import gzip
@@ -17,12 +17,12 @@ LATEX = "x\n\\input{passwd}\r%$a^b$"
 FORMULA = '=HYPERLINK("http://evil";"click")'
 HTML = "<img src=x onerror=alert(1)>|`_*"
 NASTY = ESC + LATEX + HTML
-# Bytes that a terminal obeys; a newline and a tab are a program's own.
+# Control characters that a terminal obeys, apart from newline and tab, which the program prints itself.
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
 
 def records():
-    """Every name of a case is planted with something, and every text of it."""
+    """Returns records in which every name and every text holds something that could be taken for a command."""
     made = [synthetic.provenance(name=NASTY, question=NASTY)]
     made[0]["device"]["name"] = NASTY
     for model, decoder in (
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 
 def words_of_latex(text):
-    """Commands in a LaTeX text, comments left out."""
+    """Returns the names of the commands in a LaTeX text, without its comments."""
     return re.findall(r"\\([A-Za-z]+)", re.sub(r"(?<!\\)%.*", "", text))
 
 
@@ -108,7 +108,8 @@ def test_terminal_of_two_runs(rtfx, folder, tmp_path):
 
 
 def test_terminal_of_marks_scorers_and_damaged_files(rtfx, tmp_path):
-    """The mark `overlapped` names the busiest stage, as a metric of the journal calls it."""
+    """Marks, scorers and lines of damaged files are escaped. The mark `overlapped` names a stage as the journal
+    does."""
     runs = [synthetic.run(), synthetic.run(decoder="frame_looping")]
     for record in runs:
         record |= {"result_key": record["decoder"]["id"], "pipeline": {"in_flight": 2, "audio": "memory"}}

@@ -1,7 +1,5 @@
-"""rtfx export: the files are exactly the golden ones, and what their consumers ask for holds.
-
-RTFX_UPDATE_GOLDEN=1 writes the golden files anew; read the difference before you commit it.
-"""
+"""Tests `rtfx export`: its files equal the golden ones, and they meet what their consumers ask for.
+RTFX_UPDATE_GOLDEN=1 writes the golden files anew. Read the difference before you commit it."""
 
 import csv
 import io
@@ -18,7 +16,8 @@ GOLDEN = ROOT / "tests/golden/data/export"
 
 
 def results():
-    """Two decoders and the A/A control, two rounds, two batch sizes; one approximate, one failed."""
+    """Returns records of two decoders and the A/A control, for two rounds and two batch sizes. One decoder is
+    approximate, and one fails."""
     records = [synthetic.provenance()]
     for batch in (1, 16):
         for round in range(2):
@@ -90,9 +89,9 @@ def test_gbench_has_a_row_for_each_repetition(export):
 
 
 def test_bmf_follows_its_schema(export):
-    """https://bencher.dev/bmf.json: objects of objects of numbers, `value` required."""
+    """The export follows https://bencher.dev/bmf.json: objects of objects of numbers, in which `value` is required."""
     document = strict(export("--to", "bmf"))
-    assert len(document) == 4  # not the failure
+    assert len(document) == 4  # the failure is left out
     for name, measures in document.items():
         assert len(name) <= 1024 and measures
         for measure, metric in measures.items():
@@ -127,7 +126,7 @@ MARKED = "NONDETERMINISTIC NOISY suspect 1/2"
 
 @pytest.fixture(scope="module")
 def marked(tmp_path_factory):
-    """A decoder without words, whose speed and word errors are none, and one with every mark."""
+    """Writes a run of a decoder without words, which has neither speed nor word errors, and of one with every mark."""
     null = synthetic.run(decoder="null", decode_seconds=1e-4, exactness="approximate")
     null["decoder"]["head"], null["exactness"] = "none", None
     null["wer"] |= {"wer": 1.0, "deletions": 290}
@@ -144,7 +143,7 @@ def marked(tmp_path_factory):
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv"])
 def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
     text = rtfx("export", marked, "--to", format).stdout
-    rows = [line for line in text.splitlines() if not line.startswith("**WRONG")]  # which stands above the table
+    rows = [line for line in text.splitlines() if not line.startswith("**WRONG")]  # this line stands above the table
     null, other = (
         next(line for line in rows if name in line.replace("\\", ""))
         for name in ("null", "label_looping")
@@ -245,14 +244,14 @@ def test_figures_of_profile_and_streams(rtfx, complete):
     assert gbench["context"]["host_name"] == "bench-1"
     first = gbench["benchmarks"][0]
     assert first["cpu_time"] == 4000 and first["threads"] == 2 and "launches" in first
-    assert "launches" not in gbench["benchmarks"][1]  # the profile is one figure, of no round
+    assert "launches" not in gbench["benchmarks"][1]  # the profile has one figure for all rounds
 
 
 def test_chosen_metrics(rtfx, complete):
     text = rtfx("export", complete, "--to", "bmf", "--metric", "wer,rtfx.decode").stdout
     wanted = {"wer", "rtfx-decode", "gap-share", "noisy"}
     assert [set(measures) for measures in strict(text).values()] == [wanted]
-    names = ["rtfx.encode_decode", "share.decode", "exact.rate"]  # which no table shows by itself
+    names = ["rtfx.encode_decode", "share.decode", "exact.rate"]  # no table shows these unasked
     text = rtfx("export", complete, "--to", "markdown", "--metric", ",".join(names)).stdout
     head = next(line for line in text.splitlines() if line.startswith("|")).replace("\\", "")
     assert all(name in head for name in names) and "rtfx.total" not in head
@@ -274,8 +273,8 @@ rtfx/quickstart-rnnt-label_looping-b16-fp32,60.00,,,,,,,,,,22.22,,
 
 
 def test_open_asr_leaderboard(rtfx, tmp_path):
-    """A set of the leaderboard, one of another name, and stand-in data, which is left out. The provenance names the
-    stand-in of one set, and the record that of the other."""
+    """The export holds a set of the leaderboard and a set of another name, and leaves stand-in data out. The provenance
+    marks one set as a stand-in, and the record marks the other one."""
     sets = ["librispeech_test.other", "mine", "spgispeech_test", "ami_cleaned_test"]
     origins = [{"id": name, "stand_in": "x.jsonl" if name == sets[2] else None} for name in sets]
     records = [synthetic.provenance(datasets=origins)]

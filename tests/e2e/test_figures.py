@@ -1,4 +1,4 @@
-"""Rules for every figure: ticks, error bars, legends and shapes; and the errors of its script."""
+"""Tests rules for every figure (ticks, error bars, legends and shapes), and the errors of the scripts."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def test_every_script_is_looked_at():
 
 
 def beams():
-    """A beam search at three beams and a greedy decoder, two rounds each, one batch size."""
+    """Yields records of a beam search with three beams and of a greedy decoder, for two rounds and one batch size."""
     for round in range(2):
         for beam in (2, 4, 8):
             record = synthetic.run(
@@ -60,7 +60,7 @@ def streams():
 
 
 def batches():
-    """Two decoders, two rounds each, twelve batches."""
+    """Yields records of two decoders with two rounds of twelve batches each."""
     for round in range(2):
         for decoder, seconds in (("frame_looping", 2), ("label_looping", 0.5)):
             record = synthetic.run(decoder=decoder, batch=2, round=round, decode_seconds=seconds * (1 + 0.1 * round))
@@ -68,7 +68,8 @@ def batches():
 
 
 def counted():
-    """Two searches that need the same rows of two batches, and one that does not count."""
+    """Yields records of two searches that need the same rows at two batch sizes, and of one that does not count
+    rows."""
     for batch, factor in ((4, 1.5), (16, 3)):
         for decoder, more in (("frame_looping", 2), ("label_looping", 1)):
             record = synthetic.run(decoder=decoder, batch=batch)
@@ -79,7 +80,8 @@ def counted():
 
 
 def mixed():
-    """A decoder with three shares of utterances that make a batch five times as slow, and one set without a share."""
+    """Yields records of a decoder for three shares of utterances that make a batch five times as slow, and for a set
+    without a share."""
     for batch in (1, 8, 32):
         for share in ("0", "0.05", "1"):
             seconds = adversarial.expected(float(share), batch, all_slow=5)
@@ -124,7 +126,7 @@ def ticks_of(axis):
 
 
 def one_of_each(records):
-    """Those of the first decoder and batch size alone."""
+    """Returns the records of the first decoder at the first batch size."""
     runs = [record for record in records if record["kind"] in ("run", "stream")]
     return [record for record in runs if record["case"] == runs[0]["case"]]
 
@@ -154,7 +156,7 @@ def test_logarithmic_ticks(low, high):
 
 
 def test_samples_of_a_set_have_its_share_and_lengths_stand_for_a_set_of_long_ones(drawn):
-    """Without p1, the ratio of the lengths (30 s over 5 s) says what the formula predicts."""
+    """Without the set p1, the formula takes the ratio of the lengths (30 s over 5 s) as the slowdown."""
     records = []
     for share, length in ((0, 5), (0.25, 11.25)):
         record = synthetic.run(batch=8, decode_seconds=1 + share)
@@ -167,7 +169,7 @@ def test_samples_of_a_set_have_its_share_and_lengths_stand_for_a_set_of_long_one
 
 
 def test_the_formula_takes_the_share_that_a_set_has(drawn):
-    """4 of 320 utterances are long, which is 1.25 %, though the set is named p0.01."""
+    """The formula takes the real share of a set: 4 of 320 utterances are long, 1.25 %, though its name says p0.01."""
     records = []
     for share, length in (("0", 5), ("0.01", 5 + 25 * 4 / 320), ("1", 30)):
         record = synthetic.run(batch=8, decode_seconds=6 if share == "1" else 1)
@@ -192,7 +194,7 @@ def test_the_same_figure_is_the_same_file(tmp_path, ending):
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
 def test_every_entry_of_a_legend_is_in_the_figure(drawn, module):
     records = list(DRAWN[module]())
-    for record in records:  # nothing of the decoder's is in the text
+    for record in records:  # text has no time of the decoder
         if record["kind"] == "run":
             record["regions"]["detokenize"]["host_seconds"] = 0
     figure = drawn(module, records)
@@ -231,7 +233,7 @@ def test_parts_of_bars_differ_in_hatching(drawn, module):
 
 
 def test_rows_in_vain(drawn):
-    """At batch 16, 1000 of 3000 rows were needed, and a sixth where there are twice as many."""
+    """The bars show the rows in vain: at batch 16, 2000 of 3000 rows, and five sixths for twice as many rows."""
     figure = drawn(wasted)
     joint, prediction = figure.axes
     names = ["frame_looping, b 4", "label_looping, b 4", "frame_looping, b 16", "label_looping, b 16"]
@@ -246,7 +248,7 @@ def test_rows_in_vain(drawn):
 
 
 def test_times_with_adversarial_utterances(drawn):
-    """At batch 8, a third of the batches holds one of 5 % of the utterances."""
+    """The curves follow the formula: at batch 8, a third of the batches holds one of the 5 % slow utterances."""
     figure = drawn(adversarial)
     (cell,) = figure.axes
     some, theory, every = (line.get_xydata().tolist() for line in cell.get_lines()[:3])
@@ -258,7 +260,7 @@ def test_times_with_adversarial_utterances(drawn):
 
 
 def test_bars_of_sets_of_any_size_have_the_full_width(drawn):
-    """A set of 6 utterances for small batches shares the panel with one of 24."""
+    """The bars of a set of 6 utterances and of one of 24 share a panel, and both end at 100 %."""
     records = [synthetic.run(batch=16, grade="different", differing=6), synthetic.run(batch=1, grade="different", differing=2)]
     records[1]["exactness"]["grades"]["bitwise"] = 4
     (cell,) = drawn(exactness, records).axes
@@ -288,7 +290,7 @@ def test_panels_of_a_narrow_figure_of_lines_stand_below_each_other(drawn):
 
 
 def complaint(name, *arguments, stdin=""):
-    """The line that a script in plots/ ends with."""
+    """Returns the line of error with which a script in plots/ ends."""
     result = script(f"plots/{name}.py", *arguments, stdin=stdin)
     assert result.returncode > 0 and result.stderr.count("\n") == 1, result.stderr
     assert "Traceback" not in result.stderr
@@ -343,7 +345,8 @@ LONG = "stt_en_fastconformer_transducer_large"
 
 
 def of_two_models(width, speeds):
-    """Cases of a model with a long name and of another one; `speeds` are seconds of two decoders for each model."""
+    """Returns the records of a model with a long name and of another one. `speeds` holds the seconds of two decoders
+    for each model."""
     records = [synthetic.provenance()]
     for model, pair in zip((f"{LONG}-rnnt", "small-rnnt"), speeds):
         for batch in (2, 16):

@@ -1,4 +1,4 @@
-"""The number type fp64: searches on a CPU in double precision, by which those in fp32 are judged."""
+"""Tests the number type fp64. It searches on a CPU in double precision, and results in fp32 are judged by it."""
 
 import json
 
@@ -20,7 +20,8 @@ BEAMS = ["alsd", "aes", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam"]
 
 @pytest.fixture(scope="module")
 def runs(rtfx, tmp_path_factory):
-    """The runs of all decoders in both types, by model, type and decoder. Replay has passed in all: the run ends well."""
+    """Returns the runs of all decoders in fp32 and fp64, by model, type and decoder. The run succeeds only if replay
+    accepts all of them."""
     folder = tmp_path_factory.mktemp("fp64")
     decoders = [{"id": name, "name": name, **settings} for name, settings in EXACT.items()]
     config = small_config(
@@ -49,7 +50,7 @@ class TestBothTypes:
 
 
 def test_scores_differ_by_the_rounding_of_fp32(runs):
-    """Equal bits would mean that fp64 was not computed."""
+    """Scores in fp32 and fp64 differ. If their bits were equal, fp64 would not have been computed."""
     hashes = {runs["quickstart-rnnt", dtype, "label_looping"]["hypotheses_sha256"] for dtype in ("fp32", "fp64")}
     assert len(hashes) == 2
 

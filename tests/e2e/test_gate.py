@@ -1,4 +1,4 @@
-"""rtfx gate: verdicts and exit codes, on made-up journals and on a real one."""
+"""Tests the verdicts and exit codes of `rtfx gate` on synthetic journals and on a real one."""
 
 import json
 import os
@@ -16,7 +16,8 @@ SLOWNESS = {"frame_looping": 2.0, "label_looping": 0.6}
 
 
 def journal(seed=1, slower=1.0, noise=0.003, change=None, rounds=8, **provenance):
-    """Two decoders; label_looping takes `slower` times as long. `change` may alter a run record."""
+    """Returns the records of two decoders. label_looping takes `slower` times as long, and `change` may alter a
+    record."""
     generator = random.Random(seed)
     config = {"protocol": {"cv_max": 0.05, "measured_rounds": rounds},
               "verify": {"required": {"fp32": "exact", "bf16": "different"}}}  # fmt: skip
@@ -36,7 +37,8 @@ def journal(seed=1, slower=1.0, noise=0.003, change=None, rounds=8, **provenance
 
 @pytest.fixture
 def gate(rtfx, tmp_path):
-    """gate(baseline, current, arguments...) of lists of records: the finished process."""
+    """gate(baseline, current, arguments...) writes two lists of records, compares them and returns the finished
+    process."""
 
     def run(baseline, current, *arguments):
         for name, records in (("baseline", baseline), ("current", current)):
@@ -209,13 +211,14 @@ def test_suspect_rounds_are_inconclusive(gate):
     result = gate(journal(1), disturbed)
     assert result.returncode == INCONCLUSIVE
     assert "fewer than three rounds are not suspect: the machine was disturbed" in " ".join(result.stdout.split())
-    # A disturbed baseline makes everything look better, and nobody wins.
+    # A disturbed baseline makes every result look better, so nothing counts as faster.
     result = gate(disturbed, journal(1))
     assert result.returncode == INCONCLUSIVE and "times as fast" not in result.stdout
 
 
 def test_a_loaded_machine_is_inconclusive_and_not_regressed(gate):
-    """A gate against a journal of another day finds it half as fast, under another load or on another CPU of one name."""
+    """A slowdown under another load or on another CPU of the same name is inconclusive. Under the same conditions it is
+    a regression."""
 
     def cpu(**more):
         return {"model": "AMD EPYC", "cores": 2, "threads": 2, **more}
@@ -264,8 +267,8 @@ def test_a_missing_journal_is_a_usage_error(rtfx, tmp_path):
 
 @pytest.fixture(scope="module")
 def real_records(rtfx, tmp_path_factory):
-    """A real run of 24 rounds, with an A/A control. Its speeds are replaced by those that such a
-    run measured on two busy cores: the machine that tests should not decide what a verdict is."""
+    """Returns a real run of 24 rounds with an A/A control. Its speeds are replaced by those that such a run measured on
+    two busy cores, so that verdicts do not depend on the machine that runs the tests."""
     folder = tmp_path_factory.mktemp("real")
     protocol = {"warmup_rounds": 1, "measured_rounds": 24, "aa_control": True, "cv_max": 10}
     (folder / "config.json").write_text(json.dumps(small_config(protocol=protocol)))
@@ -284,11 +287,11 @@ def half(records, rounds):
 
 
 def test_fifty_gates_of_real_rounds_never_regress(gate, real_records):
-    """The rounds of one run, dealt into a baseline and a current half in fifty ways."""
+    """The rounds of one run, split into a baseline and a current half in fifty ways, never give a regression."""
     records = json.loads(json.dumps(real_records))
     records[0]["config"]["protocol"]["measured_rounds"] = 12
     for record in runs_of(records):
-        record["suspect"] = []  # all of them count, so that verdicts come from the intervals
+        record["suspect"] = []  # without suspect rounds, the intervals alone decide the verdicts
     codes = []
     for seed in range(50):
         rounds = random.Random(seed).sample(range(24), 24)
@@ -297,7 +300,7 @@ def test_fifty_gates_of_real_rounds_never_regress(gate, real_records):
 
 
 def test_real_rounds_planted_changes(gate, real_records):
-    """Twice the time beyond any noise, and a wrong token in a real journal."""
+    """In a real journal, half the speed is a regression, and a wrong token is an error of correctness."""
     slow = json.loads(json.dumps(real_records))
     for record in runs_of(slow):
         rates = {k: v / 2 for k, v in record["metrics"].items() if k.startswith("rtfx.")}
@@ -320,7 +323,7 @@ def test_a_real_run_records_what_statistics_need(real_records):
         assert sum(batches["total_seconds"]) == pytest.approx(record["total_seconds"], abs=1e-4)
         assert record["conditions"]["wall_seconds"] > record["total_seconds"]
         assert record["conditions"]["other_cpus"] is None or record["conditions"]["other_cpus"] >= 0
-        assert 0 < record["cpu_seconds"] < 1.1 * record["wall_seconds"]  # one thread
+        assert 0 < record["cpu_seconds"] < 1.1 * record["wall_seconds"]  # the run has one thread
         assert isinstance(record["suspect"], list)
     assert len({r["tokens_sha256"] for r in runs}) == 1
     cpu = real_records[0]["cpu"]
@@ -335,7 +338,7 @@ def test_a_real_run_records_what_statistics_need(real_records):
     [(1, 0, 0, 125), (0, 2, 0, 125), (0, 0, 0, 0), (0, 13, 13, 1), (0, 0, 10, 1), (0, 0, 11, 125), (0, 0, 12, 125)],
 )
 def test_the_recipe_for_git_bisect_judges_a_commit(tmp_path, make, run, gate, code):
-    """The script of docs/ci.md, with programs that do nothing but exit with a code."""
+    """The script of docs/ci.md judges a commit by the exit codes of its programs, which stand-ins return here."""
     page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
     script = re.search(r"cat >measure.sh <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
     programs = {"bin/make": f"exit {make}", "bin/git": "echo 0123abc",

@@ -1,4 +1,4 @@
-"""Files that gate and compare write for other programs: JSON, JUnit XML and Markdown."""
+"""Tests the JSON, JUnit XML and Markdown files that gate and compare write for other programs."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -23,7 +23,7 @@ def gate(rtfx, tmp_path):
 
 
 def outcomes(path):
-    """{"case what": (element, type)} of a JUnit file; checks its totals."""
+    """Reads a JUnit file as {"case what": (element, type)} and checks its totals."""
     suites = ElementTree.parse(path).getroot()
     (suite,) = suites
     assert suites.tag == "testsuites" and suite.tag == "testsuite"
@@ -69,11 +69,11 @@ def test_junitparser_reads_it(gate, tmp_path):
     gate(journal(2, slower=1.2))
     code = "import sys, junitparser; r = junitparser.JUnitXml.fromfile(sys.argv[1]); print(r.tests, r.failures, r.errors)"
     done = consumers.call(python, "-c", code, tmp_path / "gate.xml")
-    assert done.stdout.split() == ["8", "1", "1"], done.stderr  # rtfx.total is INCONCLUSIVE
+    assert done.stdout.split() == ["8", "1", "1"], done.stderr  # rtfx.total is INCONCLUSIVE, an error in JUnit
 
 
 def test_names_are_escaped(gate, tmp_path):
-    """A case of any name that only one of both has: INVALID, with its name."""
+    """A case with an odd name that only the current run has is listed with its name, and Markdown escapes the name."""
     records = journal(2)
     records.append(synthetic.run(decoder=ODD, round=0))
     gate(records)

@@ -1,4 +1,4 @@
-"""The tables that scripts write into pages are those of the committed journals."""
+"""Tests that the tables that scripts write into pages agree with the committed journals."""
 
 import importlib
 import json
@@ -38,7 +38,7 @@ def test_tables_between_marks_are_current(program, tmp_path):
 
 
 def test_alignment_is_compared_at_the_batch_sizes_of_both(program, tmp_path):
-    """Each side has the best of its repeats; means over repeats and runs on a CPU do not count."""
+    """The table shows the best repeat of each program. Means over repeats and runs on a CPU do not count."""
     runs = [("cuda/batch1", "iteration", 900), ("cuda/batch1", "iteration", 1000), ("cuda/batch1", "aggregate", 5000),
             ("cpu/batch1", "iteration", 9000), ("cuda/batch32", "iteration", 20000)]  # fmt: skip
     made = [{"name": f"alignment/{name}/real_time", "run_type": kind, "rows/s": rate} for name, kind, rate in runs]

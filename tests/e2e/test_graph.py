@@ -1,4 +1,4 @@
-"""Decoding graphs as a user makes and uses them: sizes, texts, files that are not right."""
+"""Tests how a user makes and uses decoding graphs: their sizes, the texts found, and wrong files."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ LM = ROOT / "tests/data/words.arpa"
 
 @pytest.fixture
 def build(rtfx, tmp_path):
-    """build(lexicon=..., ...) runs `rtfx graph build`; the graph is at build.path."""
+    """build(lexicon=..., ...) runs `rtfx graph build`, which writes the graph to build.path."""
 
     def run(**changes):
         options = {"tokenizer": TOKENIZER, "lexicon": LEXICON, "lm": LM, "output": run.path}
@@ -66,7 +66,7 @@ SPOKEN = {"a": "A", "ab": "AB.", "aback": "taken_aback", "abaft": "Abaft"}
 
 @pytest.fixture
 def renamed(build, tmp_path):
-    """The path of a graph whose words are written otherwise than their tokens."""
+    """Returns the path of a graph in which some words are spelled differently from their tokens."""
     changed = {}
     for name, path, columns in (("lexicon", LEXICON, slice(0, 1)), ("lm", LM, slice(1, None))):
         lines = []
@@ -87,7 +87,7 @@ def arguments_of(graph, *, name="ctc_wfst_cpu", **options):
 
 
 def test_the_words_of_the_graph_are_the_text(build, transcribe, renamed):
-    """The spelling in tokens is the same, so only the word table can tell the texts apart."""
+    """The text consists of the graph's words. Two graphs with the same tokens differ in their words alone."""
     assert build().returncode == 0
     plain = json.loads(transcribe("--json", *arguments_of(build.path, nbest=3)).stdout)
     line = json.loads(transcribe("--json", *arguments_of(renamed, nbest=3)).stdout)
@@ -175,7 +175,7 @@ def test_bad_input(build, changes, complaint):
 
 
 def test_a_graph_without_a_path_is_named(rtfx, run_config, transcribe, tmp_path):
-    (tmp_path / "dead.txt").write_text("0 1 2 1\n1\n")  # a single frame, and no arc behind it
+    (tmp_path / "dead.txt").write_text("0 1 2 1\n1\n")  # the path has a single frame and no arc after it
     (tmp_path / "words.txt").write_text("<eps> 0\nyes 1\n")
     graph = tmp_path / "dead.tlg"
     result = rtfx("graph", "import", "--tokenizer", TOKENIZER, "--blank", "last", "--openfst", tmp_path / "dead.txt",
@@ -192,7 +192,7 @@ def test_a_graph_without_a_path_is_named(rtfx, run_config, transcribe, tmp_path)
 def test_a_graph_for_another_tokenizer_is_refused(rtfx, build, transcribe, tmp_path):
     assert build().returncode == 0
     damaged = bytearray(build.path.read_bytes())
-    # The tokenizer's checksum is part of the head, which no checksum covers.
+    # No checksum covers the head, which holds the tokenizer's checksum.
     place = damaged.find(re.search(rb"[0-9a-f]{64}", damaged)[0])
     damaged[place] ^= 1
     build.path.write_bytes(damaged)

@@ -1,4 +1,4 @@
-"""The guide's commands run as they are written, page by page, in a tree like a fresh one after `make bench`."""
+"""Runs the commands of each page of the guide as they are written, in a tree like a fresh one after `make bench`."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-# Blocks with one of these are left out, and why.
+# A block that holds one of these texts is left out, for the reason beside it.
 LEFT_OUT = {
     "--microphone": "needs a microphone",
     "--device cuda": "needs a GPU",
@@ -20,7 +20,6 @@ LEFT_OUT = {
     "stand_ins.sh": "needs the shared folder",
     '"max"': "fills the memory of the machine",
     "gpu_idle.py": "needs the profile of a GPU",
-    
     "lmplz": "needs SLURP and KenLM",
     "rtfx tune configs/tables": "needs the sets of the papers",
     "speak_librispeech.py": "speaks five hours",
@@ -30,13 +29,13 @@ LEFT_OUT = {
     "environment.sh": "installs the packages of rivals, and needs a GPU",
     "silero": "needs a package that is no part of the set-up",
 }
-# How many blocks of each page must run at least.
+# The least number of blocks that must run on each page.
 PAGES = {"transcribe": 10, "stream": 5, "profile": 2, "reproduce": 2}
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory, program):
-    """The repository by links, so that runs/ is its own."""
+    """Links the files of the repository into a new folder, so that it has a runs/ of its own."""
     tree = tmp_path_factory.mktemp("tree")
     for path in ROOT.iterdir():
         if path.name not in ("runs", "build", ".git"):

@@ -1,7 +1,7 @@
-"""Every header includes what it needs. libclang reads the headers in chains, in which each includes the one before it.
-The text that is read before a header is thus its own include anyway, and hides nothing that is missing. The slowest
-headers (HEAVY) are precompiled once, for the chains whose headers include them. Headers of kernels (.cuh) need nvcc
-and are left out."""
+"""Tests that every header includes what it needs. libclang reads the headers in chains, in which each header includes
+the one before it. So the text before a header is something that it includes anyway, and cannot hide a missing include.
+The slowest headers (HEAVY) are precompiled once, for the chains whose headers include them. Headers of kernels (.cuh)
+need nvcc and are left out."""
 
 import functools
 import importlib.util
@@ -23,13 +23,13 @@ ALL = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h")
 
 @functools.cache
 def includes(path):
-    """All that a file includes, directly or not, as it is written."""
+    """Returns the names of all headers that a file includes, directly or not, as they are written."""
     names = set(re.findall(r'^#include [<"](.+?)[>"]', path.read_text(encoding="utf-8"), re.M))
     return names.union(*(includes(ROOT / name) for name in names if (ROOT / name).is_file()))
 
 
 class Reader:
-    """libclang, with the folders that the program was compiled with."""
+    """Runs libclang with the include folders of the program's own compilation."""
 
     def __init__(self, commands, folder):
         of_main = next(c for c in json.loads(commands.read_text()) if c["file"].endswith("/main.cpp"))
@@ -46,26 +46,26 @@ class Reader:
         return self.index.parse(name, args=self.flags + list(more), unsaved_files=[(name, text)])
 
     def unit(self, heavy):
-        """The parsed includes of these."""
+        """Parses the includes of the `heavy` headers once, and returns them."""
         if heavy not in self.units:
             self.units[heavy] = self.parse("".join(f"#include <{name}>\n" for name in heavy))
         return self.units[heavy]
 
     @functools.cache
     def precompiled(self, heavy):
-        """Compiler flags that include the precompiled `heavy` headers."""
+        """Returns the compiler flags that include the precompiled `heavy` headers."""
         file = self.folder / f"{len(list(self.folder.iterdir()))}.pch"
         self.unit(heavy).save(str(file))
         return ["-include-pch", str(file)]
 
     @functools.cache
     def brings(self, name):
-        """The other headers of HEAVY that the header `name` of HEAVY includes."""
+        """Returns the other headers of HEAVY that the header `name` of HEAVY includes."""
         files = {str(entry.include.name) for entry in self.unit((name,)).get_includes()}
         return {other for other in HEAVY if any(file.endswith(f"/{other}") for file in files)} - {name}
 
     def heavy(self, name):
-        """The headers of HEAVY that a header includes, without those that the others of them include."""
+        """Returns the headers of HEAVY that a header includes, without those that another one of them includes."""
         found = [large for large in HEAVY if large in includes(ROOT / name)]
         return tuple(large for large in found if not any(large in self.brings(other) for other in found))
 
@@ -83,7 +83,7 @@ def reader(tmp_path_factory):
 
 
 def chains(heavy):
-    """Every header once, from those that include little to those that include much."""
+    """Yields chains that cover every header once. Within a chain, headers that include little come first."""
     left = {str(path.relative_to(ROOT)) for path in ALL}
 
     def longest(names):

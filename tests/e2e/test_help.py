@@ -1,4 +1,4 @@
-"""The command line describes itself: help, completion, the manual page and mistyped words."""
+"""Tests that the command line describes itself: help, completion, the manual page and mistyped words."""
 
 import json
 import os
@@ -54,7 +54,8 @@ def test_help_is_given_beside_a_mistyped_option(rtfx):
 
 
 def test_a_reader_who_has_enough_is_no_error(program):
-    """Python starts programs with SIGPIPE ignored, unless it is told otherwise."""
+    """A reader that closes the pipe early causes no error. Python would start the program with SIGPIPE ignored by
+    default."""
     with subprocess.Popen([program, "man"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as man:  # fmt: skip
         man.stdout.close()
         assert man.stderr.read() == b""
@@ -108,7 +109,7 @@ def test_help_explains_what_may_differ(rtfx):
 
 @pytest.fixture(scope="module")
 def complete(rtfx, tmp_path_factory):
-    """complete("rtfx ru") is what bash offers with the cursor at the end."""
+    """complete("rtfx ru") returns what bash offers with the cursor at the end of the line."""
     script = tmp_path_factory.mktemp("completion") / "rtfx"
     result = rtfx("completion", "bash")
     assert result.returncode == 0
@@ -154,7 +155,7 @@ def test_bash_completes_values(complete):
     assert complete("rtfx bench --dtype fp") == ["fp32", "fp16", "fp8", "fp64"]
     assert complete("rtfx list metr") == ["metrics"]
     assert "label_looping_table1" in complete("rtfx reproduce label")
-    assert complete("rtfx run ") == []  # bash goes on with files
+    assert complete("rtfx run ") == []  # bash then offers files
     assert complete("rtfx report run --baseline ") == []
 
 

@@ -1,7 +1,6 @@
-"""The Dockerfile: what hadolint says, and its steps one after the other, each stage in a clean folder.
-
-Docker itself is not used. Steps that call apt-get need root and are left out. `make` is a stand-in that leaves the wheel
-of `make wheel` behind. pip has no index: torch is that of the tests, and the packages of the rivals are empty ones of the
+"""Tests the Dockerfile: hadolint accepts it, and its steps run one after the other, each stage in a clean folder.
+Docker itself is not used. Steps that call apt-get need root and are left out. A stand-in for `make` leaves the wheel of
+`make wheel` behind. pip has no index. torch is that of the tests, and the packages of the rivals are empty ones of the
 right names and versions."""
 
 import io
@@ -28,7 +27,7 @@ def steps(*instructions):
 
 
 def test_hadolint_has_nothing_to_say():
-    hadolint = Path(sys.executable).with_name("hadolint")  # of requirements.txt
+    hadolint = Path(sys.executable).with_name("hadolint")  # installed from requirements.txt
     result = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout
 
@@ -41,7 +40,8 @@ def test_all_that_it_copies_is_there():
 
 
 def test_what_it_leaves_out_is_what_git_ignores():
-    """Otherwise the build would count as changed, and its journals could not be verified."""
+    """Docker ignores only files that git ignores. Else the build would count as changed, and its journals could not be
+    verified."""
 
     def entries(file):
         lines = (ROOT / file).read_text().splitlines()
@@ -62,7 +62,8 @@ def empty_wheel(folder, requirement):
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """The folder of the last stage after all steps, its environment, and the names and versions of each rival."""
+    """Runs all steps. Returns the folder of the last stage, its environment, and the names and versions of each
+    rival."""
     if not WHEELS:
         pytest.skip("no wheel: `make wheel` makes it")
     pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")

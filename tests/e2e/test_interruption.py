@@ -1,4 +1,4 @@
-"""A run that ends early keeps its earlier results: Ctrl-C, a crash, a full disk."""
+"""Tests that a run that ends early by Ctrl-C, a crash or a full disk keeps its earlier results."""
 
 import json
 import os
@@ -23,7 +23,8 @@ def journal(tmp_path):
 
 @pytest.fixture
 def start(popen, program, config, tmp_path):
-    """A run of very many rounds in the background; ended at the latest when the test ends."""
+    """Returns a function that starts a run of 1000 rounds in the background. The run ends with the test at the
+    latest."""
 
     def run():
         many = {"warmup_rounds": 0, "measured_rounds": 1000}
@@ -34,7 +35,7 @@ def start(popen, program, config, tmp_path):
 
 
 def wait_for_rounds(journal, count, seconds=120):
-    """Until the journal has `count` run records."""
+    """Waits until the journal has `count` run records."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if journal.exists() and journal.read_text().count('"kind":"run"') >= count:
@@ -91,7 +92,7 @@ def identities(records):
 
 
 def test_killed_at_six_random_moments_and_resumed(program, config, run_config, journal, tmp_path):
-    """The records are those of a run that nobody disturbed."""
+    """A run that is killed six times and resumed has the same records as an undisturbed one."""
     many = {"warmup_rounds": 0, "measured_rounds": 60}
     arguments = [program, "run", config(protocol=many), "--output", tmp_path / "run"]
     moments = random.Random(1)
@@ -103,7 +104,7 @@ def test_killed_at_six_random_moments_and_resumed(program, config, run_config, j
         )
         try:
             process.wait(timeout=moments.uniform(0.3, 1.5))
-            break  # it was done before
+            break  # the run ended before it could be killed
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(timeout=60)
@@ -120,7 +121,7 @@ def test_killed_at_six_random_moments_and_resumed(program, config, run_config, j
 
 @pytest.fixture
 def speech(popen, program, tmp_path):
-    """speech(arguments): `rtfx transcribe` of standard input and files, with a folder of its own for temporary ones."""
+    """speech(arguments) starts `rtfx transcribe` with standard input and a folder of its own for temporary files."""
 
     def run(*arguments, stdin):
         command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", *arguments]
@@ -131,7 +132,7 @@ def speech(popen, program, tmp_path):
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_while_it_transcribes(speech, tmp_path, signal_number):
-    """Results that are done stay, and the copy of standard input does not."""
+    """After a signal, finished results stay, and the copy of standard input is removed."""
     samples, rate = soundfile.read(AUDIO / "qs10.flac", dtype="int16")
     soundfile.write(tmp_path / "hour.wav", np.tile(samples, 3600 * rate // len(samples)), rate)
     with (tmp_path / "hour.wav").open() as hour:
@@ -166,12 +167,13 @@ def test_interrupted_before_live_speech_begins(popen, program):
 
 @pytest.mark.parametrize("limit", [1000, 5000, 7000])
 def test_disk_full(run_config, journal, limit):
-    """A limit on the size of a file stands for a full disk: before and within the run records."""
+    """A run that cannot write its journal ends with an error and can be resumed. A limit on file sizes stands for a
+    full disk."""
 
     def limit_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    # restore_signals=False keeps SIGXFSZ ignored, as Python has it: writes then fail with an error.
+    # With restore_signals=False, SIGXFSZ stays ignored as in Python, so writes fail with an error.
     rounds = ["--set", "protocol.measured_rounds=5"]
     settings = {"preexec_fn": limit_files, "restore_signals": False}
     result = run_config(*rounds, settings=settings)
@@ -179,9 +181,9 @@ def test_disk_full(run_config, journal, limit):
     assert "journal.jsonl" in result.stderr
     assert "too large" in result.stderr or "No space" in result.stderr
     if journal.stat().st_size:
-        strict_records(journal)  # whole records only
+        strict_records(journal)  # every record is whole
 
-    # With space again the run goes on where it was.
+    # With enough space, the run goes on where it stopped.
     result = run_config("--resume", *rounds)
     assert result.returncode == 0, result.stderr
     assert_each_round_once(strict_records(journal), 5)

@@ -1,4 +1,4 @@
-"""isolate: a crash costs one record; kill -9 at any moment, then --resume, costs none."""
+"""Tests `isolate`: a crash costs one record, and kill -9 at any moment with --resume afterwards costs none."""
 
 import os
 import random
@@ -16,7 +16,7 @@ PROTOCOL = {"warmup_rounds": 0, "measured_rounds": ROUNDS}
 
 
 def with_fault(**options):
-    """Two decoders and between them one that ends its process."""
+    """Returns the settings of two decoders, with a decoder between them that ends its process."""
     faulty = {"id": "faulty", "name": "faulty", "options": options}
     return {"plugins": [str(PLUGIN)], "isolate": True, "protocol": PROTOCOL,
             "decoders": ["frame_looping", faulty, "label_looping"]}  # fmt: skip
@@ -43,7 +43,7 @@ def test_a_crash_costs_one_record(run_config, tmp_path, number, decodes):
 
 @pytest.mark.parametrize("fault", ["exit", "_exit", "quick_exit", "abort"])
 def test_an_end_without_a_result_costs_one_record(run_config, tmp_path, fault):
-    """Also with exit code 0."""
+    """A process that ends without a result costs one record, even if its exit code is 0."""
     result = run_config(**with_fault(fault=fault, decodes=1))
     assert result.returncode == 1, result.stderr
     records = strict_records(tmp_path / "run/journal.jsonl")
@@ -69,7 +69,7 @@ def test_a_case_that_hangs_costs_one_record(run_config, tmp_path):
 
 
 def test_a_crash_is_recorded_also_where_the_next_process_does_not_start(run_config, tmp_path):
-    """The process after the crash ends while it loads the plug-in, which costs the decoders that it was to measure."""
+    """The process after the crash ends while it loads the plug-in. The decoders that it should have measured fail."""
     settings = {"env": os.environ | {"RTFX_TEST_ENDS_AT_LOAD": str(tmp_path / "mark")}}
     result = run_config(settings=settings, **with_fault())
     assert result.returncode == 1, result.stderr
@@ -81,7 +81,8 @@ def test_a_crash_is_recorded_also_where_the_next_process_does_not_start(run_conf
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_a_model_that_cannot_be_built_costs_its_cases_alone(run_config, tmp_path, isolate):
-    """It is needed first where the largest batch is looked for, and the model before it is needed again."""
+    """A model that cannot be built costs its own cases alone. It is built first to find the largest batch, and the
+    model before it is needed again."""
     datasets = [{"id": name, "manifest": str(ROOT / "tests/data/two.jsonl")} for name in ("a", "b")]
     result = run_config(isolate=isolate, batch_sizes=["max"], dtypes=["fp32", "fp8"], datasets=datasets, protocol=PROTOCOL)
     assert result.returncode == 1, result.stderr
@@ -132,7 +133,7 @@ def test_an_interrupt_reaches_the_child(program, config, tmp_path):
 
 
 def results(journal):
-    """The contents of a run's records, apart from times."""
+    """Returns the contents of a run's records without times."""
     return sorted(
         (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["grade"])
         for r in runs_of(strict_records(journal))
@@ -145,7 +146,7 @@ def provenances(journal):
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate):
-    """An interrupted and resumed run has the records of an undisturbed one, each once."""
+    """A run that is killed five times and resumed has each record of an undisturbed run once."""
     path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 30})
     begin = time.monotonic()
     subprocess.run([program, "run", path, "--output", tmp_path / "whole"], check=True, stdout=subprocess.DEVNULL)
@@ -153,7 +154,7 @@ def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate)
     generator = random.Random(1)
     killed = 0
     for _ in range(5):
-        # Some records later, or in the middle of what takes longest.
+        # The run is killed after some more records, or during the longest part.
         wanted = records_in(tmp_path / "run") + generator.randint(1, 6)
         deadline = time.monotonic() + generator.uniform(0.35, 0.5) * seconds
         process = subprocess.Popen(
@@ -166,8 +167,8 @@ def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate)
         wait_for_children_of(path)
     result = rtfx("run", path, "--output", tmp_path / "run", "--resume")
     assert result.returncode == 0, result.stderr
-    assert killed >= 3  # the others had ended: other tests run beside this one
-    assert len(provenances(tmp_path / "run/journal.jsonl")) > 2  # some had begun
+    assert killed >= 3  # other tests run beside this one, so some runs end before
+    assert len(provenances(tmp_path / "run/journal.jsonl")) > 2  # some of the killed runs had begun
     assert results(tmp_path / "run/journal.jsonl") == results(tmp_path / "whole/journal.jsonl")
 
 
@@ -177,7 +178,7 @@ def records_in(folder):
 
 
 def wait_for_children_of(path, seconds=10):
-    """A killed parent takes its child along."""
+    """Waits until no child of the run at `path` is left, since a parent that is killed ends its children too."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(str(path).encode() in command for command in command_lines()):

@@ -1,4 +1,4 @@
-"""docs/journal.schema.json, which other programs check journals with, accepts what rtfx writes and accepts."""
+"""Tests that docs/journal.schema.json, by which other programs check journals, accepts what rtfx writes and reads."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ def test_committed_journals_agree_with_the_schema(validator):
 
 
 def test_a_fresh_journal_agrees_with_the_schema(rtfx, validator, tmp_path):
-    """With word lists, n-best lists, an A/A control and a failure."""
+    """A journal with word lists, n-best lists, an A/A control and a failure is valid."""
     (tmp_path / "words.txt").write_text("mill\n")
     boost = {"path": str(tmp_path / "words.txt"), "scale": 2.0}
     decoders = ["frame_looping", {"name": "label_looping", "options": {"boost": boost}},

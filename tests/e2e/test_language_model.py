@@ -1,4 +1,4 @@
-"""Language models as a user gives them: relative paths, weights, lists, files that are not right."""
+"""Tests how a user gives language models: relative paths, weights, lists, and wrong files."""
 
 import hashlib
 import json
@@ -12,7 +12,8 @@ FILE = AUDIO / "qs10.flac"
 
 
 def arpa(log10):
-    """All tokens alike but for those in `log10` {token: log10 probability}; one 2-gram."""
+    """Returns an ARPA file with one 2-gram, in which all tokens are equally likely but those in {token: log10
+    probability}."""
     lines = [f"{log10.get(i, -3)}\t{i}\t0" for i in range(VOCABULARY)]
     sections = ["\\data\\", f"ngram 1={VOCABULARY + 1}", "ngram 2=1", "", "\\1-grams:", "0\t<s>\t0"]
     return "\n".join([*sections, *lines, "", "\\2-grams:", "-3\t5 6", "", "\\end\\", ""])
@@ -20,7 +21,7 @@ def arpa(log10):
 
 @pytest.fixture
 def decode(transcribe):
-    """decode(decoder, lm=...) -> tokens and score of one utterance."""
+    """decode(decoder, lm=...) returns the tokens and the score of one utterance."""
 
     def run(decoder, **options):
         result = transcribe("--json", "--decoder", decoder, "--options", json.dumps(options), FILE)
@@ -57,7 +58,7 @@ def test_a_run_with_weights_and_a_path_relative_to_the_configuration(run_config,
     exactness = {r["decoder"]["id"]: r["decoder"]["exactness"] for r in runs_of(records)}
     assert exactness == {
         "frame_looping": "exact",
-        "label_looping[lm.alpha=0]": "exact",  # as without one
+        "label_looping[lm.alpha=0]": "exact",  # the same as without a language model
         "label_looping[lm.alpha=0.5]": "approximate",
     }
 

@@ -1,4 +1,4 @@
-"""Languages of a prompt-conditioned model: on the command line, in manifests, in configurations and of streams."""
+"""Tests how languages of a prompt-conditioned model are given: by option, manifest, configuration, and for streams."""
 
 import json
 
@@ -12,7 +12,7 @@ KNOWN = "allowed: auto, de-DE, en, en-US"
 
 
 def reference(language="", key="text"):
-    """NeMo's result for each file."""
+    """Returns NeMo's result for each file."""
     path = CHECKPOINTS / f"tiny_prompt{'~' if language else ''}{language}.json"
     return {name: row[key] for name, row in json.loads(path.read_text()).items()}
 
@@ -32,7 +32,7 @@ def transcribe(rtfx):
 
 @pytest.fixture
 def manifest(tmp_path):
-    """manifest(keys, ...) writes the keys of each file."""
+    """manifest(keys, ...) writes a manifest with the given keys for each file, and returns its path."""
 
     def write(*rows):
         lines = [dict(audio_filepath=str(AUDIO / name), text="a") | row for name, row in zip(FILES, rows)]
@@ -65,7 +65,8 @@ def test_a_manifest_states_the_language_of_an_utterance(transcribe, manifest):
 
 
 def test_long_audio_has_the_language_of_its_utterance(transcribe, manifest):
-    """Chunks see all of the audio, so that their frames are those of the whole."""
+    """Long audio is decoded in the language of its manifest line. A chunk covers the whole file, so its frames are the
+    same."""
     path = manifest({"lang": "de-DE"}, {"lang": "en-US"})
     result = transcribe("--long-above", 0.5, "--chunk", 60, path)
     assert result.returncode == 0, result.stderr
@@ -90,7 +91,7 @@ def test_an_unknown_language_of_a_manifest_costs_no_other_file(transcribe, manif
 
 
 def test_a_missing_language_costs_no_other_file(transcribe, manifest, tmp_path):
-    """A model without `auto` needs a language for each utterance."""
+    """A file without a language fails alone, if the model has no prompt `auto`."""
     unpack_checkpoint(MODEL, tmp_path / "model")
     settings = tmp_path / "model/model_config.yaml"
     settings.write_text(settings.read_text().replace("    auto: 3\n", ""))
@@ -107,7 +108,7 @@ def test_a_language_that_is_no_text(transcribe, manifest):
 
 
 def test_a_model_without_prompts(transcribe, manifest):
-    """Manifests of other models state languages, too."""
+    """A model without prompts refuses --language and ignores the languages of a manifest."""
     plain = CHECKPOINTS / "tiny_tdt.nemo"
     result = transcribe("--language", "de-DE", AUDIO / FILES[0], model=plain)
     assert result.returncode == 2
@@ -132,14 +133,14 @@ def run_config(rtfx, folder, command, **changes):
 
 
 def test_a_configuration_states_languages(rtfx, tmp_path, manifest):
-    """Utterances of the manifest without a language have that of their model."""
+    """An utterance without a language in the manifest has the language that the configuration states for the model."""
     path = manifest({"lang": "en-US"}, {}, {"target_lang": "auto"})
     models = [{"id": "default", "path": str(MODEL)}, {"id": "german", "path": str(MODEL), "language": "de-DE"}]
     datasets = [{"id": "three", "manifest": str(path)}]
     result = run_config(rtfx, tmp_path, "run", models=models, datasets=datasets)
     assert result.returncode == 0, result.stderr
     runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
-    assert len(runs) == 4  # two models, two decoders
+    assert len(runs) == 4  # two models with two decoders each
     assert len({run["result_key"] for run in runs}) == 4
     for run in runs:
         language = "de-DE" if run["model"]["id"] == "german" else ""

@@ -1,4 +1,4 @@
-"""`rtfx lattice`: what is written, that OpenFst reads the same, and words of least expected errors."""
+"""Tests `rtfx lattice`: the files written, OpenFst's reading of them, and the words of least expected errors."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ SCALE = 1.5
 
 @pytest.fixture
 def settings(tmp_path):
-    """Words that are boosted until they are found, whatever is said."""
+    """Returns settings whose boosts are so high that the boosted words are found whatever is said."""
     graph, boosts = str(tmp_path / "words.tlg"), tmp_path / "boosts"
     boosts.write_text("a 15\nab 18\naback 24\nabaft 24\n")
     options = {"graph": graph, "acoustic_scale": SCALE, "beam": 40, "lattice_beam": 3,
@@ -34,7 +34,7 @@ def lattice(rtfx, config, settings, tmp_path):
 
 
 def read_archive(path):
-    """{key: [(from, to, word, graph, acoustic, labels)]} and {key: last state}."""
+    """Reads an archive as {key: [(from, to, word, graph, acoustic, labels)]} and {key: last state}."""
     arcs, ends = {}, {}
     for entry in path.read_text().split("\n\n"):
         if not entry:
@@ -78,7 +78,7 @@ def test_the_best_path_is_the_searches(lattice, transcribe, settings, tmp_path):
         assert line["cost"] == pytest.approx(-text["score"], rel=1e-4)
         assert " ".join(line["words"]) == text["text"]
         assert len(own) == line["arcs"] > 2 * len(line["words"]) > 0
-        # Each state has one time, by whatever way it is reached.
+        # All paths to a state take the same time.
         times = {0: 0}
         for begin, to, _, _, _, labels in own:
             assert times.setdefault(to, times[begin] + len(labels)) == times[begin] + len(labels)
@@ -136,7 +136,7 @@ def test_the_gpus_decoder_gives_the_same_lattices(lattice, settings, tmp_path):
 
 
 def test_earlier_results_are_kept(lattice, settings, tmp_path):
-    """No lattice of an earlier run stands among the new ones, and those of another command stay."""
+    """An earlier run's lattices are moved aside, and so are the files of another command."""
     out = tmp_path / "out"
     out.mkdir()
     (out / "utterances.jsonl").write_text("of `rtfx emissions`")

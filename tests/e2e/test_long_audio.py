@@ -1,4 +1,4 @@
-"""rtfx transcribe cuts long files; rtfx stream --model puts what comes in into text at once."""
+"""Tests that `rtfx transcribe` cuts long files and that `rtfx stream --model` transcribes input as it arrives."""
 
 import io
 import json
@@ -17,7 +17,7 @@ MODEL = ROOT / "models/quickstart/quickstart-rnnt.nemo"
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory):
-    """Six utterances with a second of silence behind each, as WAV."""
+    """Writes a WAV file of six utterances, each with a second of silence after it."""
     lines = (QUICKSTART / "manifest.jsonl").read_text().splitlines()[:6]
     samples = []
     for line in lines:
@@ -94,7 +94,7 @@ def test_damaged_frames_of_an_mp3_are_told(rtfx, tmp_path, above):
     data, frame = bytearray(file.read_bytes()), 0
     for _ in range(40):
         frame = data.find(data[:2], frame + 4)
-    data[frame + 4 : frame + 13] = b"\xff" * 9  # what the frame says of its contents is impossible
+    data[frame + 4 : frame + 13] = b"\xff" * 9  # the header of this frame states impossible contents
     file.write_bytes(data)
     result = rtfx("transcribe", "--model", MODEL, "--long-above", above, "--threads", 1, file)
     assert result.returncode == 0 and "s of damaged MPEG frames are silent" in result.stderr, result.stderr
@@ -117,7 +117,7 @@ def test_live_text_of_standard_input(rtfx_bin, joined):
     result = stream_text(rtfx_bin, "--model", MODEL, "-", data=data)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.decode().splitlines()
-    assert len(lines) > 2  # utterances end in pauses
+    assert len(lines) > 2  # each utterance ends at a pause
     raw = stream_text(rtfx_bin, "--model", MODEL, "-", "--raw", 16000, data=data[44:])
     assert raw.stdout == result.stdout
     once = stream_text(rtfx_bin, "--model", MODEL, "--pause", 0, "-", data=data)
@@ -144,7 +144,7 @@ def test_without_pauses_no_word_is_printed_twice(rtfx_bin, joined):
     assert len(final) > 10
     assert " ".join(u["text"] for u in final) == stream_text(rtfx_bin, *options, data=b"").stdout.decode().strip()
     assert all(a["end"] <= b["start"] for a, b in zip(final, final[1:]))
-    # A chunk of 1 s has a few words, however long the stream is.
+    # A chunk of 1 s holds a few words, however long the stream is.
     assert max(len(u["text"].split()) for u in updates) < 10
 
 
@@ -164,7 +164,7 @@ def test_a_bad_sample_ends_a_stream_with_the_text_before_it(rtfx_bin, bad):
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
-    """Standard input stays open and gives nothing more; the text of what came is printed at once."""
+    """A signal ends a stream whose standard input stays open and silent, and its text is printed at once."""
     import signal
     import subprocess
     import time
@@ -174,7 +174,7 @@ def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdin.write(clip.tobytes())
         process.stdin.flush()
-        time.sleep(4)  # for the model and the text
+        time.sleep(4)  # the model loads and finds the text
         process.send_signal(getattr(signal, signal_name))
         begin = time.monotonic()
         while process.poll() is None and time.monotonic() < begin + 20:
@@ -196,7 +196,8 @@ def test_half_a_sample_at_the_end_is_told(rtfx_bin):
 
 @pytest.mark.parametrize("subtype, odd", [("PCM_16", 1), ("PCM_24", 2), ("FLOAT", 3), ("PCM_U8", 0)])
 def test_a_wav_on_standard_input_that_ends_within_a_sample(rtfx_bin, subtype, odd):
-    """A pipe has no length, so the last bytes are all that tells."""
+    """A WAV file from a pipe that ends within a sample loses these bytes with a notice. A pipe has no length, so only
+    the last bytes show it."""
     clip, rate = soundfile.read(QUICKSTART / "1737-146161-0007.flac")
     buffer = io.BytesIO()
     soundfile.write(buffer, clip, rate, format="WAV", subtype=subtype)
@@ -213,7 +214,7 @@ def test_a_wav_on_standard_input_that_ends_within_a_sample(rtfx_bin, subtype, od
 @pytest.mark.parametrize("buffer", ["2,10,2", "3,10,1"])
 @pytest.mark.parametrize("silence", [1.5, 2.0])
 def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_path, silence, buffer):
-    """The pause is shorter than the chunk, and no chunk goes by without a word."""
+    """A live utterance ends at a pause that is shorter than a chunk, though every chunk holds words."""
     clips = [soundfile.read(QUICKSTART / f"1737-146161-000{n}.flac", dtype="int16")[0] for n in (7, 9)]
     gap = np.zeros(int(silence * 16000), "int16")
     path = tmp_path / "gap.wav"

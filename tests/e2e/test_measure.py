@@ -1,4 +1,4 @@
-"""scripts/measure.sh: each step calls the program that the reports name, and a campaign goes on where it was stopped."""
+"""Tests scripts/measure.sh: each step calls the program that the reports name, and a stopped campaign continues."""
 
 import gzip
 import json
@@ -16,9 +16,8 @@ SCRIPT = ROOT / "scripts/measure.sh"
 
 @pytest.fixture
 def measure(tmp_path):
-    """Runs the script with programs that write down their arguments; returns (result, calls, folder).
-
-    `calls` are those of rtfx and, with `python`, those of the rivals' Python."""
+    """Runs the script with programs that record their arguments, and returns (result, calls, folder). `calls` are those
+    of rtfx and, if `python` is None, those of the rivals' Python too."""
     program, calls = tmp_path / "rtfx", tmp_path / "calls"
     program.write_text(
         "#!/usr/bin/env bash\n"
@@ -42,7 +41,7 @@ def measure(tmp_path):
 
     def run(*steps, python="/bin/true", **settings):
         environment = os.environ | {"RTFX_BIN": str(program), "RTFX_MICROBENCH": str(benchmark)}
-        environment.setdefault("PROGRAMS", "rtfx_microbench")  # no checkpoint of full size is made
+        environment.setdefault("PROGRAMS", "rtfx_microbench")  # so that no checkpoint of full size is made
         environment["RTFX_PYTHON"] = str(python or program)
         name = os.path.relpath(folder, settings["cwd"]) if "cwd" in settings else folder
         result = subprocess.run([SCRIPT, name, *steps], capture_output=True, text=True, env=environment, **settings)
@@ -107,7 +106,7 @@ def test_slow_batches_take_a_sample_of_all_lengths(tmp_path, monkeypatch):
         ("set_4", "all_4.jsonl", [1]), ("set_20", "all_20.jsonl", [4]), ("set", "all.jsonl", [16, 32])]  # fmt: skip
     chosen = [json.loads(line) for line in (tmp_path / "all_4.jsonl").read_text().splitlines()]
     assert sorted(line["duration"] for line in chosen) == [13, 38, 63, 88]
-    assert chosen == [line for line in lines if line in chosen]  # in the order of the manifest
+    assert chosen == [line for line in lines if line in chosen]  # the order is that of the manifest
     assert list(table_settings.by_batch(whole, [200], {})) == [whole]
 
 
@@ -123,14 +122,14 @@ def test_sets_for_some_batch_sizes_are_chosen_by_batch():
 
 
 def test_a_table_is_tuned_before_it_is_measured(measure, monkeypatch, tmp_path):
-    """Each search once for a development set, by its fastest form; the run takes what `rtfx tune` wrote."""
+    """Each search is tuned once for a development set, in its fastest form. The run uses what `rtfx tune` wrote."""
     dev = tmp_path / "dev.jsonl"
     dev.write_text("".join(json.dumps({"audio_filepath": f"{i}.flac", "duration": i + 1}) + "\n" for i in range(100)))
     settings = dict(setting.split("=", 1) for setting in tuned_settings(dev, monkeypatch))
     entries = {entry["decoder"]: entry for entry in json.loads(settings["tune"])}
     assert set(entries) == {"greedy_fused_lm_spgi_1k", "aes_lm_spgi_1k", "aes_pp_cg_lm_spgi_1k", "alsd_pp_fused_lm_spgi_1k"}
     fused = entries["alsd_pp_fused_lm_spgi_1k"]
-    assert fused["dataset"]["manifest"] == str(dev) and len(fused["shared_with"]) == 8  # three sets, and three forms
+    assert fused["dataset"]["manifest"] == str(dev) and len(fused["shared_with"]) == 8  # 9 in all: 3 sets, 3 forms each
     assert set(fused["options"]) == {"lm.alpha", "lm.beta", "lm.pruning", "lm.blank_scoring"}
     assert entries["aes_lm_spgi_1k"]["dataset"]["manifest"] == str(dev.with_stem("dev_64"))  # one utterance after the other
     decoders = {decoder["id"] for decoder in json.loads(settings["decoders"])}
@@ -164,7 +163,7 @@ def test_a_table_that_was_measured_with_other_options_is_an_error(measure, monke
     assert measure(table)[0].returncode == 0
     monkeypatch.setenv("TABLE_OPTIONS", "--whole")
     result, calls, folder = measure("prompt", table)
-    assert result.returncode == 2 and len(calls) == 2  # prompt has no such options
+    assert result.returncode == 2 and len(calls) == 2  # the step `prompt` has no such options
     assert f"was measured with TABLE_OPTIONS=''; remove {folder}/.done-{table}" in result.stderr
 
 
@@ -180,7 +179,7 @@ def test_precision_and_control_of_a_table_are_passed(measure, monkeypatch):
 
 
 def test_no_cell_of_a_table_is_lost_by_its_settings(tmp_path, monkeypatch):
-    """Each published figure finds its decoder and its set, also where slow batches take a sample."""
+    """Each published figure finds its decoder and its set, even where slow batch sizes take a sample of the set."""
     spoken = tmp_path / "spoken.jsonl"
     spoken.write_text("".join(json.dumps({"audio_filepath": "a.flac", "duration": i % 30 + 1}) + "\n" for i in range(2939)))
     monkeypatch.setattr(table_settings, "SETS", defaultdict(lambda: (spoken, None)))
@@ -200,7 +199,7 @@ def test_no_cell_of_a_table_is_lost_by_its_settings(tmp_path, monkeypatch):
 def test_journals_of_several_processes_are_joined(measure):
     for model in ("parakeet-rnnt-1.1b", "parakeet-rnnt-0.6b"):
         measure(f"table:speed_of_light_table1:{model}")
-        result, calls, folder = measure("tables")  # each time
+        result, calls, folder = measure("tables")  # the script is called for each model
     assert result.returncode == 0, result.stderr
     assert gzip.decompress((folder / "tables/speed_of_light_table1.jsonl.gz").read_bytes()) == b"{}\n{}\n"
     assert calls[-1] == ["reproduce", "--all", "--from", str(folder / "tables")]
@@ -250,7 +249,7 @@ def test_word_errors_are_compared_before_the_hypotheses_are_gone(measure):
 
 
 def test_a_command_that_fails_ends_its_step(measure, monkeypatch):
-    """The alignment's second program does not run where the first one failed."""
+    """A command that fails ends its step, so the alignment's second program does not run."""
     result, calls, folder = measure("alignment", "costs", python="/bin/false")
     assert result.returncode == 1 and [call[0] for call in calls] == ["run"]
     assert [mark.name for mark in folder.glob(".done-*")] == [".done-costs"]
@@ -272,7 +271,7 @@ def test_an_interrupted_step_ends_the_script_and_goes_on_later(measure, monkeypa
 
 
 def test_planted_errors_do_not_fail_their_step(measure):
-    """They are graded `different`, which the configuration of exactness does not allow."""
+    """The step accepts the grade `different` for planted errors, which the configuration of exactness forbids."""
     (call,) = measure("planted")[1]
     (verify,) = [json.loads(a.removeprefix("verify=")) for a in call if a.startswith("verify=")]
     config = json.loads((ROOT / "configs/exactness.json").read_text())
@@ -280,7 +279,7 @@ def test_planted_errors_do_not_fail_their_step(measure):
 
 
 def test_nemo_streams_have_the_steps_of_ours(measure):
-    """Contexts, checkpoint and speech of `nemo_streams:PERIOD` are those of `c120:PERIOD`."""
+    """The step `nemo_streams:PERIOD` has the context, checkpoint and speech of `c120:PERIOD`."""
     for period in (80, 160, 320, 560, 1120):
         result, calls, _ = measure(f"c120:{period}", f"nemo_streams:{period}", python=None)
         assert result.returncode == 0, result.stderr

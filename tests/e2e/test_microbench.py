@@ -1,4 +1,4 @@
-"""Every micro-benchmark runs once, so that none can rot. Those that need a GPU are skipped without one."""
+"""Runs every micro-benchmark once, so that none stops working unnoticed. Those for a GPU are skipped without one."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from conftest import MODELS, ROOT
 FOLDER = ROOT / "build/release/benchmarks"
 OTHERS = sorted(path.name for path in FOLDER.glob("rtfx_bench_*") if path.is_file())
 ARGUMENTS = {"rtfx_bench_checkpoint_load": [f"--checkpoint={MODELS / 'quickstart-rnnt.nemo'}"]}
-# Subjects of the CPU.
+# Benchmarks that run on a CPU.
 SUBJECTS = {"alignment", "top_k", "language_model", "joint", "prediction", "beam_step", "wfst_frame", "word_errors", "phrase_tree", "streams"}
 
 
 def run_once(name, path, *options):
-    """Runs each benchmark of a program for one iteration; its results in `path`. Versions before 1.8 know no
-    `--benchmark_min_time=1x`, but a nanosecond is over after one iteration."""
+    """Runs each benchmark of a program for one iteration, and writes the results to `path`. Versions before 1.8 lack
+    `--benchmark_min_time=1x`, but a minimum of a nanosecond ends after one iteration."""
     command = [FOLDER / name, "--benchmark_min_time=1e-9", "--benchmark_repetitions=1", f"--benchmark_out={path}"]
     settings = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, env=settings)
@@ -47,7 +47,7 @@ def test_other_programs_are_found():
 
 
 def test_every_subject_is_measured(results):
-    """No benchmark fails, all have times and a rate that belongs to them."""
+    """No benchmark fails, and each has a time and a rate of its own unit."""
     document = json.loads(results.read_text())
     assert document["context"]["threads"] == "1"
     assert {entry["name"].split("/")[0] for entry in document["benchmarks"]} == SUBJECTS
@@ -59,14 +59,16 @@ def test_every_subject_is_measured(results):
 
 
 def test_streams_find_tokens_at_some_frames(results):
-    """The random model emits as many tokens a frame as speech does, which its blank bias was chosen for."""
+    """The random model emits about as many tokens per frame as speech does, since its blank bias was chosen for
+    that."""
     entries = [e for e in json.loads(results.read_text())["benchmarks"] if e["name"].startswith("streams/")]
     assert entries
     assert all(0 < entry["tokens_per_frame"] < 1 for entry in entries), entries
 
 
 def test_compare_py_reads_them_beside_an_export(rtfx, results, tmp_path):
-    """Google Benchmark's compare.py takes one file of both: their entries are alike."""
+    """Google Benchmark's compare.py reads one file with micro-benchmarks and an export, since their entries are
+    alike."""
     synthetic.write(tmp_path / "run", [synthetic.provenance(), *(synthetic.run(round=i) for i in range(3))])
     assert rtfx("export", tmp_path / "run", "--to", "gbench", "-o", tmp_path / "run.json").returncode == 0
     both = json.loads(results.read_text())

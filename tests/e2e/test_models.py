@@ -1,4 +1,4 @@
-"""Model files as a user handles them: what they hold, their contexts, graphs for their vocabularies."""
+"""Tests how a user handles model files: their contents, attention contexts, and graphs for their vocabularies."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_inspect_in_words(rtfx):
 
 
 def test_a_context_of_a_configuration(rtfx, tmp_path):
-    """Two contexts of one file are two models; the sums of their tokens differ."""
+    """A configuration that gives one file two contexts has two models, with different results."""
     path = str(CHECKPOINTS / "tiny_streaming.nemo")
     models = [{"id": "default", "path": path}]
     models.append({"id": "low", "path": path, "att_context_size": [4, 0]})
@@ -122,7 +122,7 @@ def test_a_context_that_cannot_be(rtfx, context):
 
 
 def test_a_context_of_a_model_that_has_none(rtfx):
-    """The attention context of any encoder can be limited, which NeMo allows too."""
+    """The attention context of any encoder can be limited, as in NeMo."""
     arguments = ["--att-context-size", "8,4", AUDIO / "qs10.flac"]
     assert rtfx("transcribe", "--model", CHECKPOINTS / "tiny_tdt.nemo", *arguments).returncode == 0
 
@@ -149,13 +149,13 @@ def test_a_graph_for_a_downloaded_model(rtfx, tmp_path):
     arguments = ["--lexicon", tmp_path / "words.lexicon", "--lm", ROOT / "tests/data/words.arpa", "--output", tmp_path / "graph"]
     hub = os.environ | {"HF_HUB_CACHE": str(tmp_path / "hub")}
     result = rtfx("graph", "build", *arguments, "--tokenizer", "some/tiny", env=hub)
-    assert "words.lexicon" in result.stderr, result.stderr  # the tokenizer was read before
+    assert "words.lexicon" in result.stderr, result.stderr  # the tokenizer was read before the lexicon
     result = rtfx("graph", "build", *arguments, "--tokenizer", "some/other", env=hub)
     assert result.returncode == 2 and "'hf download some/other'" in result.stderr
 
 
 def test_streams_by_a_context_that_can_keep_caches(rtfx, tmp_path):
-    """The default context of this model sees all frames to the left, and cannot."""
+    """The default context of this model sees all frames to the left, so only a smaller context can keep caches."""
     unpack_checkpoint(CHECKPOINTS / "tiny_streaming.nemo", tmp_path)
     settings = tmp_path / "model_config.yaml"
     settings.write_text(settings.read_text().replace("- - 8\n", "- - -1\n", 1))
@@ -170,7 +170,8 @@ def test_streams_by_a_context_that_can_keep_caches(rtfx, tmp_path):
 
 
 def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(program, tmp_path):
-    """Weights stay in the mapped file: reading behind its new end is a SIGBUS."""
+    """A model file that is shortened during a run is named, and no result is lost. Weights stay in the mapped file, so
+    reading after its new end causes a SIGBUS."""
     model, journal = tmp_path / "model.nemo", tmp_path / "run/journal.jsonl"
     shutil.copy(CHECKPOINTS / "tiny_tdt.nemo", model)
     protocol = {"warmup_rounds": 0, "measured_rounds": 1000}

@@ -1,4 +1,5 @@
-"""The option `mbr` and `--mbr`: n-best lists are sorted by expected word errors, computed here once more."""
+"""Tests the option `mbr` and `--mbr`. They sort n-best lists by expected word errors, which this test computes
+itself."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""rtfx noise: the smallest change that a machine can show, and the table of docs/background/statistics.md."""
+"""Tests `rtfx noise`, the smallest change that a machine can show, and the table of docs/background/statistics.md."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from conftest import ROOT
 
 
 def run_with(folder, sd, rounds=10, speed=1.0):
-    """A run whose decode times have exactly this standard deviation of their logarithms."""
+    """Writes a run in which the logarithms of the decode times have exactly this standard deviation."""
     records = [synthetic.provenance()]
     step = sd * math.sqrt((rounds - 1) / rounds)
     for round in range(rounds):

@@ -1,5 +1,5 @@
-"""Sessions of Nsight Systems: `rtfx profile --nsys` and `rtfx profile import`. Where there is no nsys,
-a program in its place records the ranges; the figures of CUDA are compared in the C++ tests."""
+"""Tests `rtfx profile --nsys` and `rtfx profile import` on sessions of Nsight Systems. A stand-in for nsys records the
+ranges. The C++ tests compare the figures of CUDA."""
 
 import json
 import os
@@ -18,7 +18,7 @@ NSYS = shutil.which("nsys")
 
 @pytest.fixture
 def session(rtfx, config, tmp_path):
-    """session(...) runs `rtfx profile --nsys` with the program in the place of nsys."""
+    """session(...) runs `rtfx profile --nsys` with a stand-in for nsys."""
 
     def run(*arguments, makes="sqlite", nsys=FAKE, output="run", **changes):
         folder = tmp_path / "bin"
@@ -40,7 +40,7 @@ def profiles(folder):
 
 
 def check_profile(folder, laps):
-    """The small configuration has two decoders, and their records have the fields of our own profiler."""
+    """Checks that the two decoders of the small configuration have records with the fields of rtfx's own profiler."""
     records = strict_records(folder / "profile.jsonl")
     assert records[0]["kind"] == "provenance" and all(record["profiled"] for record in records)
     assert records[0]["rtfx"]["version"]
@@ -50,7 +50,7 @@ def check_profile(folder, laps):
         assert case["laps"] == laps and case["valid"] and case["gpu_figures"] is None
         assert case["model"]["kind"] == "rnnt" and "options" in case["decoder"]
         assert case["collector"].startswith("Nsight Systems ")
-        assert any("they need a GPU" in remark for remark in case["remarks"])  # of the recorded process
+        assert any("they need a GPU" in remark for remark in case["remarks"])  # a remark of the recorded process
         regions = case["regions"]
         assert len(regions["encoder"]["lap_seconds"]) == laps
         assert 0 < regions["decode.loop"]["wall_seconds"] <= regions["decode"]["wall_seconds"]
@@ -127,7 +127,7 @@ def test_without_nsys_there_is_the_command_for_another_machine(session):
 
 
 def test_import_by_names_alone(session, rtfx, tmp_path):
-    """The exported file alone is enough for `profile import`, on any machine."""
+    """`profile import` needs the exported file alone, on any machine."""
     assert session("--laps", 2).returncode == 0
     with_fields = profiles(tmp_path / "run")
     result = rtfx("profile", "import", tmp_path / "run/nsys.sqlite", "--output", tmp_path / "imported")
@@ -145,7 +145,7 @@ def test_import_by_names_alone(session, rtfx, tmp_path):
 
 @pytest.mark.parametrize("table, product", [("EXPORT_META_DATA", "Nsight Systems fake"), ("none", "Nsight Systems")])
 def test_versions_name_themselves_in_different_places(session, rtfx, tmp_path, table, product):
-    """2022.4 has another name for the table than those after it."""
+    """The collector's name is found in either table: 2022.4 names the table differently from later versions."""
     assert session("--laps", 1).returncode == 0
     with sqlite3.connect(tmp_path / "run/nsys.sqlite") as database:
         database.execute(f"ALTER TABLE META_DATA_EXPORT RENAME TO {table}")
@@ -162,7 +162,7 @@ def test_several_sessions_make_one_profile(session, rtfx, tmp_path):
 
 
 def gpu_session(path, name="model/data/eager/b4/bf16"):
-    """A lap of a case on a GPU: 1 ms of decoding, four launches of kernels of 100 µs."""
+    """Writes a session of one lap on a GPU, with 1 ms of decoding and four kernels of 100 µs each."""
     database = sqlite3.connect(path)
     database.executescript((ROOT / "tests/data/nsight_systems.sql").read_text())
     texts = [name, "round", "decode", "decode.loop", "wait",
@@ -200,7 +200,7 @@ def test_a_session_of_a_gpu(rtfx, tmp_path):
     assert decode["longest_gap_seconds"] == pytest.approx(180e-6)
     assert decode["top_kernels"][0]["name"] == "rtfx::fused::lstm_kernel<__nv_bfloat16>"
     loop = case["regions"]["decode.loop"]
-    assert loop["wall_seconds"] == pytest.approx(940e-6)  # until the harness has waited for it
+    assert loop["wall_seconds"] == pytest.approx(940e-6)  # the loop lasts until the harness has waited for it
     for name in ("gpu_idle", "top_kernels", "gpu_timeline"):
         figure = tmp_path / f"{name}.svg"
         assert script(f"plots/{name}.py", tmp_path / "run", "-o", figure).returncode == 0

@@ -1,5 +1,5 @@
-"""CUPTI recorded a pass on an H200 (tests/data/trace). Written as an export of Nsight Systems and imported again,
-it gives the figures that rtfx's own collector gave for that pass."""
+"""Compares figures of Nsight Systems with those of CUPTI. CUPTI recorded a pass on an H200 (tests/data/trace). If that
+pass is written as an export of Nsight Systems and imported, it gives the figures of rtfx's own collector."""
 
 import gzip
 import json
@@ -40,11 +40,12 @@ class Export:
         self.row("NVTX_EVENTS", time, eventType=59, textId=self.string(name))
 
     def case(self, name, events):
-        """The ranges of a lap lie within `round`, and that within the case."""
+        """Adds the events of a case. The range of the case holds the range `round`, which holds all ranges of the
+        lap."""
         whole = (events[0]["time"][0], max(event["time"][1] for event in events))
         self.range(name, whole)
         self.range("round", whole)
-        # The trace does not tell the kernels of graphs from others: all of a region that launches one.
+        # The trace does not mark kernels of graphs, so all kernels of a region that launches a graph count as such.
         begins = [event["time"][0] for event in events if "GraphLaunch" in event["name"]]
         regions = [event["time"] for event in events if track(event["tid"]) == REGIONS]
         with_graph = [time for time in regions if any(time[0] <= begin < time[1] for begin in begins)]
@@ -70,7 +71,7 @@ class Export:
 
 
 def traced():
-    """{case: events, each with its `time` in ns}"""
+    """Returns {case: events}, where each event has its `time` in ns."""
     with gzip.open(TRACE / "trace.json.gz") as file:
         trace = json.load(file)
     assert trace["otherData"]["left_out_events"] == 0
@@ -87,7 +88,7 @@ def traced():
 
 @pytest.fixture(scope="module")
 def profiles(rtfx, tmp_path_factory):
-    """{case: (what was imported, what CUPTI gave)}"""
+    """Returns {case: (imported figures, figures of CUPTI)}."""
     folder = tmp_path_factory.mktemp("equal")
     export = Export(folder / "nsys.sqlite")
     for name, events in traced().items():
@@ -102,7 +103,7 @@ def profiles(rtfx, tmp_path_factory):
 
 
 def test_times_are_those_of_the_first_lap(profiles):
-    """A phase that the harness waits for ends with that wait; our own log closes it some 50 ns earlier."""
+    """Imported times are those of the first lap. A phase ends with the harness's wait, some 50 ns after our own log."""
     for imported, ours in profiles.values():
         assert imported.keys() == ours.keys()
         for region, figures in imported.items():
@@ -114,7 +115,7 @@ def test_times_are_those_of_the_first_lap(profiles):
 
 @pytest.mark.parametrize("key", ["kernels", "launches", "graph_launches", "copies", "copied_bytes", "synchronizations"])
 def test_counts_are_a_third_of_those_of_three_laps(profiles, key):
-    """Every lap does the same."""
+    """Imported counts are a third of those of three laps, since every lap does the same."""
     for case, (imported, ours) in profiles.items():
         counted = {region: 3 * figures[key] for region, figures in imported.items()}
         assert counted == {region: figures[key] for region, figures in ours.items()}, case

@@ -1,4 +1,4 @@
-"""The NVTX ranges that a profiler sees for every decoder, written down by an injected library."""
+"""Tests the NVTX ranges of every decoder that a profiler sees. An injected library records them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ VOCABULARY = dict(re.findall(r'\{"([\w.]+)", RangeKind::(\w+)\}', (ROOT / "base/
 REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"]
 WORDS = {"lexicon": str(ROOT / "tests/data/words.lexicon"), "lm": str(ROOT / "tests/data/words.arpa")}
 
-# The parts that each decoder must show within "decode.loop" while the host drives it.
+# The ranges that each decoder must have within "decode.loop" while the host drives it.
 PARTS = {
     "frame_looping": {"init", "step", "trace_back"},
     "label_looping": {"init", "joint", "predict", "trace_back"},
@@ -25,13 +25,13 @@ PARTS = {
     "alsd_pp": {"init", "step", "trace_back"},
     "aes_pp": {"init", "frame", "step", "trace_back"},
     "modified_beam_search": {"init", "step", "trace_back"},
-    "ctc_greedy": {"step"},  # one for all frames, without a language model
+    "ctc_greedy": {"step"},  # one range for all frames, without a language model
     "ctc_beam": {"init", "step", "trace_back"},
     "ctc_wfst_cpu": {"row", "trace_back"},
     "transducer_wfst": {"init", "step", "trace_back"},
     "ctc_lexicon_cpu": {"row", "trace_back"},
     "null": set(),
-    "python": set(),  # no loop of the program's
+    "python": set(),  # its loop runs in Python
     "fused_looping": {"step"},
     "ctc_wfst": {"init", "step", "trace_back"},
 }
@@ -54,7 +54,7 @@ class Range:
 
 
 def trees(events):
-    """The outermost ranges of each thread; fails where one is never closed or closes twice."""
+    """Returns the outermost ranges of each thread. Fails if a range is never closed or is closed twice."""
     roots, open_ranges = {}, {}
     for event in events:
         if event.get("domain") != "rtfx":
@@ -72,7 +72,7 @@ def trees(events):
 
 
 def record(rtfx, folder, arguments, **config):
-    """Events of `rtfx profile` with this configuration; its exit code."""
+    """Runs `rtfx profile` with this configuration, and returns its result and the recorded events."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(small_config(**config)))
     settings = {**os.environ, "NVTX_INJECTION64_PATH": str(RECORDER), "RTFX_NVTX_RECORD": str(folder / "nvtx")}
@@ -82,7 +82,7 @@ def record(rtfx, folder, arguments, **config):
 
 @pytest.fixture(scope="module")
 def graph(rtfx, tmp_path_factory):
-    """{topology: path} of graphs."""
+    """Builds graphs and returns {topology: path}."""
     paths = {}
     for topology in ("compact", "tokens"):
         paths[topology] = str(tmp_path_factory.mktemp("nvtx") / f"{topology}.tlg")
@@ -93,7 +93,7 @@ def graph(rtfx, tmp_path_factory):
 
 
 def decoders(graph, device):
-    """One case of every decoder; on a GPU, those of all forms of its loop."""
+    """Returns one case for every decoder, and on a GPU one for each form of its loop."""
     of_ctc, of_tokens = ({"graph": graph[topology]} for topology in ("compact", "tokens"))
     options = {"ctc_wfst_cpu": of_ctc, "ctc_wfst": of_ctc, "transducer_wfst": of_tokens, "ctc_lexicon_cpu": WORDS,
                "python": {"file": str(ROOT / "examples/python_decoder/greedy.py"), "class": "Greedy"}}
@@ -116,7 +116,7 @@ def decoders(graph, device):
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not HAS_GPU, reason="needs a GPU"))])  # fmt: skip
 def profiled(request, rtfx, graph, tmp_path_factory):
-    """Events, journal and device of a profile of every decoder: two laps of three utterances."""
+    """Profiles every decoder for two laps of three utterances, and returns the events, the journal and the device."""
     folder = tmp_path_factory.mktemp(f"nvtx_{request.param}")
     result, events = record(
         rtfx, folder, ["profile", "--laps", 2, "--no-cupti", "--trace-limit", 0], device=request.param,
@@ -128,7 +128,7 @@ def profiled(request, rtfx, graph, tmp_path_factory):
 
 
 def cases_of(events):
-    """{decoder's id: its ranges of a lap each}, of cases that came to their end."""
+    """Returns {decoder's id: the ranges of its laps} of the cases that ran to their end."""
     cases = {}
     for root in (root for roots in trees(events).values() for root in roots):
         if root.category == "case":
@@ -172,7 +172,7 @@ def test_case_round_batch_region_phase(profiled):
     cases = cases_of(events)
     assert finished <= cases.keys()
     for decoder in finished:
-        # Two laps of both models, but for one.
+        # A decoder has two laps of each of the two models, or of one model if it is in ONE_MODEL.
         assert len(cases[decoder]) == (2 if decoder in ONE_MODEL else 4)
         for lap in cases[decoder]:
             (round_,) = lap.children
