@@ -1,4 +1,5 @@
-"""Relative paths: those of the file are relative to its folder, those of `--set` to the working folder."""
+"""Tests relative paths: those of a configuration are relative to its folder, and those of `--set` to the working
+folder."""
 
 import json
 import os
@@ -13,7 +14,7 @@ TUNE = {"decoder": "d", "dataset": "two", "options": {"lm.alpha": [0, 1]}}
 
 @pytest.fixture
 def resolved(rtfx, config, tmp_path):
-    """resolved(override, ..., options=...): the configuration as `rtfx validate` reads it."""
+    """resolved(override, ..., options=...) returns the configuration as `rtfx validate` reads it."""
     work = tmp_path / "work"
     work.mkdir()
     for folder in (tmp_path, work):
@@ -67,7 +68,8 @@ def test_an_override_takes_no_file(rtfx, config, given):
 
 
 def test_the_resolved_configuration_can_be_read(rtfx, config, tmp_path):
-    """One of CTC alone has no baseline, and `stream` has lists that are empty by default."""
+    """A resolved configuration can be read again, even one of CTC alone without a baseline, and one with `stream`,
+    whose lists are empty by default."""
     result = rtfx("validate", config(decoders=["ctc_greedy"], stream={"rule": "c120"}), "--json")
     assert result.returncode == 0, result.stderr
     first = json.loads(result.stdout)["config"]

@@ -1,4 +1,5 @@
-"""Tables of the papers' ablations and figures, with small checkpoints on a CPU: what their arms count, and what is drawn."""
+"""Tests the tables of the papers' ablations with small checkpoints on a CPU: the counts of their decoders and their
+figures."""
 
 import json
 
@@ -26,7 +27,7 @@ def test_rows_that_were_needed_and_those_in_vain(rtfx, tmp_path):
     for run in runs:
         counters = run["counters"]
         needed.setdefault(run["model"]["id"], set()).add((counters["joint_rows_needed"], counters["pred_rows_needed"]))
-    assert len(runs) == 12 and all(len(rows) == 1 for rows in needed.values())  # of the utterances alone
+    assert len(runs) == 12 and all(len(rows) == 1 for rows in needed.values())  # they depend on the utterances alone
     wasted = {c.name: c.figures["wasted.joint"]["estimate"] for c in read_journal(tmp_path / "run").cases}
     assert {share for name, share in wasted.items() if "/b1/" in name} == {0}
     assert all(0 < share < 1 for name, share in wasted.items() if "/b4/" in name)
@@ -45,7 +46,7 @@ def test_long_utterances_among_short_ones(rtfx, tmp_path):
 
 
 def test_flat_texts_give_the_same_and_no_hash_collides(rtfx, tmp_path):
-    host = {f"decoders.{i}.options.loop": "host" for i in (0, 4, 5, 6)}  # where the table has CUDA graphs
+    host = {f"decoders.{i}.options.loop": "host" for i in (0, 4, 5, 6)}  # instead of the table's CUDA graphs
     runs = reproduce(rtfx, tmp_path, "beam_ablations", 3, batch_sizes=[1], models=[{"id": "fastconformer-rnnt-1k", "path": RNNT}],
                      **host, **{"datasets.0.manifest": MANIFEST, "decoders.7.options.lm": None})  # fmt: skip
     beams = {run["decoder"]["id"]: run for run in runs if run["decoder"]["name"] == "alsd_pp"}

@@ -1,5 +1,5 @@
-"""Boosted phrases and allowed characters as a user asks for them: of a run, of an utterance, of
-`rtfx transcribe`."""
+"""Tests how a user asks for boosted phrases and allowed characters: for a run, for an utterance, and in `rtfx
+transcribe`."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from conftest import AUDIO, MODELS, runs_of, strict_records
 
 MODEL = MODELS / "quickstart-tdt.nemo"
-KNIT = AUDIO / "1737-146161-0007.flac"  # "knit two together twice"
+KNIT = AUDIO / "1737-146161-0007.flac"  # says "knit two together twice"
 BOOST = {"phrases": ["knit two together", {"phrase": "knit", "weight": 2}], "scale": 9}
 
 

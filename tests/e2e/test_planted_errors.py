@@ -11,7 +11,7 @@ ERRORS = ["none", "token", "frame", "duration", "fp8", "fp8_once"]
 
 @pytest.fixture(scope="module")
 def runs(rtfx, tmp_path_factory):
-    """Results by model, type and error; each of the 24 utterances has one planted error."""
+    """Returns the runs by model, type and error. Each of the 24 utterances has one planted error."""
     folder = tmp_path_factory.mktemp("planted")
     decoders = [{"id": name, "name": "planting", "options": {"error": name}} for name in ERRORS]
     config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
@@ -25,7 +25,7 @@ def runs(rtfx, tmp_path_factory):
 
 
 def found(run):
-    """(results that replay refuses, results with an error), of a round."""
+    """Returns how many results of a round replay refuses, and how many hold a planted error."""
     return run["exactness"]["grades"]["different"], run["counters"]["planted"]
 
 
@@ -47,8 +47,9 @@ class TestPlantedErrors:
 
     def test_logits_in_fp8_are_refused(self, runs, model, dtype):
         refused, planted = found(runs[model, dtype, "fp8"])
-        # Decisions so close that bf16 may take either are no errors there. Which these are is up to the processor: of all
-        # results as many are refused as have errors, or up to half as many more, with AVX2, AVX-512 and AMX.
+        # If a decision is so close that bf16 may take either token, it is no error. The processor decides which
+        # decisions are. With AVX2, AVX-512 and AMX, replay refuses as many results as hold errors, or up to half as
+        # many more.
         assert planted >= 4 and refused >= (1 if dtype == "fp32" else 0.8) * planted
         refused, planted = found(runs[model, dtype, "fp8_once"])
         assert planted > 0 and refused > 0

@@ -1,4 +1,4 @@
-"""A decoder of another project: examples/plugin, built against the installed files alone."""
+"""Tests a decoder of another project: examples/plugin, built against nothing but the installed files."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def call(*command, **settings):
     return result.stdout
 
 
-# OpenStreams, of which decoders with streams are made, formats messages: with the program's fmt and not with that of LibTorch.
+# OpenStreams formats messages. It must use the program's fmt, and not the fmt of LibTorch.
 STREAMS = """
 #include "algorithms/streams.h"
 [[gnu::used]] static int64_t open_one(std::vector<int64_t> numbers) {
@@ -30,7 +30,7 @@ STREAMS = """
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """(the installed program, the plug-in)."""
+    """Returns the installed program and the plug-in."""
     build = PROGRAM.parent
     if not (build / "CMakeCache.txt").is_file():
         pytest.skip("the program is in no build folder, from which it could be installed")
@@ -56,7 +56,8 @@ def test_the_installation_is_small(installed):
 
 
 def test_the_installation_finds_the_libraries_of_the_build(installed):
-    """CUDA's too, which may be in folders of Python packages that the system does not search."""
+    """The installed program finds the same libraries as the built one. Those of CUDA may lie in folders of Python
+    packages that the system does not search."""
     found = [dict(re.findall(r"(libcud\S+|libcublas\S+) => (\S+)", call("ldd", program))) for program in (installed[0], PROGRAM)]
     assert found[0] == found[1] and {name.partition(".")[0] for name in found[0]} >= {"libcudart", "libcublasLt"}
 
@@ -114,7 +115,7 @@ def test_it_transcribes(installed):
 
 
 def test_the_workflow_of_its_repository_measures_and_judges_it(installed, tmp_path):
-    """The steps behind the build, with one plug-in as both commits and two rounds."""
+    """The workflow's steps after the build measure and judge a plug-in, here the same one for both commits."""
     program, plugin = installed
     steps = YAML(typ="safe").load((ROOT / "docs/ci/decoder.yml").read_text())["jobs"]["plugin"]["steps"]
     scripts = {step["name"]: step["run"] for step in steps if "run" in step}

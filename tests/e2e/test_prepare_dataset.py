@@ -1,4 +1,4 @@
-"""datasets/prepare_dataset.py on miniature downloads of each set's layout, and split_manifest.py."""
+"""Tests datasets/prepare_dataset.py on miniature downloads in each set's layout, and split_manifest.py."""
 
 import json
 import os
@@ -16,7 +16,7 @@ RATE = 16000
 
 
 def tone(path, seconds, rate=RATE, **options):
-    """A tone that gets louder: how loud a part is tells where it was."""
+    """Writes a tone that gets louder, so that the loudness of a part tells its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     times = np.arange(round(seconds * rate)) / rate
     soundfile.write(path, times / seconds * np.sin(2 * np.pi * 440 * times), rate, **options)
@@ -29,7 +29,7 @@ def script(name, *arguments, **environment):
 
 @pytest.fixture
 def prepare(tmp_path):
-    """prepare(set, source) -> {part: lines of its manifest}; the audio is there, of that length."""
+    """prepare(set, source) returns {part: lines of its manifest}, and checks the duration of each audio file."""
 
     def run(name, source, *arguments, **environment):
         output = tmp_path / "prepared"
@@ -85,7 +85,7 @@ def test_librispeech_from_its_archive(prepare, tmp_path):
     folder = make_librispeech(tmp_path / "made")
     with tarfile.open(tmp_path / "test-other.tar.gz", "w:gz") as archive:
         archive.add(folder / "test-other", "LibriSpeech/test-other")
-    for _ in range(2):  # the second time it is unpacked already
+    for _ in range(2):  # in the second round the archive is unpacked already
         found = prepare("librispeech", tmp_path / "test-other.tar.gz", "--part", "test-other")
         assert [line["audio_filepath"] for line in found["test-other"]] == [
             f"unpacked/test-other/LibriSpeech/test-other/367/1/367-1-000{i}.flac" for i in range(2)
@@ -169,13 +169,13 @@ def test_earnings22(prepare, tmp_path):
     table.write_text(NLP)
     tone(root / "media/44.mp3", 12, format="MP3")
     found = prepare("earnings22", root)["test"]
-    # Before a pause, a word without times is not in the audio either.
+    # A word without times is missing from the audio before a pause, too.
     assert texts(found) == ["Good morning. We begin.", "Thanks,", "all", "later and louder."]
     assert [line["duration"] for line in found] == pytest.approx([5.5, 0.5, 1, 0.5])
     ends = ["00000500-00006000", "00006500-00007000", "00007000-00008000", "00011000-00011500"]
     assert [line["audio_filepath"] for line in found] == [f"audio/44-{times}.flac" for times in ends]
     samples = soundfile.read(tmp_path / "prepared" / found[3]["audio_filepath"])[0]
-    assert np.sqrt(2 * np.mean(samples**2)) == pytest.approx(11.25 / 12, abs=0.01)  # from its place
+    assert np.sqrt(2 * np.mean(samples**2)) == pytest.approx(11.25 / 12, abs=0.01)  # the loudness shows its place
     tone(root / "media/44.mp3", 11.2, format="MP3")
     assert "before 44-00011000-00011500 ends at 11.50 s; download it again" in complaint("earnings22", root, tmp_path)
     (root / "media/44.mp3").write_bytes(bytes(range(7, 256)) * 20)
@@ -204,7 +204,7 @@ def make_ami(folder, annotations):
     segments = [
         (1.0, 2.5, child.format(href.format(0) + "..id(EN2002a.B.words3)")),
         (3.0, 3.5, child.format(href.format(3))),
-        (4.0, 4.5, child.format(href.format(2))),  # laughter alone
+        (4.0, 4.5, child.format(href.format(2))),  # this line is laughter alone
     ]
     times = 'transcriber_start="{}" transcriber_end="{}"'
     write_xml(
@@ -237,7 +237,7 @@ def test_ami(prepare, tmp_path, zipped):
 
 
 def test_europarl(prepare, tmp_path):
-    """With a stand-in for ffmpeg that copies: the miniature's .m4a files are WAV."""
+    """Europarl is prepared from .m4a files. Here they are WAV, and a stand-in for ffmpeg copies them."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "ffmpeg").write_text(
@@ -282,7 +282,7 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
 
 
 def test_the_split_of_test_other(monkeypatch):
-    """The split of the spoken test-other gives a quarter to dev; the parts share no reader and no text."""
+    """The split of the spoken test-other gives a quarter to dev, and the two parts share no reader and no text."""
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))
     from speak_librispeech import RATE as HZ
     from speak_librispeech import read_transcripts
@@ -293,7 +293,7 @@ def test_the_split_of_test_other(monkeypatch):
         {"audio_filepath": f"audio/{name}.flac", "duration": n / HZ, "text": text} for name, n, text in rows
     ]
     dev, test = split(lines)
-    assert len(dev) + len(test) >= len(lines) - 5  # texts that a reader of either set says
+    assert len(dev) + len(test) >= len(lines) - 5  # the missing lines have texts that readers of both parts say
     for of in (reader_of, lambda line: line["text"]):
         assert not set(map(of, dev)) & set(map(of, test))
     seconds = [sum(line["duration"] for line in part) for part in (dev, test)]

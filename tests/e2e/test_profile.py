@@ -1,4 +1,4 @@
-"""`rtfx profile` without a GPU: wall times by region, no GPU figures, nothing mixed with a run."""
+"""Tests `rtfx profile` without a GPU: it has wall times by region, no GPU figures, and is not mixed with a run."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_quickstart_configuration_on_the_cpu(rtfx, tmp_path):
     assert "they need a GPU" in result.stderr
     assert "decode.loop" in result.stdout
     cases = cases_of(tmp_path)
-    assert len(cases) == 13  # six decoders of one model, seven of the other
+    assert len(cases) == 13  # six decoders of one model and seven of the other
     for case in cases:
         assert case["gpu_figures"] is None and case["valid"] and case["laps"] == 3
         assert {"pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"} <= set(case["regions"])
@@ -124,7 +124,8 @@ def test_a_wrong_name_leaves_the_earlier_records_in_place(profile, tmp_path, kin
 
 
 def test_a_whole_name_is_one_case(profile, tmp_path):
-    """A child process under ncu gets the whole name, which may be a part of another one."""
+    """With --whole-name, only the case of exactly this name is profiled. A child under ncu needs this, since one name
+    may be a part of another."""
     name = "quickstart-rnnt/two/label_looping/b2/fp32"
     assert profile("--laps", 1, "--only", name, "--whole-name").returncode == 0
     assert [case["case"] for case in cases_of(tmp_path / "run")] == [name]
@@ -189,7 +190,7 @@ def test_a_few_kernels_say_nothing_of_what_the_profiler_adds():
 
 
 def test_figure_of_kernels():
-    """A committed profile of an H100 names the kernel that bounds a fused step."""
+    """The figure names the kernel that takes most of a fused step in a committed profile of an H100."""
     laps = {case.decoder: case for case in gpu_idle.read_profile(BUSY).cases}
     name, share, _ = top_kernels.parts(laps["fused_graph"].last["regions"]["decode"])[0]
     assert name == "lstm_kernel" and 0.45 < share < 0.55
@@ -200,7 +201,7 @@ def test_figure_of_kernels():
 
 
 def test_a_kernel_has_one_look_and_a_name_in_the_legend():
-    """Each look stands for one kernel, and all kernels of all bars are named."""
+    """Each colour and hatching belongs to one kernel, and the legend names all kernels of all bars."""
     cases = gpu_idle.read_profile(BUSY).cases
     figure = top_kernels.draw(cases, NARROW)
     named = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
@@ -223,7 +224,8 @@ def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
 
 
 def test_figure_sets_no_whole_graph_beside_kernels(tmp_path):
-    """Neither of an earlier release's profile, nor of a new one."""
+    """A figure shows no share of kernels for a whole graph, neither for an earlier release's profile nor for a new
+    one."""
     eager, graph = synthetic.profile(), synthetic.profile(decoder="graphs")
     for record in (eager, graph):
         record["graph_trace"], record["gpu_figures"] = "graph", "cupti"

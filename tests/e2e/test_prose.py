@@ -1,4 +1,4 @@
-"""scripts/prose.py: it finds prose that is hard to read, and passes prose that is not."""
+"""Tests that scripts/prose.py finds prose that is hard to read, and accepts prose that is not."""
 
 import subprocess
 import sys

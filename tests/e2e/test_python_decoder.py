@@ -1,4 +1,4 @@
-"""Decoders written in Python: the example, every form of result, and what a bad one may do."""
+"""Tests decoders written in Python: the example, every form of result, and the faults that one may have."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def needs_python(transcribe):
 
 
 def journal(rtfx, folder, environment=None, **changes):
-    """The records of a run, and its result."""
+    """Runs a configuration, and returns the records of its journal and the finished process."""
     (folder / "config.json").write_text(json.dumps(small_config(**changes)))
     result = rtfx("run", folder / "config.json", "--output", folder / "run",
                   **({"env": environment} if environment else {}))  # fmt: skip
@@ -65,7 +65,8 @@ def test_a_greedy_decoder_that_is_declared_approximate_is_not_replayed(rtfx, tmp
 
 
 def test_the_triton_example(rtfx, tmp_path):
-    """Its kernel, interpreted; without that, a clear failure on a CPU."""
+    """The Triton example is right if its kernel is interpreted. Without that, it fails on a CPU with a clear
+    message."""
     example = python("TritonGreedy", EXAMPLE / "triton_greedy.py", exactness="exact",
                      score_kind="logit", options={"labels": 1024, "width": 1024})  # fmt: skip
     lines = (AUDIO / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
@@ -111,7 +112,7 @@ def test_tdt(rtfx, tmp_path):
 
 
 def test_tensors_are_shared(rtfx, tmp_path):
-    """Two decoders of a batch get the same memory, so that neither has a copy."""
+    """Two decoders of a batch get tensors at the same addresses, so neither has a copy."""
     records, result = journal(rtfx, tmp_path, decoders=[python("Addresses", id="a"), python("Addresses", id="b")])
     assert result.returncode == 0, result.stderr
     runs = by_decoder(records)
@@ -237,7 +238,7 @@ SPOILERS = {
 
 @pytest.fixture(scope="module", params=["isolated", "throughput"])
 def spoiled(rtfx, tmp_path_factory, request):
-    """(records of a run with all spoilers, its result, records of a run without them)"""
+    """Returns the records of a run with all spoilers, its result, and the records of a run without them."""
     protocol = {"warmup_rounds": 0, "measured_rounds": 2, "mode": request.param}
     if request.param == "throughput":
         protocol["steady_seconds"] = 0

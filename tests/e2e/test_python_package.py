@@ -1,4 +1,4 @@
-"""The Python package of the tree, with the built librtfx: faults of the caller are errors, never crashes."""
+"""Tests the tree's Python package with the built librtfx: a caller's mistake is an error, never a crash."""
 
 import json
 import os
@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="no librtfx.so: `make build` makes it")
 CLIPS = [str(AUDIO / name) for name in ("qs01.flac", "1737-146161-0006.flac")]
 
-# Each runs in the process of the fixture below, and stays alive or takes the others with it.
+# All cases run in one process, which the fixture below starts. A crash in one would end them all.
 REFUSED = {
     "no_clips": ("m.encode([])", "audio: no clips"),
     "no_rows": ("d(frames[:0], [])", "frames: a batch of 0 rows"),
@@ -373,7 +373,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the package, as it would be installed."""
+    """Returns the folder of the package, laid out as if it were installed."""
     site = tmp_path_factory.mktemp("site")
     (site / "rtfx/lib").mkdir(parents=True)
     for path in (ROOT / "python/rtfx").iterdir():
@@ -385,7 +385,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcomes(site):
-    """{name: [names of the exception's classes or None, text]}"""
+    """Returns {name: [names of the exception's classes or None, text]}."""
     (site / "cases.py").write_text(SCRIPT)
     refused = {name: code for name, (code, _) in REFUSED.items()}
     given = json.dumps([str(MODELS / "quickstart-rnnt.nemo"), CLIPS, str(PLUGIN), refused, TRUE])
@@ -413,7 +413,7 @@ def test_the_version_is_the_programs(outcomes, program):
 
 
 def test_the_command_starts_without_torch(site):
-    """torch takes seconds, and warns where NumPy is absent."""
+    """`rtfx` in the package starts without torch, which takes seconds to import and warns if NumPy is missing."""
     code = "import sys; sys.modules['numpy'] = None; from rtfx.program import main; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip

@@ -1,4 +1,4 @@
-"""rtfx.run() and rtfx.records(), with programs that stand in for the wheel's."""
+"""Tests rtfx.run() and rtfx.records() with stand-ins for the wheel's program."""
 
 import gzip
 import importlib.machinery
@@ -23,7 +23,8 @@ def package():
 
 @pytest.fixture
 def runs(package, tmp_path, monkeypatch):
-    """runs(code, message) makes run() start a program that writes JOURNAL, prints the message and ends with the code."""
+    """runs(code, message) makes run() start a program that writes JOURNAL, prints the message and exits with the
+    code."""
     monkeypatch.chdir(tmp_path)
     program = importlib.import_module("rtfx.program")
     monkeypatch.setattr(program, "_environment", lambda: dict(os.environ))
@@ -44,7 +45,8 @@ def runs(package, tmp_path, monkeypatch):
 
 @pytest.fixture
 def environment(package, tmp_path, monkeypatch):
-    """environment(site) returns that of the program, with torch in the folder `site` of tmp_path; the package is in "own"."""
+    """environment(site) returns the program's environment. torch is in the folder `site` of tmp_path, the package in
+    "own" there."""
     program = importlib.import_module("rtfx.program")
     monkeypatch.setattr(program, "PROGRAM", tmp_path / "own/rtfx/bin/rtfx.bin")
     (tmp_path / "own").mkdir()
@@ -119,7 +121,7 @@ def test_runs_leave_no_open_files(runs):
 
 @pytest.mark.parametrize("name, pack", [("journal.jsonl", bytes), ("journal.jsonl.gz", gzip.compress)])
 def test_records_of_journals(package, tmp_path, name, pack):
-    (tmp_path / name).write_bytes(pack((JOURNAL + '{"kind": "ru').encode()))  # the last line of a crash
+    (tmp_path / name).write_bytes(pack((JOURNAL + '{"kind": "ru').encode()))  # a crash cut the last line short
     assert [record["decoder.id"] for record in package.records(tmp_path)] == ["label_looping"]
     (tmp_path / name).write_bytes(pack(JOURNAL.replace('"run"', "run").encode()))
     with pytest.raises(package.Error, match=rf"{name}:2: is no JSON"):

@@ -1,4 +1,4 @@
-"""The page, the figures and the tables that are made from a journal."""
+"""Tests the page, the figures and the tables that are made from a journal."""
 
 import contextlib
 import fcntl
@@ -22,14 +22,14 @@ def report(*arguments):
 
 
 def script_free(*arguments, **settings):
-    """A command that needs no Python."""
+    """Runs the program without a Python script, and returns the finished process."""
     result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **settings)
     assert result.returncode == 0, result.stderr
     return result
 
 
 class Page(HTMLParser):
-    """Texts by the element they stand in, ids, and everything that would be fetched."""
+    """Collects the texts of a page by element, its ids, and everything that a browser would fetch for it."""
 
     def __init__(self, text):
         super().__init__()
@@ -37,7 +37,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        if tag == "wbr":  # the text goes on
+        if tag == "wbr":  # a possible line break, after which the text goes on
             self.goes_on = True
             return
         self.open.append(tag)
@@ -87,8 +87,8 @@ def test_insertions_into_empty_references_are_shown(tmp_path):
     assert result.returncode == 0, result.stderr
     rows = [line for line in result.stdout.splitlines() if " 16 " in line]
     assert "0/0/17" in rows[1] and "0/0/" not in rows[0]
-    conclusion = " ".join(result.stdout.split())  # a sentence may have two lines
-    # 17 words are more than three standard deviations.
+    conclusion = " ".join(result.stdout.split())  # a sentence may take two lines
+    # 17 more words differ by more than three standard deviations.
     assert "WRONG: label_looping on quickstart-rnnt: more word errors than frame_looping" in conclusion
     assert "17 words inserted instead of 0" in conclusion
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -110,19 +110,20 @@ def test_page_shows_no_nan(typical):
 
 
 def test_speed_up_is_the_ratio_of_means(typical):
-    """frame_looping takes 2.0 s where window takes 0.5 s; min_duration is no exact decoder."""
+    """The speed-up of window is 2.0 s / 0.5 s. min_duration is faster, but it is no exact decoder."""
     assert "quickstart-tdt: window decodes 4.00 times as fast as frame_looping" in typical[0]
 
 
 def compared(*speeds):
-    """Rounds of a baseline that takes 2 s, and of a decoder with these times."""
+    """Yields rounds of a baseline that takes 2 s, and of a decoder with the given times."""
     for round, seconds in enumerate(speeds):
         yield synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0)
         yield synthetic.run(round=round, decode_seconds=seconds)
 
 
 def test_the_headline_carries_its_interval(tmp_path):
-    """2 s / 0.5, 0.52 and 0.48 s: exp(mean log) is 4.002, the t-interval of three rounds ± 4.3 sd."""
+    """The headline states the mean speed-up and its interval. For 0.5, 0.52 and 0.48 s, exp(mean log) is 4.002, and the
+    t-interval of three rounds is ± 4.3 standard deviations."""
     text, _ = page_of(tmp_path, [synthetic.provenance(), *compared(0.5, 0.52, 0.48)])
     headline = "label_looping decodes 4.00 times as fast as frame_looping (batch 16, fp32; 95 %: "
     assert f"{headline}3.62 to 4.42)." in text
@@ -162,7 +163,7 @@ def test_page_without_references_and_values(tmp_path):
 
 
 def test_results_of_another_build_do_not_mix(tmp_path):
-    """A second result key for the same case replaces the first: 120 s in 2.214 s, not the mean."""
+    """A later result key replaces the earlier one of the same case: 120 s / 2.214 s is shown, and no mean of both."""
     old = synthetic.run(decode_seconds=50.0) | {"result_key": "older"}
     text, _ = page_of(tmp_path, [synthetic.provenance(), old, synthetic.run()])
     assert "54.2" in text and "NOISY" not in text
@@ -190,14 +191,14 @@ def test_figures_as_files(tmp_path, figure, ending, magic):
     result = script(f"plots/{figure}.py", tmp_path, "-o", output)
     assert result.returncode == 0, result.stderr
     assert output.read_bytes().startswith(magic)
-    assert "key of quickstart-rnnt" in result.stdout  # the records it shows
+    assert "key of quickstart-rnnt" in result.stdout  # this is the key of the records on the page
 
 
 def test_readme_table(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- table:synthetic -->\nold\n<!-- /table -->\nafter\n")
     synthetic.write(tmp_path, synthetic.typical())
-    for _ in range(2):  # a second time changes nothing more
+    for _ in range(2):  # a second call changes nothing more
         result = script("scripts/readme_table.py", tmp_path, readme)
         assert result.returncode == 0, result.stderr
     text = readme.read_text()
@@ -222,7 +223,8 @@ SKIPPED = '<testcase name="{}"><skipped message="no GPU"/></testcase>'
      (None, "4 passed, 2 failed, 1 skipped", 1)],
 )  # fmt: skip
 def test_counts_of_all_tests(tmp_path, pytest_cases, expected, code):
-    """One program with two passed and one skipped test, one that crashed, one without a report."""
+    """All tests are counted, here of a program with two passed tests and one skipped, of one that crashed, and of one
+    without a report."""
     (tmp_path / "gtest").mkdir()
     (tmp_path / "gtest/good.xml").write_text(REPORT.format(PASSED + PASSED + SKIPPED))
     programs = PASSED.format("good") + FAILED.format("crashed") + PASSED.format("silent")
@@ -249,7 +251,7 @@ def test_count_is_0_only_without_failures(tmp_path):
 
 
 def planted(**fields):
-    """A run whose fastest decoder is wrong: WER 18.42 % where the baseline has 1.32 %."""
+    """Returns a run whose fastest decoder is wrong, with a WER of 18.42 % against 1.32 % of the baseline."""
     required = {"verify": {"required": {"fp32": "exact"}}, "protocol": {"cv_max": 0.05}}
     records = [synthetic.provenance(config=required)]
     for round in range(3):
@@ -276,7 +278,7 @@ def test_a_wrong_decoder_is_named_first_and_praised_nowhere(tmp_path):
     assert first == WRONG and f"<li><strong>{WRONG}</strong></li>" in text
     assert second.startswith(WON)
     assert "my_greedy decodes" not in text
-    end = text[text.index("<footer") :]  # the page ends with who won
+    end = text[text.index("<footer") :]  # the page ends with the winner
     assert WRONG in end and WON in end
 
     markdown = script_free("export", tmp_path, "--to", "markdown").stdout.replace("\\_", "_")
@@ -298,7 +300,7 @@ def test_an_unmarked_decoder_comes_before_a_marked_one(tmp_path):
 
 
 def test_failures_stand_below_the_results_of_their_group(tmp_path):
-    """The failure to prepare is the first record of a case."""
+    """A failed case stands below the results of its batch size, although its failure is the first record."""
     records = [synthetic.provenance(), synthetic.failure(decoder="broken", batch=4), *compared(0.5)]
     records += [synthetic.run(decoder="frame_looping", grade="baseline", batch=4), synthetic.run(batch=4)]
     synthetic.write(tmp_path, records)
@@ -322,7 +324,7 @@ def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
 
 
 def test_a_single_round_has_no_deviation(tmp_path):
-    """A slow decoder still has two digits that count."""
+    """A single round shows no deviation, and a slow decoder still shows two significant digits."""
     slow = synthetic.run(decoder="slow", decode_seconds=3000.0)
     text, page = page_of(tmp_path, [synthetic.provenance(), synthetic.run(), slow])
     cells = [cell.strip() for cell in page.texts["span"]]
@@ -334,7 +336,7 @@ def test_a_single_round_has_no_deviation(tmp_path):
 
 
 def controlled(rounds):
-    """A run of a decoder and its A/A control."""
+    """Yields the records of a decoder and its A/A control."""
     yield synthetic.provenance()
     for round in range(rounds):
         yield synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0)
@@ -361,14 +363,14 @@ def test_a_control_of_one_round_tells_no_noise(tmp_path):
 def test_tables_and_legends_fit_the_terminal(tmp_path, columns):
     synthetic.write(tmp_path, planted(suspect=["cpu_wait"]))
     def shown(command, columns):
-        """Returns the text on a terminal of so many columns."""
+        """Returns what the command prints on a terminal with `columns` columns."""
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         environment = {**os.environ, "NO_COLOR": "1"}
         with subprocess.Popen([PROGRAM, *map(str, command)], stdout=its, env=environment) as process:
             os.close(its)
             text = b""
-            with contextlib.suppress(OSError):  # the other end is closed
+            with contextlib.suppress(OSError):  # fails once the other end is closed
                 while part := os.read(ours, 65536):
                     text += part
         os.close(ours)
@@ -379,7 +381,7 @@ def test_tables_and_legends_fit_the_terminal(tmp_path, columns):
                     ["bench", "--help"], ["--help"], ["noise", tmp_path]):  # fmt: skip
         text = shown(command, columns)
         long = [line for line in text.splitlines() if len(line) > columns]
-        # A word of its own, such as the name of a case, may be longer, but nothing is cut within words.
+        # A word such as the name of a case may be longer than a line, but no word is cut.
         assert all(len(line.split()) == 1 for line in long) or command[0] in ("compare", "noise"), long
     command = ["report", tmp_path, "--table-only"]
-    assert shown(command, columns).split() == script_free(*command).stdout.split()  # nothing is lost
+    assert shown(command, columns).split() == script_free(*command).stdout.split()  # no word is lost

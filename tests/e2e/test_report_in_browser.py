@@ -1,4 +1,4 @@
-"""The page as a person sees it: in a browser, wide and narrow, light, dark and in print."""
+"""Tests how the page looks in a browser: wide and narrow, light, dark and in print."""
 
 import pytest
 import synthetic_journal as synthetic
@@ -13,7 +13,7 @@ SECTIONS = [
     *("Failures", "What changed?", "Since when?", "Provenance"),
 ]
 
-# Elements outside drawings that reach beyond the window, and drawings that are shown.
+# Finds elements outside drawings that reach beyond the window, and counts the drawings that are shown.
 LAYOUT = """() => {
   const shown = (e) => e.getClientRects().length > 0;
   const beyond = [...document.body.querySelectorAll("*")].filter(
@@ -29,7 +29,7 @@ LAYOUT = """() => {
   };
 }"""
 
-# Texts whose contrast with what is behind them is below 4.5, which WCAG 2.2 asks of small ones.
+# Finds texts whose contrast with their background is below 4.5, the least that WCAG 2.2 allows for small text.
 FAINT = """() => {
   const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => [r, g, b]
@@ -64,7 +64,7 @@ def page_file(tmp_path_factory):
 
 @pytest.fixture
 def look(browser):
-    """look(file, width) opens a page; its `faults` are errors, warnings and requests."""
+    """look(file, width) opens a page. Its `faults` are errors, warnings and requests."""
     contexts = []
 
     def run(file, width, **settings):
@@ -77,7 +77,7 @@ def look(browser):
         page.on("pageerror", lambda error: page.faults.append(str(error)))
         page.on("request", lambda request: page.faults.append(request.url))
         page.goto(file.as_uri(), wait_until="load")
-        assert page.faults.pop(0) == file.as_uri()  # the page itself
+        assert page.faults.pop(0) == file.as_uri()  # the request for the page itself
         return page
 
     yield run
@@ -101,7 +101,7 @@ def test_page(look, page_file, width, scheme):
 
 
 def test_print(look, page_file):
-    """On paper: dark ink on white, wide drawings, no links to jump by."""
+    """The printed page has dark ink on white, wide drawings, and no navigation."""
     page = look(page_file, 690, color_scheme="dark")  # A4 without its margins
     page.emulate_media(media="print")
     layout = page.evaluate(LAYOUT)
@@ -121,7 +121,7 @@ def test_links_lead_to_their_sections(look, page_file):
 
 
 def test_faults_are_seen(look, tmp_path):
-    """The looks above would find an error, a request, and what is too wide or too faint."""
+    """The tests above would find a script error, a request, an element that is too wide, and text that is too faint."""
     file = tmp_path / "bad.html"
     file.write_text(
         '<body><p style="color: #bbb; background: #fff">faint</p>'

@@ -1,4 +1,4 @@
-"""Sections of the page beside the journal's figures: words that differ, changes and history."""
+"""Tests sections of the page beside the journal's figures: words that differ, changes and history."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def facts_of(rtfx, tmp_path):
-    """facts_of("RUN", ...): what `rtfx report` hands to the page's script."""
+    """facts_of("RUN", ...) returns what `rtfx report` hands to the page's script."""
     fake = tmp_path / "python"
     fake.write_text(f'#!/bin/sh\ncat > "{tmp_path}/facts.json"\n')
     fake.chmod(0o755)
@@ -67,7 +67,7 @@ def test_changes_since_the_baseline(facts_of, runs):
         total, wer = row["rtfx.total"]["change"], row["wer"]["change"]
         assert total["estimate"] == pytest.approx(1.5)
         assert total["low"] < 1.5 < total["high"]
-        assert wer == {"estimate": 0, "low": None, "high": None}  # no hypotheses before
+        assert wer == {"estimate": 0, "low": None, "high": None}  # the earlier run has no hypotheses
 
 
 def test_history_holds_equal_conditions_only(facts_of, runs):
@@ -94,7 +94,8 @@ def test_history_finds_kept_journals_and_nothing_else(facts_of, runs, tmp_path):
 
 
 def test_history_joins_overlapped_runs_by_their_settings(facts_of, tmp_path):
-    """Times of passes are measured, so they are no conditions; settings of the model and of the protocol are."""
+    """Overlapped runs belong to one history if the settings of model and protocol agree. The measured times of passes
+    do not count."""
 
     def write(name, pass_seconds, protocol=None, config=None, model=None):
         about = synthetic.provenance()
@@ -131,7 +132,7 @@ def test_page_has_all_sections(runs):
     assert len(page.ids) == len(set(page.ids))
     assert "14 earlier results under other conditions are left out" in text
     assert "▲ better" in text and "▼ worse" not in text
-    assert text.count('title="substitution"') == text.count('title="deletion"') == 1  # cases joined
+    assert text.count('title="substitution"') == text.count('title="deletion"') == 1  # rows of both cases are joined
     assert text.count("min_<wbr>duration/<wbr>b16/<wbr>fp32</code> <span") == 1
 
 

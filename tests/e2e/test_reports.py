@@ -1,4 +1,4 @@
-"""Every committed journal, packed with gzip, is read by the program."""
+"""Tests that the program reads every committed journal, packed with gzip."""
 
 import json
 

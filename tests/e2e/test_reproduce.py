@@ -1,4 +1,4 @@
-"""`rtfx reproduce`: the list of tables, a run with small checkpoints, and errors."""
+"""Tests `rtfx reproduce`: the list of tables, a run with small checkpoints, and errors."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
 
 def small():
-    """Small enough for a CPU: a tiny checkpoint in place of both large ones."""
+    """Returns settings that a CPU can run: a tiny checkpoint replaces both large ones."""
     settings = {"decoders": ["frame_looping", "label_looping"], "batch_sizes": [1, 4],
                 "dtypes": ["fp32"], "datasets.0.manifest": str(AUDIO / "manifest.jsonl"),
                 "protocol.warmup_rounds": 0, "protocol.measured_rounds": 2}  # fmt: skip
@@ -64,14 +64,14 @@ def test_table_stands_beside_the_journal(finished):
     folder, result = finished
     text = (folder / "table.md").read_text()
     rows = [line.split("|")[1:-1] for line in text.splitlines() if "| label-looping |" in line]
-    # 2 models, 2 batch sizes that were run and 2 that were not; 4 metrics.
+    # There are 2 models with 2 measured batch sizes and 2 others, and 4 metrics.
     assert len(rows) == 32
     run = [[cell.strip() for cell in row] for row in rows if "not run" not in row[-1]]
     assert len(run) == 16
     assert all(float(row[4]) > 0 for row in run)
     for row in run:
         ours, paper, ratio = float(row[4]), float(row[5]), float(row[6])
-        # Ours is printed with as many decimals as the paper's; the ratio is of the full figures.
+        # Our value is printed with as many decimals as the paper's, but the ratio uses the full figures.
         assert ratio == pytest.approx(ours / paper, abs=0.051 / paper + 0.0051)
 
 
@@ -134,7 +134,8 @@ def test_from_renders_without_running(finished, rtfx):
 
 
 def test_from_renders_into_the_folder_of_output(finished, rtfx, tmp_path):
-    """The committed table beside a journal stays as it is."""
+    """With --from and --output, the table goes to the output folder, and the committed table beside the journal is
+    unchanged."""
     committed = tmp_path / "reports"
     committed.mkdir()
     shutil.copy(finished[0] / "journal.jsonl", committed / "mine.jsonl")
@@ -146,7 +147,7 @@ def test_from_renders_into_the_folder_of_output(finished, rtfx, tmp_path):
     assert (committed / "mine.md").read_text() == "committed"
     rendered = sorted(path.name for path in (tmp_path / "new/folder").iterdir())
     assert rendered == ["mine.md", "mine.tex", "mine_rtfx_by_batch.svg"]
-    # The journal of a run gives the names that its folder does.
+    # If the journal of a run is given, the output files have the same names as in the run's folder.
     journal = finished[0] / "journal.jsonl"
     assert rtfx("reproduce", "label_looping_table1", "--from", journal, "--output", tmp_path / "run").returncode == 0
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["rtfx_by_batch.svg", "table.md"]
@@ -171,7 +172,8 @@ def test_all_tables_on_one_page(finished, rtfx, tmp_path, packed):
 
 
 def test_a_sample_at_one_batch_size_names_it_though_the_set_has_one_name(rtfx, tmp_path):
-    """Two journals of one set are joined: the slow batch size has a sample of it, and the other one has more."""
+    """If two journals of one set are joined, and one batch size has a smaller sample of it, the page names both
+    samples."""
     for batch, limit in ((1, 2), (4, 5)):
         settings = small() | {"batch_sizes": [batch], "datasets.0.limit": limit}
         assert reproduce(rtfx, tmp_path / str(batch), settings=settings).returncode == 0
@@ -187,7 +189,7 @@ def test_a_sample_at_one_batch_size_names_it_though_the_set_has_one_name(rtfx, t
 
 
 def test_the_committed_page_is_that_of_the_committed_journals(rtfx, tmp_path):
-    """A change of a configuration or of a script changes the page too."""
+    """The committed page agrees with the committed journals, configurations and scripts."""
     result = rtfx("reproduce", "--all", "--from", ROOT / "reports/tables", "--output", tmp_path)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "tables.md").read_text() == (ROOT / "reports/tables/tables.md").read_text()
@@ -203,7 +205,8 @@ def test_all_tables_need_a_journal_and_no_name(rtfx, tmp_path):
 
 
 def test_stand_ins_of_the_tables_can_be_made():
-    """Each is standin256 or has a shape of widen_checkpoint.py; one table needs the published checkpoint."""
+    """Each stand-in of a table is standin256 or has a shape that widen_checkpoint.py knows. One table needs a published
+    checkpoint."""
     shapes = (ROOT / "models/widen_checkpoint.py").read_text()
     published = set()
     for path in TABLES:

@@ -1,4 +1,4 @@
-"""compare, diff-runs, rescore, doctor, and the rule that ends a run."""
+"""Tests compare, diff-runs, rescore, doctor, and the rule that ends a run."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from conftest import runs_of, strict_records
 
 @pytest.fixture
 def journals(tmp_path):
-    """Two runs of the same cases; the second's label-looping is half as fast."""
+    """Writes two runs of the same cases. In the second run, label_looping is half as fast."""
     for name, factor in (("a", 1.0), ("b", 2.0)):
         records = [synthetic.provenance(libtorch=f"2.11.{name}")]
         for round in range(3):
@@ -63,7 +63,7 @@ def test_lines_that_stand_in_a_journal_twice_count_once(rtfx, tmp_path):
     assert (
         "twice/journal.jsonl: 3 records repeat others word for word and count once" in twice.stderr
     )
-    assert twice.stdout == once.stdout  # so the intervals are as wide
+    assert twice.stdout == once.stdout  # the interval has the same width
     gate = rtfx("gate", tmp_path / "twice", "--baseline", tmp_path / "once")
     assert "records repeat others" in gate.stderr
     csv_of = [rtfx("export", tmp_path / run, "--to", "csv").stdout for run in ("once", "twice")]
@@ -80,14 +80,15 @@ print(1024 * usage.ru_maxrss)
 
 
 def test_a_long_journal_is_held_once(program, tmp_path):
-    """A record of 2 kB took 78 kB of memory when it was held as JSON, four times."""
+    """A record takes less than 4 kB of memory. If it were held as JSON four times, a record of 2 kB would take 78
+    kB."""
 
     def peak_bytes(rounds):
         records = [synthetic.provenance()]
         for case in range(20):
             records += [synthetic.run(round=round, decoder=f"d{case}") for round in range(rounds)]
         synthetic.write(tmp_path / str(rounds), records)
-        # A process begins with the peak of its parent, so that the parent must be a small one.
+        # A process starts with the memory peak of its parent, so the parent must be a small process.
         command = [sys.executable, "-c", PEAK, program, tmp_path / str(rounds), tmp_path / "summary.json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert len(json.loads((tmp_path / "summary.json").read_text())["cases"]) == 20
@@ -160,7 +161,7 @@ def test_compare_names_wrong_results_of_both_runs(rtfx, tmp_path):
 
 
 def test_compare_decoders_of_a_run(rtfx, journals):
-    """Rounds pair: what slows down both does not widen the interval."""
+    """Decoders are compared round by round, so a slowdown of both does not widen the interval."""
     result = rtfx("compare", journals[0])
     assert result.returncode == 0, result.stderr
     assert "x 4.000 [4.000, 4.000]" in result.stdout
@@ -210,7 +211,7 @@ def test_diff_runs_of_a_journal_without_a_result(rtfx, journals, tmp_path):
     ("load_average", 1.5, 3.5), ("clock_mhz", 2950, 2800), ("calibration_ms", 10.9, 11.2),
 ])  # fmt: skip
 def test_diff_runs_and_gate_have_the_same_limits(rtfx, tmp_path, key, same, other):
-    """A load, clock or calibration that the gate doubts is a change, and no other one is."""
+    """diff-runs shows a changed load, clock or calibration exactly if the gate doubts results because of it."""
     base = {"load_average": 1.0, "clock_mhz": 3000, "calibration_ms": 10}
     for name, value in (("base", base[key]), ("same", same), ("other", other)):
         cpu = {"model": "Some CPU", "cores": 16, "threads": 2, **base, key: value}
@@ -261,7 +262,7 @@ def test_rescore(rtfx, finished, tmp_path):
     records = strict_records(tmp_path / "rescored/journal.jsonl")
     runs = runs_of(records)
     assert len(runs) == 2 and all(r["wer"]["normalizer"] == "none" for r in runs)
-    tokens = "tokens.reference_per_second"  # of the words of the other scorer
+    tokens = "tokens.reference_per_second"  # counts words of the other scorer
     assert runs_of(strict_records(finished / "journal.jsonl"))[0]["metrics"][tokens] > 0
     assert [r["metrics"][tokens] for r in runs] == [None, None]
     assert records[0]["config"]["scorer"] == "none"
@@ -294,7 +295,7 @@ def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
 
 
 def test_rescore_counts_other_words(rtfx, finished, tmp_path):
-    """Upper case is other words to `none` alone."""
+    """Upper case makes other words for the scorer `none`, but not for `basic_english`."""
     for file in (finished / "hypotheses").iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         text = "".join(json.dumps(x | {"text": x["reference"].upper()}) + "\n" for x in lines)
@@ -304,7 +305,7 @@ def test_rescore_counts_other_words(rtfx, finished, tmp_path):
 
 
 def test_rescore_counts_each_ideograph(rtfx, finished):
-    """Two of six characters are wrong: one replaced, one missing."""
+    """`unicode_words` counts each ideograph. Two of six are wrong here: one is replaced, and one is missing."""
     for file in (finished / "hypotheses").iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         texts = {"reference": "今天天气很好。", "text": "今天天七很"}
@@ -379,7 +380,7 @@ def test_control_needs_a_transducer(config, rtfx):
 
 
 def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
-    """run, failure, run under one key: table, page, export and figures show both rounds."""
+    """Two rounds with a failure between them, under one key, both count in the table, page, export and figures."""
     runs = [
         synthetic.run(round=0, decode_seconds=4.0, grade="rounding", differing=1),
         synthetic.run(round=1, decode_seconds=0.2),
@@ -419,7 +420,7 @@ def test_the_table_shows_long_ids_in_full(rtfx, tmp_path):
 
 
 def test_gate_compare_and_diff_runs_count_the_same_rounds(rtfx, tmp_path):
-    """Two of six rounds were disturbed and took five times as long. They count nowhere."""
+    """Two of six rounds were disturbed and took five times as long. gate, compare and diff-runs leave them out."""
     for name, slow in (("a", ()), ("b", (1, 4))):
         records = [synthetic.provenance()]
         for round in range(6):
@@ -439,8 +440,8 @@ def test_gate_compare_and_diff_runs_count_the_same_rounds(rtfx, tmp_path):
     assert f"{case}: 6 of 6 rounds -> {counted}\n" in rtfx("diff-runs", a, b).stdout
     ratios = [re.search(r"rtfx\.decode .*?(x [01]\.\d+ \[.*?\])", text)[1] for text in (compare, gate)]
     assert ratios[0] == ratios[1] and ratios[0].startswith(("x 0.99", "x 1.00"))
-    assert f"  {counted}\n" in rtfx("compare", b).stdout  # decoders of one run, too
+    assert f"  {counted}\n" in rtfx("compare", b).stdout  # the decoders of one run, too
     for text, names, marks in ((compare, ("B", "A"), ", NOISY, suspect"), (gate, ("this run", "the baseline"), "")):
-        end = " ".join(text.split())  # a sentence may have two lines
+        end = " ".join(text.split())  # a sentence may take two lines
         assert f"no difference: {names[0]} decodes 0.99" in end or f"no difference: {names[0]} decodes 1.00" in end
         assert f"times as fast as {names[1]} (mean of 2 cases{marks}; 95 %: 0.9" in end and "which holds 1)." in end

@@ -1,4 +1,4 @@
-"""plots/rival_table.py: ours beside a rival's times."""
+"""Tests plots/rival_table.py, which sets our times beside those of a rival."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def table(*arguments):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """The journal of greedy searches at two batch sizes, without the rival's decoders."""
+    """Writes the journal of our greedy searches at two batch sizes, without the rival's decoders."""
     kept = [
         record
         for record in read_records(JOURNAL)
@@ -63,7 +63,8 @@ def test_the_ratio_is_of_the_fastest(ours, tmp_path):
 
 
 def test_a_ratio_says_what_is_set_beside_what(ours, tmp_path):
-    """Whole calls and algorithms alone, fused kernels and operators, graphs and single launches."""
+    """A ratio names both programs' ways: a whole call or the algorithm alone, fused kernels or operators, graphs or
+    launches."""
     rival = tmp_path / "rival.jsonl"
     records = [
         rival_record(decoder="label_looping_graphs", core_s=0.09, graph_mode="full_graph"),
@@ -112,7 +113,7 @@ def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     (tmp_path / journal.name).write_bytes(journal.read_bytes())
     notes = (ROOT / "reports/notes/rivals.md").read_text()
     assert f"<!-- rivals:{name} -->" in notes
-    page.write_text(re.sub(r"\dx\b", "0x", notes))  # the figures of all tables are wrong
+    page.write_text(re.sub(r"\dx\b", "0x", notes))  # every figure of the tables is wrong
     result = script("scripts/rival_reports.py", tmp_path, page)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / f"{name}.md").read_text() == journal.with_name(f"{name}.md").read_text()
@@ -149,7 +150,8 @@ def test_a_block_is_that_of_the_committed_journals(tmp_path, mark):
 
 @pytest.mark.parametrize("name", ["searches_rnnt", "searches_tdt"])
 def test_the_searches_are_timed_to_the_hypotheses_on_the_host(name):
-    """The committed figures, from a journal's records alone: copies count, and NeMo's way into rtfx does not."""
+    """Committed figures follow from the journal's records. Copies to the host count, and the time of NeMo's results in
+    rtfx does not."""
     times, sets, memory = {}, {}, {}
     for record in read_records(SEARCHES / f"{name}.jsonl.gz"):
         if record["kind"] != "run":
@@ -199,7 +201,8 @@ def test_pairs_are_compared_one_by_one(tmp_path):
 
 
 def changed(tmp_path, change, batches=(32, 128)):
-    """The journal of NeMo's greedy searches at two batch sizes, its records of cases changed."""
+    """Writes the journal of NeMo's greedy searches at two batch sizes, with the records of its runs altered by
+    `change`."""
     records = read_records(JOURNAL)
     kept = [record for record in records if "batch" not in record or record["batch"]["size"] in batches]
     for record in kept:
@@ -227,7 +230,7 @@ def test_columns_of_different_audio_are_rtfx(tmp_path):
 
 def test_noisy_is_by_what_is_shown(tmp_path):
     def plant(record):
-        """One round of two searches: padding, which all have in the total, and the search itself."""
+        """Slows one round of two searches: one by padding, which is a part of every total, and one by its search."""
         regions = {"fused_persistent": "pad", "label_looping_graph": "decode"}
         if record["batch"]["size"] == 128 and record["round"] == 1 and record["decoder"]["id"] in regions:
             slow = record["regions"][regions[record["decoder"]["id"]]]
@@ -255,7 +258,7 @@ def test_the_tables_of_pages(tmp_path):
     beside = (tmp_path / "nemo.md").read_text()
     assert "## standin256-tdt" in beside
     verdicts = beside[beside.index("## Do both return the same?") :]
-    # The journal's grades in order: bitwise or exact, rounding, and the place of the first difference.
+    # Each line has the journal's grades in order (bitwise or exact, rounding) and the place of the first difference.
     grades = {}
     for line in (tmp_path / "nemo.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -270,7 +273,7 @@ def test_the_tables_of_pages(tmp_path):
 
 
 def test_a_failed_case_says_so_in_both_tables(tmp_path):
-    """Its row is that of the other batch sizes, and no ratio is made of it."""
+    """A failed case is marked in both tables. Its row shows the other batch sizes, and no ratio uses it."""
     failed = {"decoder": "riva_online_end17", "size": 128}
     keys = ("batch", "case", "dataset", "device", "dtype", "model", "provenance_id", "result_key", "schema")
     lines = {}
@@ -287,7 +290,7 @@ def test_a_failed_case_says_so_in_both_tables(tmp_path):
     assert result.returncode == 0, result.stderr
     ratios = cells(page.read_text(), "standin256-rnnt, bf16: beam 17: `ctc_wfst`")[1:]
     assert ratios[2] == "FAILED" and all(re.match(r"\d.*x \[", ratio) for ratio in ratios[:2])
-    assert re.fullmatch(r"12.62 : \d+\.\d\d \(batch 32\)", ratios[3])  # the largest that both have
+    assert re.fullmatch(r"12.62 : \d+\.\d\d \(batch 32\)", ratios[3])  # the largest batch size that both have
     beside = (tmp_path / "wfst.md").read_text()
     assert "- FAILED: the decoder failed" in beside
     row = cells(beside, "riva_online_end17 (riva-asrlib-decoder")
@@ -296,7 +299,7 @@ def test_a_failed_case_says_so_in_both_tables(tmp_path):
 
 
 def test_the_headline_of_readme_is_of_the_journal(tmp_path):
-    """Numbers that somebody changed in README are written anew from the journal."""
+    """Figures that somebody changed in the headline of README are written again from the journal."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (tmp_path / "searches_rnnt.jsonl.gz").write_bytes((SEARCHES / "searches_rnnt.jsonl.gz").read_bytes())
     page = tmp_path / "page.md"

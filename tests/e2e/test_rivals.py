@@ -1,4 +1,4 @@
-"""Other people's decoders (rivals/), where their environments were made: rivals/environment.sh NAME."""
+"""Tests the decoders of other projects (rivals/) whose environments rivals/environment.sh has made."""
 
 import importlib
 import json
@@ -25,7 +25,7 @@ def shared(path):
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs/rivals").glob("*.json")), ids=lambda path: path.stem)
 def test_rivals_on_a_gpu_run_isolated(path):
-    """A rival that aborts the process then costs its own cases alone."""
+    """Rivals on a GPU run isolated, so that a rival that aborts the process loses its own cases alone."""
     config = json.loads(path.read_text())
     rivals = [one for one in config["decoders"] if isinstance(one, dict) and one.get("name") == "python"]
     on_gpu = config.get("device") == "cuda"
@@ -40,7 +40,7 @@ def environment(rival):
 
 
 def compared(rtfx, tmp_path, rival, model="quickstart-rnnt", **changes):
-    """{decoder: record} of a run beside `rival`'s decoders on a CPU."""
+    """Runs `rival`'s decoders beside others on a CPU, and returns {decoder: record}."""
     python = environment(rival)
     config = small_config(**{"models": [str(MODELS / f"{model}.nemo")], **changes})
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -74,11 +74,11 @@ def test_nemo(rtfx, tmp_path, model):
     version = runs["Greedy"]["decoder"]["options"]["versions"]["nemo"]
     assert f"| Greedy (nemo {version}) |" in table
     ratios = [line for line in table.splitlines() if "'s fastest greedy search / ours" in line]
-    assert ["algorithm alone" in line for line in ratios] == [False, True], table  # whole call; algorithm alone
+    assert ["algorithm alone" in line for line in ratios] == [False, True], table  # the first row is of whole calls
 
 
 def test_nemos_eager_durations_depend_on_the_batch(rtfx, tmp_path):
-    """Up to NeMo 3.0.0: the duration of a token becomes that of a later frame while other rows still look for theirs."""
+    """Up to NeMo 3.0.0, a token gets the duration of a later frame while other rows still search for their tokens."""
     greedy = rival("Greedy", NEMO, graphs=False)
     greedy["options"] |= {"exactness": "exact", "score_kind": "logit"}
     runs = compared(rtfx, tmp_path, "nemo", models=[str(checkpoint("standin256-tdt"))],
@@ -96,7 +96,7 @@ PHRASES = "knit two together twice,knit two,knit,together,marmalade,forty three,
 
 
 def boosted_pair(name, search, theirs, head="transducer", **options):
-    """Ours by NeMo's rules and theirs, at a scale that no product is exact at."""
+    """Returns our search with NeMo's rules and NeMo's own search. The scale makes every product inexact."""
     ours = {"phrases": PHRASES.split(","), "compatibility": "nemo", "scale": 1.7}
     return [{"id": search, "name": search, "options": {"boost": ours} | options},
             rival(name, NEMO, head=head, boost=PHRASES, boost_alpha=1.7, **theirs)]  # fmt: skip
@@ -143,7 +143,8 @@ class CtcBeam(Poisoned, nemo_decoders.CtcBeam): pass
 
 
 def test_frames_behind_the_end_of_a_row_change_nothing(rtfx, tmp_path):
-    """They may be NaN on a GPU (docs/own_decoder.md), where NeMo's own encoder gives numbers."""
+    """Frames after the end of a row do not matter. They may be NaN on a GPU (docs/own_decoder.md), but NeMo's encoder
+    gives numbers there."""
     (tmp_path / "poisoned.py").write_text(POISONED.format(folder=str(ROOT / "rivals/nemo")))
     searches = [("Greedy", {"search": "label_looping"}), ("Greedy", {"search": "frame_looping"}), ("Beam", {}), ("Beam", {"search": "maes_batch"}),
                 ("CtcGreedy", {}), ("CtcBeam", {"beam_size": 4})]  # fmt: skip
@@ -161,7 +162,7 @@ def test_frames_behind_the_end_of_a_row_change_nothing(rtfx, tmp_path):
 
 
 def test_nemos_ctc_beam_goes_on_over_padding(rtfx, tmp_path):
-    """Up to NeMo 3.0.0: what the padding of a batch would add to each hypothesis is in its score."""
+    """Up to NeMo 3.0.0, the score of a hypothesis contains what the padding of its batch adds."""
     theirs = rival("CtcBeam", NEMO, head="ctc", beam_size=4)
     scores = {}
     for batch in (1, 4):
@@ -195,7 +196,8 @@ def test_nemos_transcribe_with_our_search(tmp_path, model):
 
 
 def test_an_empty_log_of_the_compiler_takes_no_byte_of_pythons():
-    """The process's b" " is whole behind NeMo's own compilation, which needs no GPU up to the loading of its result."""
+    """Python's own bytes object b" " is unchanged after a compilation by NeMo, which needs no GPU before its result is
+    loaded."""
     program = """
 import restore
 from nemo.core.utils import cuda_python_utils
@@ -227,14 +229,15 @@ def test_words_lie_along_the_labels(wfst_decoders):
     blank, token_frames = 9, wfst_decoders.token_frames
     assert token_frames([1, 2], [9, 1, 1, 9, 2], blank) == [1, 4]
     assert token_frames([1, 1, 2], [1, 9, 1, 2], blank) == [0, 2, 3]
-    assert token_frames([1, 1, 2], [9, 1, 1, 2], blank) == [1, 2, 3]  # without a blank between its likes
-    assert token_frames([1, 2], [1, 9, 1, 2], blank) == [0, 0]  # not these labels
+    assert token_frames([1, 1, 2], [9, 1, 1, 2], blank) == [1, 2, 3]  # no blank separates the equal labels
+    assert token_frames([1, 2], [1, 9, 1, 2], blank) == [0, 0]  # the path has other labels
     assert token_frames([1, 1], [9, 1], blank) == [0, 0]
     assert token_frames([], [9, 9], blank) == []
 
 
 def test_rivas_lists_keep_the_paths_of_each_row(wfst_decoders, tmp_path):
-    """Without riva: paths as it returns them. A row whose search found no end has an empty result."""
+    """Lists keep each row's paths as riva returns them. A row whose search reached no end has an empty result. riva is
+    not needed."""
     (tmp_path / "words.txt").write_text("<eps> 0\na 1\nb 2\n")
     (tmp_path / "lexicon.txt").write_text("a A\nb B A\n")
     decoder = object.__new__(wfst_decoders.Riva)

@@ -1,4 +1,4 @@
-"""rivals/wfst/bench.py: which rows its output holds already."""
+"""Tests which rows rivals/wfst/bench.py finds in an earlier output."""
 
 import argparse
 import importlib.util
@@ -22,7 +22,7 @@ def test_rows_count_as_measured_with_their_settings_alone(bench, tmp_path):
     quick = argparse.Namespace(**vars(whole) | {"limit": 50})
     records = [{"name": "a", "wer": 0.1} | bench.settings(whole), {"name": "b", "wer": 0.2} | bench.settings(quick),
                {"name": "c", "error": "no result in 300 s"} | bench.settings(whole), {"kind": "machine"}]  # fmt: skip
-    # The last line was cut short when its process was killed.
+    # The last line was cut short when the process was killed.
     output.write_text("".join(json.dumps(record) + "\n" for record in records) + '{"name": "d", "we')
     assert bench.measured(output, whole) == {"a"}
     assert bench.measured(output, quick) == {"b"}

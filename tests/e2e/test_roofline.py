@@ -1,4 +1,4 @@
-"""`rtfx profile --roofline` without a GPU: bytes and FLOP reckoned from shapes, and marked so."""
+"""Tests `rtfx profile --roofline` without a GPU: bytes and FLOP are computed from shapes and marked as such."""
 
 import pytest
 from conftest import strict_records
@@ -39,7 +39,7 @@ def test_what_decoding_moves_and_computes(roofline, tmp_path):
 
 
 def test_twice_the_laps_are_the_same_operators(roofline, tmp_path):
-    """The roofline counts the work of one lap, so it does not depend on the number of timed laps."""
+    """The roofline counts the work of one lap, so the number of timed laps does not change it."""
     assert roofline().returncode == 0 and roofline("--laps", 2).returncode == 0
     first, second = (strict_records(tmp_path / "run" / name) for name in ("roofline.jsonl.1", "roofline.jsonl"))
     for one, other in zip(first[1:], second[1:]):
@@ -52,7 +52,7 @@ def test_another_region_and_one_case(roofline, tmp_path):
     assert case["region"] == "encoder" and case["decoder"]["id"] == "label_looping"
     names = {one["name"] for one in case["operators"] if one["flop"] > 1e6}
     assert any("convolution" in name for name in names)
-    # It allocates its results through other operators, which cost nothing.
+    # This operator allocates its results through other operators, which cost nothing.
     assert "aten::native_layer_norm" in {one["name"] for one in case["operators"]}
 
 
