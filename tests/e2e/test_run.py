@@ -1,4 +1,4 @@
-"""A run from end to end: what stands in the journal, grades, a second run in the same folder."""
+"""Tests a run from end to end: the contents of the journal, grades, and a second run in the same folder."""
 
 import json
 import math
@@ -11,7 +11,7 @@ REGIONS = {"pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"}
 
 @pytest.fixture(scope="module")
 def finished(rtfx, tmp_path_factory):
-    """A run of both head kinds, two batch sizes and two rounds: the folder and its records."""
+    """Runs decoders of both heads at two batch sizes for two rounds. Returns the folder, its records and the output."""
     folder = tmp_path_factory.mktemp("finished")
     decoders = ["frame_looping", "label_looping", "ctc_greedy", "null"]
     protocol = {"warmup_rounds": 1, "measured_rounds": 2}
@@ -64,7 +64,7 @@ def test_rates_follow_from_times(finished):
         assert math.isclose(
             record["metrics"]["share.decode"], seconds["decode"] / total, rel_tol=1e-9
         )
-    # On a busy machine any of them may have waited for a CPU.
+    # On a busy machine, any round may have waited for a CPU.
     assert min(r["gap_seconds"] - 0.02 * r["wall_seconds"] for r in runs_of(finished[1])) <= 0.02
 
 
@@ -163,7 +163,7 @@ def test_resume_does_only_what_is_missing(run_config, tmp_path):
 
 
 def test_resumed_after_other_settings_shows_its_own_results(run_config, rtfx, tmp_path):
-    """The journal has one case with one token a frame at most, then with ten, then with one again."""
+    """A resumed run shows the results of its own settings: at most one token a frame, then ten, then one again."""
 
     dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
 
@@ -179,7 +179,7 @@ def test_resumed_after_other_settings_shows_its_own_results(run_config, rtfx, tm
     one, ten, one_again, resumed = (words(*arguments, most=most) for arguments, most in (
         ((), 1), (("--resume",), 10), (("--resume",), 1), (("--resume",), 1)))  # fmt: skip
     assert one[0] == one_again[0] == resumed[0] != ten[0]
-    assert [count for _, count in (one, ten, one_again, resumed)] == [1, 2, 3, 3]  # the last time, nothing was missing
+    assert [count for _, count in (one, ten, one_again, resumed)] == [1, 2, 3, 3]  # the last run measured nothing
 
 
 @pytest.mark.parametrize("first, then, keys", [
@@ -197,7 +197,7 @@ def test_settings_that_results_depend_on_are_measured_again(run_config, tmp_path
 
 
 def test_exactness_below_the_required_exits_with_13(run_config, tmp_path):
-    """One token a frame at most changes the text of an utterance that has two in one frame."""
+    """A decoder that may emit one token a frame changes a text that has two in one frame, so the run exits with 13."""
     limited = {"name": "label_looping", "options": {"max_symbols": 1}}
     dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
     result = run_config(decoders=["frame_looping", limited], datasets=[dataset])
@@ -232,7 +232,7 @@ def test_batches_by_seconds_and_a_folder_of_files(run_config, tmp_path):
     assert result.returncode == 0, result.stderr
     for record in runs_of(strict_records(tmp_path / "run/journal.jsonl")):
         assert record["batch"] == {"by": "seconds", "size": 8}
-        assert record["wer"]["wer"] is None  # no references
+        assert record["wer"]["wer"] is None  # the files have no reference texts
 
 
 def test_a_librispeech_folder(run_config, tmp_path):
@@ -249,7 +249,7 @@ def test_a_librispeech_folder(run_config, tmp_path):
 
 
 def test_a_beam_is_not_graded_by_the_greedy_rule(run_config, tmp_path):
-    """The replay of a beam is of its scores; a TDT model's CTC results have no durations."""
+    """The replay of a beam search checks its scores. The CTC results of a TDT model have no durations."""
     beam = {"name": "ctc_beam", "options": {"beam_size": 8}}
     datasets = [{"id": "all", "manifest": str(AUDIO / "manifest.jsonl")}]
     result = run_config(models=[str(MODELS / "quickstart-tdt.nemo")], datasets=datasets,

@@ -1,4 +1,4 @@
-"""rtfx run --shard: several processes, one run."""
+"""Tests `rtfx run --shard`, by which several processes measure one run."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from conftest import AUDIO, runs_of, strict_records
 
 SHARDED = {
     "datasets": [{"id": "six", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 6}],
-    "batch_sizes": [1],  # batches of any shard are then those of the whole
+    "batch_sizes": [1],  # so that each batch of a shard is one of the whole run
     "protocol": {"warmup_rounds": 0, "measured_rounds": 2},
 }
 
@@ -26,7 +26,7 @@ def free_port():
 
 @pytest.fixture
 def start(popen, program, config, tmp_path):
-    """start(arguments, environment) begins one process; all have ended when the test ends."""
+    """start(arguments, environment) starts one process. All processes have ended when the test ends."""
     path = config(**SHARDED)
 
     def run(arguments, environment, output="run"):
@@ -42,7 +42,7 @@ def by_hand(start, count, *arguments):
 
 
 def check_whole(folder, count, whole):
-    """The merged records against those of `whole`, a run of one process."""
+    """Asserts that the merged records agree with those of `whole`, a run of one process."""
     records = strict_records(folder / "journal.jsonl")
     assert records[0]["kind"] == "provenance" and records[0]["shards"]["count"] == count
     runs, expected = runs_of(records), runs_of(strict_records(whole / "journal.jsonl"))
@@ -102,7 +102,7 @@ def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
 def test_waiting_for_other_shards_is_no_warning(start):
     port = {"MASTER_PORT": free_port()}
     first = start(["--shard", "0/2"], port)
-    time.sleep(2.5)  # it waits for a second at a time
+    time.sleep(2.5)  # the first shard waits in steps of one second
     processes = [first, start(["--shard", "1/2"], port)]
     for process in processes:
         _, stderr = process.communicate(timeout=300)
@@ -137,7 +137,7 @@ def test_a_killed_shard_and_resume(start, whole, tmp_path):
     shards[0].kill()
     shards[0].wait()
     _, stderr = shards[1].communicate(timeout=60)
-    assert shards[1].returncode in (0, 2)  # 0: it had passed its last meeting
+    assert shards[1].returncode in (0, 2)  # 0 if it had passed its last barrier
     results = by_hand(start, 2, "--resume")
     assert [code for _, _, code in results] == [0, 0], results
     check_whole(tmp_path / "run", 2, whole)
@@ -152,7 +152,7 @@ def test_lost_hypotheses_of_a_shard_are_an_error(start, tmp_path):
 
 
 def endless(start, count, port=None):
-    """Begins shards that measure until something ends them."""
+    """Starts shards that measure until something ends them."""
     port = port or {"MASTER_PORT": free_port()}
     return [start(["--shard", f"{i}/{count}", "--set", "protocol.measured_rounds=1000"], port) for i in range(count)]
 
@@ -184,7 +184,7 @@ def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
 def test_a_shard_that_is_killed_while_others_come_is_named(start, tmp_path):
     port = {"MASTER_PORT": free_port()}
     first, second = (start(["--shard", f"{i}/3"], port) for i in range(2))
-    time.sleep(3)  # both wait for the third one
+    time.sleep(3)  # both shards wait for the third one
     assert first.poll() is None and second.poll() is None
     second.kill()
     _, error = first.communicate(timeout=30)
@@ -222,7 +222,7 @@ def test_a_shard_of_another_run_does_not_end_one_that_is_under_way(start, tmp_pa
 
 @pytest.mark.parametrize("failing", [0, 1])
 def test_all_shards_name_the_first_cause_once(start, tmp_path, failing):
-    """The journal of one shard cannot be written any more; the others end because of that."""
+    """If one shard cannot write its journal, the others end and name that shard and its error once."""
     blocked = tmp_path / f"run/shards/{failing}-of-3"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("")
@@ -252,7 +252,7 @@ def test_interrupted_while_it_waits_for_the_others(start):
     port = free_port()
     shard = start(["--shard", "0/2"], {"MASTER_PORT": port})
     deadline = time.monotonic() + 60
-    while True:  # until it listens
+    while True:  # waits until the shard listens
         try:
             socket.create_connection(("127.0.0.1", int(port))).close()
             break

@@ -1,4 +1,4 @@
-"""The soak of live streams (tests/support/soak.py), for some seconds, and what it must notice."""
+"""Runs the soak test of live streams (tests/support/soak.py) for some seconds, and tests what it must notice."""
 
 import importlib
 import json
@@ -33,7 +33,7 @@ def words(*starts):
     "shift, wanted", [(0.0, None), (0.08, None), (0.24, "words of 1 of 2 minutes begin +0.24 s from their place")]
 )
 def test_a_shift_of_more_than_a_frame_is_noticed(shift, wanted):
-    """It begins with the second minute."""
+    """Words that are shifted from the second minute on are noticed if the shift is longer than a frame."""
     starts = [float(second) for second in range(0, 120, 2)]
     found = words(*(start + shift * (start >= 60) for start in starts))
     assert soak.shifted(found, [(f"word{i}", start) for i, start in enumerate(starts)], 0.08) == wanted

@@ -1,4 +1,5 @@
-"""datasets/speak_books.py: sentences of books, without those of test sets, as Opus with manifests."""
+"""Tests datasets/speak_books.py, which speaks sentences of books, without those of test sets, as Opus with
+manifests."""
 
 import json
 import shutil

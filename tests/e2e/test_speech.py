@@ -1,4 +1,4 @@
-"""datasets/speak_librispeech.py: speech of exact lengths, made once, and errors."""
+"""Tests datasets/speak_librispeech.py: speech of exact lengths, spoken once, and errors."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_lengths_are_exact_and_the_speech_is_heard(spoken):
         audio, rate = soundfile.read(spoken / line["audio_filepath"])
         assert (name in line["audio_filepath"], rate, audio.shape) == (True, 16000, (samples,))
         assert line["duration"] == samples / 16000
-        # From the first tenth to the last: no pause is longer than half a second.
+        # From the first half second to the last one, none is silent.
         half_seconds = audio[: samples // 8000 * 8000].reshape(-1, 8000)
         assert np.abs(half_seconds).max(axis=1).min() > 0.01
     assert lines[2]["text"] == "you don't mean that you thought me so silly"

@@ -1,4 +1,4 @@
-"""Stand-in data, stand-in models and random weights are marked wherever results of them are shown."""
+"""Tests that stand-in data, stand-in models and random weights are marked wherever their results are shown."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ MODEL, MADE = "stand-in model", "small.nemo widened to parakeet-rnnt-0.6b"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run on stand-in data, of a trained model, one with random weights, and one that was widened."""
+    """Writes a run on stand-in data, with a trained model, one with random weights, and a widened one."""
     folder = tmp_path_factory.mktemp("stand_ins")
     records = [synthetic.provenance()]
     for model, weights, made in (
@@ -82,7 +82,8 @@ def test_every_figure(folder):
 
 
 def test_a_committed_journal_of_an_earlier_release(rtfx):
-    """It names the set test_other_spoken and has no field for what that is."""
+    """An earlier release's journal names the set test_other_spoken without a field for stand-ins, but the mark is
+    shown."""
     text = rtfx("export", ROOT / "tests/data/journals/earlier_release.jsonl", "--to", "markdown").stdout
     assert DATA in text and "is espeak-ng speech of LibriSpeech test-other" in text
 

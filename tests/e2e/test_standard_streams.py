@@ -1,4 +1,4 @@
-"""Standard output and standard error that are closed, full, or read by nobody: neither costs a run or a verdict."""
+"""Tests that a closed, full or unread standard output or standard error costs neither a run nor a verdict."""
 
 import os
 import subprocess
@@ -10,7 +10,8 @@ FAILED, INCONCLUSIVE, CORRECTNESS = 1, 11, 13
 
 
 def unread(command):
-    """Runs the command with a pipe that nobody reads. SIGPIPE is ignored, as some CI runners leave it: prints fail with EPIPE."""
+    """Runs the command with a pipe that nobody reads. SIGPIPE is ignored, as on some CI runners, so prints fail with
+    EPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as output:
@@ -18,7 +19,7 @@ def unread(command):
 
 
 def test_the_verdict_of_a_gate_stands_without_a_reader(program):
-    journal = ROOT / "reports/tables/beam_table1.jsonl.gz"  # its table is longer than the buffer of the output
+    journal = ROOT / "reports/tables/beam_table1.jsonl.gz"  # its table exceeds the buffer of the output
     result = unread([program, "gate", journal, "--baseline", journal])
     assert result.returncode == INCONCLUSIVE, result.stderr
     assert unread([program, "gate", journal, "--baseline", journal, "--allow-inconclusive"]).returncode == 0
@@ -26,7 +27,7 @@ def test_the_verdict_of_a_gate_stands_without_a_reader(program):
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_the_verdict_of_a_run_stands_without_a_reader(program, config, tmp_path, isolate):
-    limited = {"id": "x" * 5000, "name": "label_looping", "options": {"max_symbols": 1}}  # more than the buffer holds
+    limited = {"id": "x" * 5000, "name": "label_looping", "options": {"max_symbols": 1}}  # exceeds the buffer
     dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
     path = config(decoders=["frame_looping", limited], datasets=[dataset], isolate=isolate)
     result = unread([program, "run", path, "--output", tmp_path / "run"])

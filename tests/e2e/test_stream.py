@@ -1,4 +1,4 @@
-"""`rtfx stream`, files that a configuration has made ("prepare"), and `rtfx emissions`."""
+"""Tests `rtfx stream`, files that a configuration makes ("prepare"), and `rtfx emissions`."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ CACHE_AWARE = ROOT / "tests/data/checkpoints/tiny_streaming.nemo"
 
 
 def settings(folder, **changes):
-    """A graph of few words, the CPU's search, four seconds of streams of utterances of two."""
+    """Returns settings with a small graph, the search on the CPU, two utterances, and 4 s of streams."""
     graph = str(folder / "made/words.tlg")
     files = [str(AUDIO / f"1737-146161-000{i}.flac") for i in (7, 9)]
     return {
@@ -38,7 +38,7 @@ def stream(rtfx, config, tmp_path):
 
 
 def dataset_of(folder, texts):
-    """A data set of these recordings, {name: text}."""
+    """Writes a manifest of the recordings {name: text}, and returns the data set."""
     lines = [{"audio_filepath": str(AUDIO / name), "text": text} for name, text in texts.items()]
     (folder / "data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return {"id": "data", "manifest": str(folder / "data.jsonl")}
@@ -60,7 +60,7 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
         {"by": "streams", "size": 3},
     ]
     for record, streams in ((one, 1), (three, 3)):
-        # 4 s of arrivals, of which a tenth is not measured: 18 periods of a stream.
+        # A tenth of the 4 s of arrivals is not measured, so each stream has 18 periods.
         assert record["requests"] == 18 * streams
         metrics = record["metrics"]
         parts = metrics["stream.compute_ms"] + metrics["stream.queue_ms"]
@@ -76,7 +76,7 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
 def test_every_kind_of_search_streams(stream, tmp_path):
     decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_greedy",
                 "ctc_beam"]  # fmt: skip
-    short = settings(tmp_path)["datasets"][0] | {"seconds": 1.2}  # so that some come to their end
+    short = settings(tmp_path)["datasets"][0] | {"seconds": 1.2}  # so short that some streams end
     load = {"streams": [2], "seconds": 1.6, "period_ms": 100}
     result = stream(decoders=decoders, datasets=[short], stream=load)
     assert result.returncode == 0, result.stderr
@@ -119,7 +119,7 @@ def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream
     errors = {part: quality[part]["wer"] for part in ("streamed", "whole")}
     assert quality["difference"] == pytest.approx(errors["streamed"] - errors["whole"])
     assert quality["low"] <= quality["difference"] <= quality["high"]
-    # A token is shown when its chunk and the right context are there, and until the next chunk comes.
+    # A token is shown once its chunk and right context have arrived, at the latest with the next chunk.
     assert 0.3 < quality["first_delay_seconds"] < 1.3
     assert 0 < quality["lag_seconds"] <= quality["lag_p95_seconds"]
     assert 0 <= quality["changed_share"] < 0.5
@@ -128,7 +128,7 @@ def test_the_words_of_streams_are_compared_with_those_of_whole_utterances(stream
 
 @pytest.fixture(scope="module")
 def whole(transcribe):
-    """Transcripts of two whole recordings by label_looping, with the times of words, {name: transcript}."""
+    """Returns {name: transcript} of two whole recordings by label_looping, with the times of words."""
     clips = ["qs01.flac", "qs07.flac"]
     result = transcribe("--decoder", "label_looping", "--batch-size", 2, "--format", "json", *(AUDIO / c for c in clips))
     return dict(zip(clips, map(json.loads, result.stdout.splitlines()), strict=True))
@@ -136,7 +136,7 @@ def whole(transcribe):
 
 def test_lost_words_are_counted_with_those_at_seams(stream, whole, tmp_path):
     data = dataset_of(tmp_path, {name: transcript["text"] for name, transcript in whole.items()})
-    chunk = 0.8  # seconds; without right context, the model loses words
+    chunk = 0.8  # seconds; the model loses words without right context
     load = {"streams": [2], "seconds": 1, "period_ms": 200, "scope": "speech", "buffer": [chunk, 2, 0], "quality": True}
     result = stream(decoders=["label_looping"], datasets=[data], stream=load)
     assert result.returncode == 0, result.stderr
@@ -150,7 +150,7 @@ def test_lost_words_are_counted_with_those_at_seams(stream, whole, tmp_path):
     quality, found = record["quality"], record["quality"]["lost_words"]
     assert found["words"] == len(at_seams) and found["seam_seconds"] == 0.24
     assert found["share_at_seams"] == pytest.approx(sum(at_seams) / len(at_seams)) and not all(at_seams)
-    assert quality["whole"]["wer"] == 0  # so that deletions of the streams are lost words
+    assert quality["whole"]["wer"] == 0  # so every deletion of the streams is a lost word
     assert found["lost"] == quality["streamed"]["deletions"] > 0
     assert 0 < found["lost_at_seams"] <= found["lost"]
     share = f"{100 * found['share_at_seams']:.0f} %"
@@ -167,7 +167,7 @@ def test_words_that_are_lost_on_purpose_at_seams_are_found(stream, whole, tmp_pa
     assert result.returncode == 0, result.stderr
     qualities = {record["decoder"]["id"]: record["quality"] for record in streams_of(tmp_path / "run")}
     honest, lossy = (qualities[name]["lost_words"] for name in ("label_looping", "planted"))
-    # The frames are those of whole utterances, so only the planted words are missing.
+    # The streams get the frames of whole utterances, so only the planted words are missing.
     assert honest["lost"] == honest["lost_at_seams"] == 0
     assert lossy["lost"] == lossy["lost_at_seams"] == qualities["planted"]["streamed"]["deletions"] >= 4
     for key in ("words", "share_at_seams"):
@@ -218,7 +218,7 @@ def test_a_rule_is_searched_by_trials(stream, tmp_path):
 
 
 def test_each_number_of_streams_has_the_limit_of_a_case(stream, tmp_path):
-    """All four take longer than the limit together, and none alone."""
+    """The limit holds for each number of streams: all four together take longer, but none alone does."""
     load = {"streams": [1, 2, 3, 4], "seconds": 2.5, "period_ms": 200}
     result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 6})
     assert result.returncode == 0, result.stderr
@@ -226,7 +226,7 @@ def test_each_number_of_streams_has_the_limit_of_a_case(stream, tmp_path):
 
 
 def test_a_number_of_streams_over_the_limit_costs_no_other_one(stream, tmp_path):
-    """Both take a little longer than the limit, and each has a record of its own."""
+    """Both numbers of streams exceed the limit, and each has a failure record of its own."""
     load = {"streams": [1, 2], "seconds": 3.5, "period_ms": 200}
     result = stream(decoders=["ctc_greedy"], stream=load, protocol={"case_limit_seconds": 3.4})
     assert result.returncode == 1, result.stderr
@@ -293,7 +293,7 @@ def test_a_trial_that_confirms_compares_the_words(stream, tmp_path):
     assert record["stream"]["seconds"] == 3 and "/streams2-confirmed/" in record["case"]
     quality = record["quality"]
     assert quality["streamed"]["reference_words"] == quality["whole"]["reference_words"] == 4
-    # The search alone has the frames of whole utterances, so no word differs.
+    # The search gets the frames of whole utterances, so no word differs.
     assert quality["difference"] == quality["low"] == quality["high"] == 0
     assert quality["lost_words"]["lost"] == 0 < quality["lost_words"]["words"]
 
@@ -310,7 +310,7 @@ def test_a_trial_without_an_end_is_recorded(stream, tmp_path):
 def test_resume_runs_nothing_twice(stream, tmp_path):
     assert stream().returncode == 0
     before = (tmp_path / "run/journal.jsonl").read_text()
-    assert stream().returncode == 2  # there is a journal already
+    assert stream().returncode == 2  # the folder has a journal already
     assert stream("--resume").returncode == 0
     assert len(streams_of(tmp_path / "run")) == 2
     assert (tmp_path / "run/journal.jsonl").read_text().startswith(before)
@@ -325,14 +325,14 @@ def test_resume_measures_anew_under_other_settings(stream, tmp_path):
     one, other = streams_of(tmp_path / "run")
     assert one["case"] == other["case"] and one["result_key"] != other["result_key"]
     assert [record["stream"]["period_ms"] for record in (one, other)] == [200, 250]
-    # Its number stands in the name of a case: more of them change nothing about the others.
+    # The name of a case holds its number of streams, so a new number leaves the others valid.
     result = stream(*resume, "--set", "stream.streams=[1, 2]", decoders=["ctc_greedy"], stream=load)
     assert result.returncode == 0
     assert [record["batch"]["size"] for record in streams_of(tmp_path / "run")] == [1, 1, 2]
 
 
 def test_resume_forgets_what_was_made_good(stream, tmp_path):
-    """Failures of earlier invocations and measurements that were replaced change no exit code."""
+    """An earlier failure or a measurement that was replaced changes no exit code."""
     load = {"streams": [1], "seconds": 1.6, "period_ms": 200}
     assert stream(decoders=["ctc_greedy"], stream=load).returncode == 0
     journal = tmp_path / "run/journal.jsonl"
@@ -352,7 +352,8 @@ def test_resume_forgets_what_was_made_good(stream, tmp_path):
 
 
 def test_the_first_batch_size_of_each_dataset_is_streamed(stream, tmp_path):
-    """Batches are the encoder's: a dataset that has only the second size of the run is streamed too."""
+    """A dataset that has only the second batch size of the run is streamed too. Batches matter for the encoder
+    alone."""
     data = settings(tmp_path)["datasets"][0] | {"batch_sizes": [8]}
     load = {"streams": [1], "seconds": 1, "period_ms": 200}
     result = stream(decoders=["ctc_greedy"], datasets=[data], batch_sizes=[1, 8], stream=load)
@@ -390,7 +391,7 @@ NO_FP8 = "dtype fp8: needs the fused encoder, which runs on a GPU only; use bf16
 
 @pytest.mark.parametrize("command", ["stream", "transcribe"])
 def test_fp8_without_a_gpu_is_refused(rtfx, command):
-    """No other number type is taken in its place."""
+    """Without a GPU, fp8 is refused, and no other number type replaces it."""
     without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     result = rtfx(command, "--model", CACHE_AWARE, "--dtype", "fp8", AUDIO / "qs10.flac", env=without_gpu)
     assert result.returncode == 2 and result.stdout == ""

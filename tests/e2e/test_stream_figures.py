@@ -1,4 +1,4 @@
-"""Figures and tables of streams and boosts, from made-up journals."""
+"""Tests figures and tables of streams and boosts on synthetic journals."""
 
 import importlib
 import json
@@ -73,7 +73,7 @@ def trial(streams, period, final, slo=True, confirms=True, **fields):
 
 
 def test_sustained_streams_over_steps_and_latency(plots, tmp_path):
-    """The most streams of each step that kept the rule in the long trial, and the front of those."""
+    """The figure shows, for each step size, the most streams that kept the rule in the long trial, and their front."""
     steps = {80: [(50, True, True), (80, True, False), (64, False, True)], 560: [(40, True, True)], 1120: [(400, True, True)]}
     runs = []
     for period, trials in steps.items():
@@ -94,7 +94,7 @@ def test_sustained_streams_over_steps_and_latency(plots, tmp_path):
 
 
 def nemo_steps(streams, period, mean, joules=30.0):
-    """A record of rivals/nemo/stream_steps.py; times in seconds."""
+    """Returns a record of rivals/nemo/stream_steps.py. Times are in seconds."""
     return {"streams": streams, "chunk_seconds": period, "steps": 25, "capacity": streams * period / mean,
             "step_ms": {"mean": 1000 * mean, "p50": 1000 * mean, "p95": 1100 * mean, "p99": 1100 * mean, "max": 1200 * mean},
             "joules_per_hour": joules, "tokens_per_frame": 0.2, "model": "m.nemo", "dtype": "bfloat16", "nemo": "3.0.0",
@@ -102,9 +102,9 @@ def nemo_steps(streams, period, mean, joules=30.0):
 
 
 def test_nemos_best_batch_stands_beside_ours(plots, tmp_path):
-    """A batch that its own capacity cannot fill does not count, however large the capacity is. Nor do pauses."""
+    """NeMo's best batch counts only if its own capacity can fill it. Pauses do not lower the capacity."""
     paused = nemo_steps(64, 0.08, 0.064, None)
-    paused["capacity"] = 50  # by the mean of its steps
+    paused["capacity"] = 50  # computed from the mean of its steps
     steps = {80: [nemo_steps(32, 0.08, 0.05), paused, nemo_steps(128, 0.08, 0.1)],
              1120: [nemo_steps(32, 1.12, 0.05), nemo_steps(1024, 1.12, 0.5)]}  # fmt: skip
     files = []
@@ -128,7 +128,7 @@ def test_nemos_best_batch_stands_beside_ours(plots, tmp_path):
 
 
 def test_table_of_sustained_streams(tmp_path):
-    """A row for each size of steps; what nobody has measured is a dash."""
+    """The table has a row for each step size, and a dash for what was not measured."""
     wer = {side: synthetic.run()["wer"] | {"wer": value} for side, value in (("streamed", 0.1282), ("whole", 0.1277))}
     rule = {"late": 0.001, "seconds": 60.0, "confirm_seconds": 120.0}
     for period, streams in ((80, 1500), (1120, 8000)):

@@ -1,4 +1,4 @@
-"""The architecture that the sources must keep: which folder knows which, and how long files get."""
+"""Tests the architecture of the sources: which folder may include which, and how long files may be."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ FOLDERS = ["algorithms", "base", "datasets", "harness", "models", "python", "spe
 
 
 def layers():
-    """{folder: the folders that it may include, and those that these may}, of layers.txt."""
+    """Returns {folder: the folders that it may include, directly or not} from layers.txt."""
     known = {}
     for folder, below, _ in read_layers((ROOT / "layers.txt").read_text(encoding="utf-8")):
         known[folder] = {folder, *(other for name in below for other in known[name])}
@@ -40,7 +40,7 @@ def test_there_are_sources():
 
 
 def folder_of(path):
-    """The entry of the list that a source belongs to: the innermost of its folders that has one."""
+    """Returns the innermost folder of a source that has an entry in layers.txt."""
     folder = path.rpartition("/")[0]
     while folder and folder not in LAYERS:
         folder = folder.rpartition("/")[0]
@@ -62,7 +62,7 @@ def test_includes_follow_the_arrows(folder):
 
 def test_every_source_belongs_to_a_folder_of_the_list():
     assert {folder_of(str(path.relative_to(ROOT))) for path in SOURCES} == set(LAYERS)
-    # The rooms stand beside each other: only the contract of decoders lies in a folder of folders.
+    # No source lies directly in a folder of folders. Only `algorithms` has sources, those of the decoders' contract.
     for folder in ("harness", "algorithms/shared", "algorithms/decoders"):
         assert not [path for path in SOURCES if path.parent == ROOT / folder]
 
@@ -74,7 +74,7 @@ PARTS = {
 
 
 def test_no_file_includes_itself_through_others():
-    """A header and its source count as one."""
+    """No file includes itself through others, where a header and its source count as one file."""
 
     def unit(path):
         name = str(Path(path).with_suffix(""))
@@ -130,7 +130,7 @@ def test_no_file_is_over_1000_lines():
 
 
 def test_one_file_calls_libtorch_s_threads():
-    """Its templates divide nothing where a file is compiled without OpenMP, and this is the one that is with it."""
+    """LibTorch's thread templates divide nothing in a file without OpenMP, so only a file with OpenMP calls them."""
     calling = [path for path in SOURCES if re.search(r"at::parallel_(for|reduce)", path.read_text(encoding="utf-8"))]
     assert [path.relative_to(ROOT).as_posix() for path in calling] == ["models/parallel.cpp"]
 

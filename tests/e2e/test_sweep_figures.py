@@ -1,4 +1,4 @@
-"""Figures over the options of decoders: the lines and points that a journal holds."""
+"""Tests figures over the options of decoders: the lines and points that a journal holds."""
 
 import importlib
 import sys
@@ -11,7 +11,8 @@ from forked_script import script
 
 
 def journal(folder):
-    """ALSD++ with beams 1, 2, 4, two ways of fusion and three weights; greedy; one failure."""
+    """Writes ALSD++ with beams 1, 2 and 4, with two ways of fusion and three weights, and greedy search, and one
+    failure."""
     records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
 
     def add(name, errors, seconds, **options):
@@ -31,7 +32,7 @@ def journal(folder):
 
 
 def penalty_journal(folder):
-    """Two searches with three blank penalties each; two windows without a penalty, which make no line."""
+    """Writes two searches with three blank penalties each, and two windows without a penalty, which make no line."""
     records = [synthetic.provenance()]
     for name, options in (("label_looping", {}), ("alsd_pp", {"beam_size": 4})):
         for penalty in (2, 0, 1):
@@ -47,7 +48,7 @@ def penalty_journal(folder):
 
 
 def skipping_journal(folder):
-    """Two searches with three thresholds each, one of them none; one search that has no such option."""
+    """Writes two searches with three thresholds each, one of which is none, and one search without such an option."""
     records = [synthetic.provenance(), synthetic.run(decoder="ctc_greedy")]
     for name, options in (("label_looping", {}), ("alsd_pp", {"beam_size": 4})):
         for n, threshold in enumerate((0.5, None, 0.9)):
@@ -61,8 +62,8 @@ def skipping_journal(folder):
 
 
 def boost_journal(folder, counted=True):
-    """Two lists with three scales each; of "other", no word is said. Greedy has no list. `counted`:
-    with the counts that older journals lack."""
+    """Writes two lists with three scales each, and greedy search without a list. No word of the list "other" is said.
+    If `counted` is False, the records lack their counts, as in older journals."""
     records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
     for words, said in (("said", 200), ("other", 0)):
         for scale in (8, 0, 4):
@@ -73,8 +74,8 @@ def boost_journal(folder, counted=True):
 
 
 def beside_journal(folder, **others):
-    """Three scales of label-looping by both rules and by NeMo, which takes 0.5 s + 0.1 s for its results; one
-    scale of another list; searches without phrases."""
+    """Writes three scales of label-looping by both rules and by NeMo, whose results take 0.1 s beside 0.5 s of search.
+    It adds one scale of another list, and searches without phrases."""
     records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
     for whose in ("rtfx", "nemo", "rival"):
         for scale, recalled in ((0, 10), (2, 15), (1, 16)):
@@ -87,7 +88,7 @@ def beside_journal(folder, **others):
 
 @pytest.fixture
 def lines(tmp_path, monkeypatch):
-    """lines(script, journal): {label: (x, y) of each row's panels} of a script's figure."""
+    """lines(script, journal) returns the labels of a script's figure and the (x, y) of each line in each panel."""
     monkeypatch.syspath_prepend(str(ROOT / "plots"))
 
     def of(name, path=None):
@@ -107,7 +108,7 @@ def lines(tmp_path, monkeypatch):
 
 def test_beam_sweep(lines):
     labels, (wers, speeds) = lines("beam_sweep")
-    assert labels == ["alsd_pp, CUDA graph"]  # with an LM there is one beam
+    assert labels == ["alsd_pp, CUDA graph"]  # with a language model there is one beam
     assert wers[0] == ([1, 2, 4], [pytest.approx(100 * (100 - k) / 290) for k in (1, 2, 4)])
     assert speeds[0][1] == sorted(speeds[0][1], reverse=True)
 
@@ -132,7 +133,7 @@ def test_blank_penalty(lines, tmp_path):
 
 
 def options_journal(folder, *options):
-    """A case of label_looping for each of the options."""
+    """Writes a case of label_looping for each of the options."""
     records = [synthetic.provenance()]
     for n, some in enumerate(options):
         record = synthetic.run(decoder=f"search_{n}", exactness="approximate")
@@ -144,7 +145,8 @@ def options_journal(folder, *options):
 
 
 def test_a_line_joins_no_other_searches(lines, tmp_path):
-    """The third search skips frames, so that it has no place in the line over the penalty."""
+    """A line joins only searches that differ in its own option. The third search skips frames, so it is not on the line
+    of penalties."""
     plain = {"blank_penalty": 0.0, "skip_blank": None}
     path = options_journal(tmp_path / "run", plain, plain | {"blank_penalty": 1.0}, plain | {"skip_blank": 0.9})
     labels, (penalties, *_) = lines("blank_penalty", path)
@@ -168,7 +170,7 @@ def test_variants_of_one_beam_size_are_no_sweep(tmp_path):
 
 
 def test_blank_penalty_of_the_quickstart(rtfx, lines, tmp_path):
-    """The example of docs/reference/searches.md, with one model."""
+    """The example of docs/reference/searches.md for blank penalties runs, with one model."""
     run = tmp_path / "run"
     model = ROOT / "models/quickstart/quickstart-rnnt.nemo"
     result = rtfx("run", ROOT / "configs/blank_penalty.json", "--set", f"models={model}", "--output", run)
@@ -189,7 +191,7 @@ def test_skip_blank(lines, tmp_path):
 
 
 def test_skip_blank_of_the_quickstart(rtfx, lines, tmp_path):
-    """The example of docs/reference/searches.md, with one model and one round."""
+    """The example of docs/reference/searches.md for skipping blanks runs, with one model and one round."""
     run = tmp_path / "run"
     model = ROOT / "models/quickstart/quickstart-rnnt.nemo"
     only = ("--set", f"models={model}", "--set", "protocol.warmup_rounds=0", "--set", "protocol.measured_rounds=1")
@@ -207,7 +209,7 @@ def test_boost(lines, tmp_path):
     labels, (wers, recalls, insertions, alarms) = lines("boost", boost_journal(tmp_path / "boost"))
     assert labels == ["ctc_wfst, beam 17: said", "ctc_wfst, beam 17: other"]
     assert wers[0] == wers[1] == ([0, 4, 8], [pytest.approx(100 * 60 / 290)] * 3)
-    assert recalls == [([0, 4, 8], [80, 84, 88])]  # none of words that nobody says
+    assert recalls == [([0, 4, 8], [80, 84, 88])]  # the list without said words has no recall
     assert insertions[0][1] == [pytest.approx(100 * i / 290) for i in (0, 4, 8)]
     assert alarms[1][1] == [pytest.approx(100 * i / 290) for i in (29, 33, 37)]
 
@@ -227,7 +229,7 @@ def test_boost_beside_a_rival(lines, tmp_path):
 
 
 def test_boost_of_searches_without_a_graph(lines, tmp_path):
-    """Their options have no `beam`."""
+    """Searches without a graph, whose options have no `beam`, are drawn."""
     records = [synthetic.provenance()]
     records += [synthetic.boosted_search("rtfx", scale, 10 + scale) for scale in (0, 1)]
     labels, panels = lines("boost", synthetic.write(tmp_path / "run", records))
@@ -238,10 +240,10 @@ def test_boost_of_searches_without_a_graph(lines, tmp_path):
 def test_trade_off_joins_what_nothing_beats(lines):
     labels, [[(speeds, wers), *points]] = lines("trade_off")
     assert len(points) == 10
-    # Beams of one form share a marker, since numbers tell them apart; the weights of the LM have one each.
+    # Beams of one form share a marker, since numbers tell them apart. Each weight of the language model has its own.
     weights = [f"{blank}_{alpha}" for blank in ("lm_weighted_full", "no_score") for alpha in (0.5, 0.1, 0.3)]
     assert labels == ["greedy", "alsd_pp, CUDA graph", *weights]
-    # Greedy (0.5 s, 90 errors) beats beam 1 (0.5 s, 99); then beam 4 without LM loses to 61 errors.
+    # Greedy (0.5 s, 90 errors) beats beam 1 (0.5 s, 99 errors). Beam 4 without a language model loses to 61 errors.
     assert wers == [pytest.approx(100 * 90 / 290), pytest.approx(100 * 61 / 290)]
     assert speeds == sorted(speeds, reverse=True)
 

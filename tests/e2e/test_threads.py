@@ -1,4 +1,4 @@
-"""Threads: how they wait, and what a run says of the CPUs that it had."""
+"""Tests how threads wait, and what a run records about its CPUs."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import os
 import pytest
 from conftest import small_config, strict_records
 
-SHELL = ("_", "OLDPWD", "SHLVL")  # variables that the program may take the place of
+SHELL = ("_", "OLDPWD", "SHLVL")  # variables whose place in the environment the program may use
 POLICY = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
@@ -16,7 +16,7 @@ def environment(**given):
 
 
 def runtime_settings(rtfx, **given):
-    """The settings that the OpenMP run-time reports to have read."""
+    """Returns the settings that the OpenMP run-time reports to have read."""
     result = rtfx("--version", env=environment(OMP_DISPLAY_ENV="verbose", **given))
     assert result.returncode == 0 and result.stdout.startswith("rtfx ")
     return result.stderr
@@ -24,7 +24,7 @@ def runtime_settings(rtfx, **given):
 
 @pytest.mark.parametrize("given", [{}, {"_": "/bin/x"}, {"OLDPWD": "/"}])
 def test_threads_do_not_spin(rtfx, given):
-    """Without a variable that can give its place, too."""
+    """Threads do not spin, even if the environment has no variable whose place the program may use."""
     assert "GOMP_SPINCOUNT = '0'" in runtime_settings(rtfx, **given)
 
 

@@ -1,4 +1,4 @@
-"""protocol.mode "throughput" as a user meets it: table, page, exports, gate, children, shards."""
+"""Tests protocol.mode "throughput" as a user meets it: table, page, exports, gate, child processes and shards."""
 
 import csv
 import io
@@ -12,12 +12,12 @@ from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
 OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput", "steady_seconds": 0}
 
 
-# Which stage bounds a pass of a small model is up to the machine.
+# Matches any stage, since the machine decides which stage bounds a pass of a small model.
 BOUND = re.compile(r"overlapped, (copy|encoder|decode|texts) \d+ % busy")
 
 
 def config_file(folder, **changes):
-    """Three batches of two."""
+    """Writes a configuration with three batches of two utterances."""
     config = small_config(**changes)
     config["datasets"][0]["limit"] = 6
     path = folder / "config.json"
@@ -27,7 +27,7 @@ def config_file(folder, **changes):
 
 @pytest.fixture(scope="module")
 def runs(rtfx, tmp_path_factory):
-    """{mode: (folder, output)} of one configuration."""
+    """Returns {mode: (folder, output)} of one configuration."""
     folder = tmp_path_factory.mktemp("throughput")
     found = {}
     for mode in ("isolated", "throughput"):
@@ -43,7 +43,7 @@ def test_the_table_says_it_and_has_no_speed_of_decoding(runs):
     assert len(rows) == 2
     for row in rows:
         assert BOUND.search(row), row
-        assert "  -  " in row  # RTFx decode
+        assert "  -  " in row  # no RTFx decode
     assert "overlapped: batches overlap, so the total RTFx is by the wall clock of a pass" in runs["throughput"][1]
     assert "overlapped" not in runs["isolated"][1]
 
@@ -194,7 +194,7 @@ def test_encoder_and_decoder_in_types_of_their_own(rtfx, tmp_path):
     records = strict_records(tmp_path / "run/journal.jsonl")
     found = {(r["dtype"], r["decoder"]["id"]): r for r in runs_of(records)}
     assert {dtype for dtype, _ in found} == {"fp32", "bf16", "bf16+fp32"}
-    # The bits of the scores tell them apart.
+    # The bits of the scores differ between the number types.
     assert len({found[dtype, "label_looping"]["hypotheses_sha256"] for dtype, _ in found}) == 3
     for decoder in ("frame_looping", "label_looping"):
         record = found["bf16+fp32", decoder]

@@ -1,4 +1,4 @@
-"""trace.json as figures: what is busy when, and what was left out."""
+"""Tests figures of trace.json: what is busy when, and what was left out."""
 
 import gzip
 import json
@@ -54,7 +54,7 @@ def test_what_was_left_out_is_not_idle(folder):
     trace = synthetic.trace(CASES[:1], left_out=3)
     (folder / "trace.json").write_text(json.dumps(trace))
     (lap,) = read_trace(folder)
-    assert lap.known_until == 420  # the last event that was kept begins there
+    assert lap.known_until == 420  # the begin of the last event that was kept
     result = script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg")
     assert result.returncode == 0 and "not recorded" in (folder / "f.svg").read_text()
 
@@ -70,7 +70,7 @@ def test_a_complete_case_beside_one_that_was_cut(folder):
 
 
 def test_a_loop_that_was_cut_is_drawn_as_far_as_it_was_recorded(folder):
-    """The loop lasts from 100 to 500 µs, and the trace knows it until 420: its middle is at 260."""
+    """A loop from 100 to 500 µs is drawn up to 420 µs, as far as the trace goes, so its middle is at 260 µs."""
     trace = synthetic.trace(CASES[:1], left_out=3)
     (folder / "trace.json").write_text(json.dumps(trace))
     (lap,) = read_trace(folder)
@@ -89,7 +89,7 @@ def test_scripts_write_figures(folder, name):
 
 
 def test_idle_share_of_a_loop(folder):
-    """A kernel of 10 µs in every 100 µs; 200 µs from the middle hold two of them."""
+    """The idle share is 90 %: in every 100 µs a kernel takes 10 µs, and 200 µs around the middle hold two kernels."""
     output = folder / "f.svg"
     arguments = ("-o", output, "--microseconds", "200")
     assert script("plots/loop_timeline.py", folder, *arguments).returncode == 0
@@ -107,7 +107,7 @@ def test_a_trace_without_a_gpu(folder):
     trace["otherData"]["left_out_events"] = 3
     (folder / "trace.json").write_text(json.dumps(trace))
     assert script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg").returncode == 0
-    assert "not recorded" not in (folder / "f.svg").read_text()  # there is nothing to hatch
+    assert "not recorded" not in (folder / "f.svg").read_text()  # no part of the figure is hatched
 
 
 def test_an_imported_case_may_have_any_name(folder):

@@ -1,4 +1,4 @@
-"""datasets/token_text.py: the texts that n-gram models of tokens are trained on."""
+"""Tests datasets/token_text.py, which writes the texts for training n-gram models of tokens."""
 
 import gzip
 import json

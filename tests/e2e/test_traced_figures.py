@@ -1,4 +1,5 @@
-"""Every figure of the pages comes from a committed journal: reports/figures.py and note_figures.py say from which."""
+"""Tests that every figure of the pages comes from a committed journal, as reports/figures.py and note_figures.py
+state."""
 
 import figures
 import note_figures
@@ -29,7 +30,7 @@ def test_a_number_is_compared_at_its_printed_precision(printed, value, equal):
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch):
-    """Returns what is wrong with a page of these words, with an entry for "takes {} s" of 1.25."""
+    """Returns the faults of a page with these words, whose entry for "takes {} s" is 1.25."""
 
     def check(text):
         monkeypatch.setattr(traced, "ROOT", tmp_path)

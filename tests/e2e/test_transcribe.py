@@ -1,4 +1,4 @@
-"""`rtfx transcribe` over files of which some are bad, and outputs that cannot be written."""
+"""Tests `rtfx transcribe` over files of which some are bad, and outputs that cannot be written."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ CLIP = AUDIO / "qs10.flac"
 
 
 def silence(path, hours):
-    """A WAV file, 16 kHz, 16 bits, of zeros that take no space on the disk."""
+    """Writes a WAV file of silence, 16 kHz and 16 bits, whose zeros take no space on the disk."""
     size = int(hours * 3600 * 16000) * 2
     with path.open("wb") as file:
         file.write(struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + size, b"WAVE", b"fmt ", 16, 1, 1,
@@ -56,7 +56,7 @@ def test_a_file_that_a_manifest_lacks_costs_no_other(transcribe, tmp_path):
 
 
 def test_a_batch_too_large_for_memory_is_a_failure_of_its_case(run_config, tmp_path):
-    """The others of the run are measured."""
+    """A batch that is too large for memory fails alone, and the other cases of the run are measured."""
     long = silence(tmp_path / "long.wav", hours=1.5)
     manifest = tmp_path / "long.jsonl"
     manifest.write_text(json.dumps({"audio_filepath": str(long), "duration": 5400, "text": "a"}) + "\n")

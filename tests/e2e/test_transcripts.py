@@ -1,5 +1,5 @@
-"""`rtfx transcribe --format`: every format by an independent reading of it, files and inputs of every
-kind, and what is said of bad ones."""
+"""Tests `rtfx transcribe --format`: each format by an independent reader, files and inputs of every kind, and
+errors."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def seconds(clock):
 
 @pytest.fixture(scope="module")
 def written(transcribe, tmp_path_factory):
-    """{format: {name: text}} of two clips."""
+    """Writes two clips in each format, and returns {format: {name: text}}."""
     folder = tmp_path_factory.mktemp("written")
     found = {}
     for name in ("txt", "json", "srt", "vtt", "ctm", "stm", "tsv"):
@@ -123,7 +123,8 @@ def test_a_limit_of_file_sizes_leaves_nothing_behind(program, tmp_path):
 
 
 def test_every_recording_has_a_name_of_its_own(transcribe, tmp_path):
-    """Names that differ in the folder, the ending, or by a blank and an underscore; and one that begins a comment."""
+    """Recordings get different names if they differ in folder, ending, or by a blank and an underscore, or begin a
+    comment."""
     names = ["x/a.flac", "y/a.flac", "y/a.FLAC", "y/b c.flac", "y/b_c.flac", ";;d.flac", "e.flac"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -170,7 +171,7 @@ def test_formats_say_the_same(written, clip):
 
 
 def test_other_people_s_readers_take_them(written):
-    """The installed ones of srt, webvtt-py and pysubs2 read our subtitles."""
+    """The installed readers among srt, webvtt-py and pysubs2 read our subtitles."""
     text = written["txt"]["qs10"].strip()
     for name, spoken in (
         ("srt", lambda m: [c.content for c in m.parse(written["srt"]["qs10"])]),
@@ -197,8 +198,8 @@ def test_earlier_results_are_kept(transcribe, tmp_path):
 
 
 def test_long_names_of_files(transcribe, tmp_path):
-    """A name that is too long costs its file alone, and the longest that may be has a transcript."""
-    names = ["x" * 254, "x" * 250, "short"]  # without their ending .txt
+    """A file whose name is too long fails alone, and one of the greatest possible length gets its transcript."""
+    names = ["x" * 254, "x" * 250, "short"]  # without the ending .txt
     for name in names:
         (tmp_path / name).symlink_to(CLIPS[0])
     result = transcribe("--output", tmp_path / "out", *(tmp_path / name for name in names))
@@ -208,11 +209,11 @@ def test_long_names_of_files(transcribe, tmp_path):
 
 
 def test_inputs_of_every_kind(rtfx, program, tmp_path):
-    """A folder keeps its folders, files of one name get different ones, patterns and manifests are read."""
+    """Folders keep their subfolders, files of one name get different outputs, and patterns and manifests are read."""
     for name in ("talks/one/a.flac", "talks/two/a.flac", "b.flac"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(CLIPS[2], tmp_path / name)
-    shutil.copy(CLIPS[2], tmp_path / "talks/two/a.ogg")  # FLAC within: libsndfile looks at the bytes
+    shutil.copy(CLIPS[2], tmp_path / "talks/two/a.ogg")  # it holds FLAC, and libsndfile looks at the bytes
     manifest = tmp_path / "set.jsonl"
     manifest.write_text(json.dumps({"audio_filepath": "b.flac", "duration": 2.03, "text": "knit two"}) + "\n")
     command = ["transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--format", "json"]
@@ -230,7 +231,7 @@ def test_inputs_of_every_kind(rtfx, program, tmp_path):
 
 
 def test_utterances_of_a_manifest_are_told_apart(transcribe, tmp_path):
-    """Several lines may name one segment, if they have ids."""
+    """Several lines of a manifest may name one segment if they have ids."""
     manifest = tmp_path / "set.jsonl"
     rows = [{"id": "a"}, {"utterance_id": "b"}, {"id": 3}, {"offset": 0.5}]
     manifest.write_text("".join(json.dumps({"audio_filepath": str(CLIPS[2])} | row) + "\n" for row in rows))
@@ -316,7 +317,7 @@ def test_what_ffmpeg_reads(transcribe, tmp_path, ending):
 
 
 def test_a_video_in_bench_and_on_standard_input(program, transcribe, tmp_path):
-    """A program in place of ffmpeg writes the sound of the film, so that every machine can try it."""
+    """A stand-in for ffmpeg writes the sound of a film, so that every machine can test videos."""
     import soundfile
 
     samples, rate = soundfile.read(CLIPS[2], dtype="float32")

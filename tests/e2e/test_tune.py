@@ -1,4 +1,4 @@
-"""rtfx tune: a language model's weight chosen on a development set, and the configuration it writes."""
+"""Tests `rtfx tune`: a language model's weight chosen on a development set, and the configuration it writes."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ DECODERS = [
 
 @pytest.fixture(scope="module")
 def tuned(rtfx, tmp_path_factory):
-    """(folder, what `rtfx tune` printed): a model to which all but two tokens are unlikely."""
+    """Returns a folder and what `rtfx tune` printed there. To its language model, all but two tokens are unlikely."""
     folder = tmp_path_factory.mktemp("tune")
     (folder / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
     config = small_config(decoders=DECODERS, tune=TUNE, batch_sizes=[2, 1])
@@ -33,7 +33,7 @@ def tuned(rtfx, tmp_path_factory):
 
 
 def rows_of(text):
-    """{weight: (WER in %, low, high, errors, chosen)}"""
+    """Returns {weight: (WER in %, low, high, errors, chosen)}."""
     row = r"^ +(\S+) +([\d.]+) +([\d.]+) - +([\d.]+) +(\d+)(  <- chosen)?$"
     return {
         float(m[1]): (*map(float, m.group(2, 3, 4)), int(m[5]), bool(m[6]))
@@ -50,7 +50,7 @@ def test_the_curve_and_what_is_chosen(tuned):
     (chosen,) = [weight for weight, row in rows.items() if row[4]]
     fewest = min(row[3] for row in rows.values())
     assert chosen == min(weight for weight, row in rows.items() if row[3] == fewest)
-    assert rows[2][3] > fewest  # so much of such a model does harm
+    assert rows[2][3] > fewest  # a large weight of such a model does harm
     written = json.loads((folder / "config.tuned.json").read_text())
     assert written["decoders"][1]["options"] == {"lm": {"path": "lm.arpa", "alpha": chosen}}
     found = written["tune"][0]["chosen"]
@@ -94,7 +94,7 @@ def test_the_journal_is_locked_for_the_whole_search(tuned, popen, program, tmp_p
         locked.append(is_locked(journal))
         time.sleep(0.005)
     assert process.returncode == 0, process.communicate()
-    assert locked[0] and locked == sorted(locked, reverse=True)  # it is never locked a second time
+    assert locked[0] and locked == sorted(locked, reverse=True)  # once unlocked, it stays so
 
 
 def test_lost_hypotheses_are_named(tuned, rtfx, tmp_path):
@@ -108,7 +108,8 @@ def test_lost_hypotheses_are_named(tuned, rtfx, tmp_path):
 
 
 def test_a_resumed_search_counts_its_own_cases_alone(tuned, rtfx, tmp_path):
-    """Between two searches lie others in the same folder: with another batch size, and of a set with the same id."""
+    """A resumed search counts its own cases alone. In the same folder lie those with another batch size, and of another
+    set with the same id."""
     folder, text = tuned
     curve = ("tune", folder / "config.json", "--output", tmp_path / "run", "--write", folder / "again.tuned.json")
     assert rtfx(*curve).returncode == 0
@@ -148,7 +149,7 @@ def test_models_share_utterances_and_journals_keep_what_was_chosen(rtfx, config,
 
 
 def check_exports(rtfx, run, sentence):
-    """Every format with a place for remarks says it, of the tuned decoder alone."""
+    """Asserts that every format with a place for remarks states the sentence, for the tuned decoder alone."""
 
     def export(format):
         result = rtfx("export", run, "--to", format)
@@ -193,7 +194,7 @@ def test_the_configuration_runs(tuned, rtfx):
 
 
 def test_ways_of_fusion_are_choices(rtfx, tmp_path):
-    """Each way is searched by itself, and the development set is not among the measured sets."""
+    """Each way of fusion is searched by itself, and the development set is not measured."""
     (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
     beam = {"id": "beam", "name": "alsd_pp", "options": {"beam_size": 2, "lm": {"path": "lm.arpa"}}}
     same = beam | {"id": "same", "options": beam["options"] | {"score_norm": False}}
@@ -252,7 +253,8 @@ def test_a_decoder_may_be_for_kinds_of_models(rtfx, config, tmp_path, restrictio
 
 
 def test_words_alone_are_measured(rtfx, config, tmp_path):
-    """Neither the decoder's baseline nor energy and confidence. Null leaves a key out."""
+    """A search measures words alone, without the decoder's baseline, energy and confidence. A key with null counts as
+    absent."""
     decoder = {"id": None, "name": "label_looping", "options": None, "baseline": "frame_looping"}
     spec = QUICK | {"decoder": "label_looping", "options": {"blank_penalty": [0, 1]}}
     protocol = {"warmup_rounds": 0, "measured_rounds": 1, "energy_seconds": 3}
@@ -280,7 +282,7 @@ def test_words_alone_are_measured(rtfx, config, tmp_path):
         ({"options": {"lm.alpha": ["late", "early"]}}, "unknown option with choices 'lm.alpha'"),
         ({"grid": 1}, "an integer 2..100"),
         ({"shared_with": ["with_lmm"]}, "did you mean 'with_lm'"),
-        ({"shared_with": ["frame_looping"]}, "/shared_with/0/lm"),  # which has no language model
+        ({"shared_with": ["frame_looping"]}, "/shared_with/0/lm"),  # frame_looping has no language model
         ({"shared_with": ["with_lm"]}, "decoder 'with_lm' gets values from"),
         ({"models": ["with"]}, "unknown model id 'with'"),
     ],

@@ -1,4 +1,4 @@
-"""The ends of utterances of live streams: by a pause, by a token, and by a voice activity detector."""
+"""Tests the ends of utterances in live streams: by a pause, by a token, and by a voice activity detector."""
 
 import importlib.util
 import io
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecat
 
 
 class Energy(torch.nn.Module):
-    """Called as Silero's detector is: somebody speaks where the mean square of a window is above 1e-4."""
+    """Stands in for Silero's detector: somebody speaks where the mean square of a window is above 1e-4."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,8 @@ def detector(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory):
-    """Three recordings with silence between them, and when each one ends."""
+    """Writes three recordings with silence after each, and returns the file and the end of each recording in
+    seconds."""
     samples, ends = [], []
     for clip in CLIPS:
         samples.append(soundfile.read(clip, dtype="int16")[0])
@@ -62,7 +63,8 @@ def joined(tmp_path_factory):
 
 @pytest.fixture
 def listen(rtfx, joined):
-    """The final lines of the live text of a file. A search without a state, to which an end changes nothing."""
+    """Returns the final lines of a file's live text. The search has no state, so an end of utterance changes no
+    token."""
 
     def run(*arguments, model=MODEL, audio=joined[0]):
         result = rtfx("stream", "--model", model, "--json", "--threads", 1, "--decoder", "ctc_greedy", "--buffer",
@@ -79,10 +81,11 @@ def text_of(lines):
 
 @pytest.fixture(scope="module")
 def with_end_token(tmp_path_factory):
-    """The quickstart model, whose token "▁the" is called "<EOU>"."""
+    """Writes the quickstart model with its token "▁the" renamed to "<EOU>" and returns the path."""
 
     def renamed(model, old, new):
-        """A SentencePiece model: each piece is a message of less than 128 bytes, and its first field is the text."""
+        """Renames a piece of a SentencePiece model. A piece is a message of less than 128 bytes, whose first field is
+        the text."""
         field = bytes([0x0A, len(old)]) + old
         at = model.index(field)
         length = model[at - 1] + len(new) - len(old)
@@ -106,7 +109,7 @@ def test_a_token_of_the_vocabulary_ends_utterances(listen, with_end_token):
     lines = listen("--pause", 0, model=with_end_token)
     assert len(lines) > 3 and all("<EOU>" not in line["text"] for line in lines)
     assert {line["ended_by"] for line in lines[:-1]} == {"<EOU>"}
-    # Nothing else is missing. A piece without a space before it continued the word that the token stood in.
+    # No other token is missing. A piece without a leading space continued the word that held the token.
     assert text_of(lines).replace(" ", "") == spelled.replace("<EOU>", "").replace(" ", "")
     assert all(a["end"] <= b["start"] + 0.08 for a, b in zip(lines, lines[1:]))
 
@@ -124,7 +127,7 @@ def test_a_detector_ends_utterances(listen, detector, joined):
     lines = listen("--pause", 0, "--vad", detector, "--vad-silence", 0.6)
     assert text_of(lines) == whole
     assert {line["ended_by"] for line in lines} <= {"vad", "stream"}
-    # Each recording ends an utterance, and none goes over a gap.
+    # Each recording ends an utterance, and no utterance spans a gap.
     for end in joined[1]:
         assert any(end - 1 < line["end"] < end + 0.3 for line in lines)
         assert not any(line["start"] < end - 0.3 and line["end"] > end + GAP for line in lines)
@@ -133,7 +136,7 @@ def test_a_detector_ends_utterances(listen, detector, joined):
 
 
 def test_a_pause_of_less_than_a_frame_is_one_frame(listen):
-    """Only 0 turns pauses off."""
+    """A pause shorter than a frame counts as one frame. Only 0 turns pauses off."""
     lines = listen("--pause", 0.03)
     assert len(lines) > 3 and "pause" in {line["ended_by"] for line in lines}
     assert lines == listen("--pause", 0.08)
@@ -218,7 +221,7 @@ def test_the_latency_of_each_rule_is_measured(measure, detector, tmp_path):
     for end in (pause, vad):
         assert end["ends"] - end["early"] + end["missed"] == 3 and end["missed"] == 0
         assert end["delay_p50_seconds"] <= end["delay_p95_seconds"]
-    # A pause is complete 0.8 s behind the last word. Then chunk, right context and request are to come.
+    # A pause is complete 0.8 s after the last word. Then the chunk, the right context and the request must come.
     assert 0.8 <= pause["delay_p50_seconds"] < pause["delay_p95_seconds"] + 1e-9 < 0.8 + 0.8 + 0.4 + 0.4 + 0.1
     assert token["ends"] > 1 and token["missed"] > 0  # no recording ends with "the"
     for end in ("pause (0.8 s)", "vad (0.4 s)", "token"):

@@ -1,4 +1,5 @@
-"""`rtfx verify`: journals that are true, altered, damaged or of another machine, and decoders that remember results."""
+"""Tests `rtfx verify` on journals that are true, altered, damaged or of another machine, and decoders that remember
+results."""
 
 import gzip
 import json
@@ -16,7 +17,7 @@ MODEL = MODELS / "quickstart-rnnt.nemo"
 
 
 def run(rtfx, folder, **changes):
-    """A finished run of two utterances: its journal."""
+    """Runs two utterances, and returns the journal."""
     folder.mkdir(exist_ok=True)
     changes = {"protocol": {"warmup_rounds": 0, "measured_rounds": 3}} | changes
     (folder / "config.json").write_text(json.dumps(small_config(**changes)))
@@ -31,7 +32,7 @@ def journal(rtfx, tmp_path_factory):
     return run(rtfx, tmp_path_factory.mktemp("true"), decoders=[single if id == single["id"] else id for id in DECODERS])
 
 
-@pytest.mark.parametrize("baseline", [{}, {"baseline": ""}])  # journals of earlier versions have an empty one
+@pytest.mark.parametrize("baseline", [{}, {"baseline": ""}])  # earlier versions wrote an empty baseline
 def test_cases_of_ctc_alone_that_are_left_out_are_found(rtfx, journal, verify, tmp_path, baseline):
     def change(record):
         if record["kind"] == "provenance":
@@ -46,7 +47,8 @@ def test_cases_of_ctc_alone_that_are_left_out_are_found(rtfx, journal, verify, t
 
 
 def test_a_dataset_for_no_batch_hides_no_left_out_case(rtfx, journal, verify, tmp_path):
-    """Earlier versions ran a configuration with a dataset for none of its batch sizes."""
+    """A dataset without any batch size of the run, which earlier versions allowed, does not hide a case that was left
+    out."""
 
     def change(record):
         if record["kind"] == "provenance":
@@ -68,7 +70,7 @@ def test_an_override_of_verify_takes_no_journal(verify, journal, rtfx):
 
 @pytest.fixture
 def verify(rtfx, tmp_path):
-    """verify(journal, arguments...): the finished process."""
+    """verify(journal, arguments...) returns the finished process."""
 
     def call(journal, *arguments, rounds=3, **settings):
         return rtfx("verify", journal, "--output", tmp_path / "verify", "--rounds", rounds, *arguments, **settings)
@@ -77,7 +79,8 @@ def verify(rtfx, tmp_path):
 
 
 def altered(journal, folder, change):
-    """A copy in `folder` whose records `change` has altered, without those for which it returned False."""
+    """Writes a copy of the journal to `folder`, with `change` applied to each record. Records for which it returns
+    False are left out."""
     records = [record for record in strict_records(journal) if change(record) is not False]
     path = folder / "altered.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -85,7 +88,7 @@ def altered(journal, folder, change):
 
 
 def of_decoder(name, change):
-    """Alters the rounds of one decoder."""
+    """Returns a function that alters the rounds of one decoder."""
 
     def alter(record):
         if record["kind"] == "run" and record["decoder"]["id"] == name:
@@ -95,7 +98,7 @@ def of_decoder(name, change):
 
 
 def rows_of(result):
-    """The rows of --json: {(decoder, what): [row, ...]}."""
+    """Returns the rows of --json as {(decoder, what): [row, ...]}."""
     rows = {}
     for row in json.loads(result.stdout)["rows"]:
         rows.setdefault((row["case"].split("/")[2], row["what"]), []).append(row)
@@ -107,11 +110,11 @@ def only(rows, decoder, what):
     return row["verdict"], row["reason"]
 
 
-# True journals.
+# Tests of true journals.
 
 
 def test_a_true_journal_agrees(verify, journal, tmp_path):
-    """Times depend on the other work of this machine; all else is the same."""
+    """A true journal agrees in everything but times, which depend on the other work of this machine."""
     result = verify(journal, "--sample", 9, "--json")
     assert result.returncode in (PASS, REGRESSED, INCONCLUSIVE), result.stdout + result.stderr
     document, rows = json.loads(result.stdout), rows_of(result)
@@ -177,12 +180,12 @@ def test_the_journal_is_not_in_the_folder_of_the_rerun(rtfx, journal, tmp_path):
 
 def test_the_journal_is_locked_during_the_audits(popen, program, journal, tmp_path):
     process = popen([program, "verify", journal, "--output", tmp_path, "--rounds", "1", "--only", "/label_looping/"])
-    while process.poll() is None and not (tmp_path / "configs/2.json").exists():  # that of the audit
+    while process.poll() is None and not (tmp_path / "configs/2.json").exists():  # configuration of the audit
         time.sleep(0.01)
     assert process.poll() is None and is_locked(tmp_path / "journal.jsonl")
 
 
-# Altered journals.
+# Tests of altered journals.
 
 
 def set_tokens(record):
@@ -196,7 +199,7 @@ def set_errors(record):
 
 
 def set_speed(record):
-    """Ten times as fast, in all figures that belong together."""
+    """Makes a record ten times as fast, in all figures that belong together."""
     for region in record["regions"].values():
         region["host_seconds"] /= 10
     record["total_seconds"] /= 10
@@ -334,7 +337,7 @@ def set_peak(record):
 
 
 def set_energy_of_audio(record):
-    if energy := record.get("energy"):  # the first round of a case has it
+    if energy := record.get("energy"):  # only the first round of a case has it
         energy["audio_seconds"] *= 2
         record["metrics"]["energy.joules_per_hour"] /= 2
 
@@ -344,7 +347,7 @@ def set_references_of_a_round(record):
         record["metrics"]["tokens.reference_per_second"] += 1
 
 
-# {what: (a committed journal of a GPU, what alters a record, what is said of it)}
+# {what: (a committed journal of a GPU, the function that alters a record, the expected text)}
 OF_A_GPU = {
     "copy": ("h100/chain/rnnt_0.6b", set_metric("busy.copy", 0.01), "busy.copy is 0.01"),
     "encoder": ("h100/chain/rnnt_0.6b", set_metric("busy.encoder", 0.01), "busy.encoder is 0.01"),
@@ -436,11 +439,12 @@ def test_another_option_is_another_case(verify, journal, tmp_path):
     assert result.returncode == INVALID and "other option max_symbols: 3, now 10" in result.stdout
 
 
-# Files that are no journal, and those that are damaged.
+# Tests of files that are no journal, and of damaged ones.
 
 
 def test_a_journal_that_ends_early_claims_too_few_rounds(verify, journal, tmp_path):
-    """A crash leaves a torn line, which every reader forgives; the rounds that are missing count."""
+    """Rounds that are missing at the end of a journal count as missing, although every reader ignores its torn last
+    line."""
     lines = journal.read_text().splitlines()
     rounds = [i for i, line in enumerate(lines) if json.loads(line)["kind"] == "run"]
     path = tmp_path / "cut.jsonl"
@@ -486,12 +490,12 @@ def test_streams_are_not_run_again(verify, journal, tmp_path):
     assert result.returncode == USAGE and "holds no result" in result.stderr
 
 
-# Files and devices that are missing here.
+# Tests of files and devices that are missing on this machine.
 
 
 @pytest.fixture
 def elsewhere(rtfx, tmp_path):
-    """A journal whose model and data have moved since: the journal, and where they are now."""
+    """Returns a journal, and the folder to which its model and data have moved since."""
     there, here = tmp_path / "there", tmp_path / "here"
     there.mkdir()
     shutil.copy(MODEL, there / "m.nemo")
@@ -547,7 +551,8 @@ def test_the_records_of_reports_are_consistent(verify, name):
 
 
 def test_what_hides_the_list_of_cases_is_named_once(verify, tmp_path):
-    """Each batch size of this journal had a process of its own, and its graph is not below the working folder."""
+    """An error that hides the list of cases is named once, though each batch size of this journal had a process of its
+    own. The graph of this journal is not below the working folder."""
     result = verify(ROOT / "reports/h100/rivals/wfst.jsonl.gz", "--sample", 1, cwd=tmp_path)
     lines = [line for line in result.stdout.splitlines() if line.startswith("left out the list of all cases: ")]
     assert len([line for line in lines if "#/decoders/1/options/graph: no such file" in line]) == 1
@@ -589,7 +594,7 @@ def test_what_needs_a_gpu_is_left_out_on_a_cpu(verify, journal, tmp_path):
     assert "has no case that can be run again here" in result.stderr
 
 
-# Decoders that remember.
+# Tests of decoders that remember results.
 
 REMEMBERING = """
 import pathlib
@@ -640,7 +645,7 @@ class RemembersLengths(Remembers):
 
 @pytest.fixture(scope="module")
 def audited(rtfx, tmp_path_factory):
-    """The rows of four decoders that return the same, of which three remember what they returned."""
+    """Returns the rows of four decoders with equal results, three of which remember what they returned."""
     folder = tmp_path_factory.mktemp("remembering")
     (folder / "remembering.py").write_text(REMEMBERING.format(example=str(ROOT / "examples/python_decoder")))
 
@@ -660,7 +665,7 @@ def audited(rtfx, tmp_path_factory):
 
 
 def test_an_honest_decoder_passes_the_audit(audited):
-    assert only(audited, "Greedy", "caching")[0] in ("PASS", "INCONCLUSIVE")  # by the other work of this machine
+    assert only(audited, "Greedy", "caching")[0] in ("PASS", "INCONCLUSIVE")  # depends on this machine's other work
 
 
 def test_results_that_are_remembered_are_found_by_their_time(audited):
@@ -677,7 +682,8 @@ def test_results_of_an_earlier_process_are_found_by_their_time(audited):
 
 
 def test_steps_for_more_tokens_are_no_cache(rtfx, verify, tmp_path):
-    """Altered copies of these utterances have up to three times as many tokens, and took 1.3 to 1.4 times as long."""
+    """A decoder is no cache because it takes more steps: altered utterances have up to three times as many tokens, and
+    take 1.3 to 1.4 times as long."""
     config = ["configs/ci/quickstart.json", "--set", "datasets.0.limit=2", 'decoders=["label_looping"]']
     assert rtfx("run", *config, "--output", tmp_path / "run", cwd=ROOT).returncode == 0
     for seed in (1334255618, 7, 9):

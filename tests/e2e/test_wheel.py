@@ -1,4 +1,4 @@
-"""The wheel: installed beside torch, `import rtfx` gives what the program gives."""
+"""Tests the wheel: if it is installed beside torch, `import rtfx` gives the results of the program."""
 
 import importlib
 import json
@@ -65,7 +65,8 @@ def test_each_library_in_it_has_a_licence(site):
 
 
 def found_libraries(program, environment):
-    """{library: the path at which the loader finds it, or None}, without the system's list of folders (/etc/ld.so.conf)."""
+    """Returns {library: the path at which the loader finds it, or None}, without the system's folders
+    (/etc/ld.so.conf)."""
     listed = subprocess.run(["/lib64/ld-linux-x86-64.so.2", "--inhibit-cache", program], capture_output=True, text=True,
                             env=environment | {"LD_TRACE_LOADED_OBJECTS": "1"}, check=True).stdout  # fmt: skip
     return {name: path and Path(path) for name, path in re.findall(r"^\s(\S+) => (?:(/\S+)|not found)", listed, re.MULTILINE)}
@@ -99,7 +100,7 @@ def unique_symbols(path):
 
 
 def test_its_libraries_keep_their_variables_to_themselves(site):
-    """librtfx and the program share some with LibTorch, but none of OpenFst (`3fst` in a mangled name)."""
+    """librtfx and the program share unique symbols with LibTorch, but none of OpenFst (`3fst` in a mangled name)."""
     own = [site / "rtfx/lib/librtfx.so", site / "rtfx/bin/rtfx.bin"]
     assert [name for path in own for name in unique_symbols(path) if "3fst" in name] == []
     bundled = [path for path in (site / "rtfx/lib").iterdir() if path not in own]
@@ -157,7 +158,7 @@ def test_words_and_times_are_the_programs(rtfx_package, program, kind):
 
 
 def test_words_of_word_pieces_are_told_apart(rtfx_package):
-    """NeMo saved this checkpoint; its pieces that continue a word begin with ##."""
+    """The words of a model with word pieces are separated. NeMo saved this checkpoint, in which ## continues a word."""
     model = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_wpe.nemo", device="cpu")
     assert any(piece.startswith("##") for piece in model.pieces)
     for found in model.transcribe(CLIPS, timestamps=True):
@@ -198,7 +199,7 @@ def test_a_decoder_takes_tensors_and_gives_tensors(rtfx_package, tdt, name):
         assert found.tokens[i, : len(row.tokens)].tolist() == row.tokens
         assert found.frames[i, : len(row.tokens)].tolist() == row.frames
     assert (found.durations is not None) == (name != "ctc_greedy")
-    padded = torch.nn.functional.pad(frames, (0, 0, 0, 5), value=float("nan"))  # beyond the lengths nothing counts
+    padded = torch.nn.functional.pad(frames, (0, 0, 0, 5), value=float("nan"))  # frames after the lengths do not count
     assert decoder(padded, lengths).texts == found.texts
 
 

@@ -1,4 +1,4 @@
-"""Live speech and boosted phrases from Python, by the wheel."""
+"""Tests live speech and boosted phrases from Python, with the wheel."""
 
 import contextlib
 import gc
@@ -32,7 +32,7 @@ def clips(rnnt):
 
 
 def pieces_of(samples, generator, longest=16000):
-    """The samples in pieces of random sizes, also none."""
+    """Yields the samples in pieces of random sizes, some of which are empty."""
     while len(samples):
         size = generator.randint(0, longest)
         yield samples[:size]
@@ -40,7 +40,7 @@ def pieces_of(samples, generator, longest=16000):
 
 
 def said(found):
-    """Scores on a GPU are those of its sizes of batches."""
+    """Returns all but the score, which depends on the batch size on a GPU."""
     return found.text, found.hypothesis.tokens, found.hypothesis.frames
 
 
@@ -113,7 +113,7 @@ def test_by_caches(rtfx_package, device, dtype):
     for piece in pieces_of(samples, random.Random(1), longest=5000):
         streams.push({stream: piece, beside: piece.flip(0)})
     assert said(stream.finish()) == expected and expected[1]
-    if device == "cpu":  # elsewhere, random weights have near ties
+    if device == "cpu":  # on a GPU, random weights have near ties
         assert expected == said(whole)
     assert model.transcribe(samples, decoder="ctc_greedy") == [whole]
 
@@ -128,7 +128,7 @@ def test_few_callers_are_computed_with_fewer_rows(rtfx_package, rnnt, clips, by_
     short = [clip[:40000] for clip in clips]
 
     def alone(fewer_rows):
-        """Streams, and what they find in each clip by itself, in how many seconds of processors."""
+        """Returns streams, their result for each clip alone, and the CPU seconds that these took."""
         streams = model.streams("ctc_greedy", max_streams=most, fewer_rows=fewer_rows, **options)
         begin = time.process_time()
         found = [in_one_piece(streams, clip) for clip in short]
@@ -190,7 +190,7 @@ def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips):
     streams.push({own: clips[0], none: clips[0]})
     assert said(own.finish()) == every
     assert said(none.finish()) == in_one_piece(rnnt.streams(max_streams=2, buffer=BUFFER), clips[0])
-    for same in ({"phrase": "knit", "weight": 1}, ["knit"], ("knit", "knit")):  # 1 is what one without a weight has
+    for same in ({"phrase": "knit", "weight": 1}, ["knit"], ("knit", "knit")):  # the default weight is 1
         assert in_one_piece(streams, clips[0], boost=same) == every
     assert not re.search("[n-z]", in_one_piece(streams, clips[0], allowed=["U+0061-U+006D"])[0])
 
@@ -201,14 +201,14 @@ def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp
     graph = tmp_path / "words.tlg"
     assert rtfx("graph", "build", "--tokenizer", MODELS / "quickstart-rnnt.nemo", "--lexicon", tmp_path / "lexicon",
                 "--lm", tmp_path / "lm", "--output", graph).returncode == 0
-    samples = rnnt.read_audio(AUDIO / "1737-146161-0007.flac")  # "knit two together twice"
+    samples = rnnt.read_audio(AUDIO / "1737-146161-0007.flac")  # says "knit two together twice"
     options = {"decoder": "ctc_wfst_cpu", "graph": str(graph), "beam": 100}
     streams = rnnt.streams(max_streams=2, **options)
     own, none = streams.open(boost={"phrase": "knit", "weight": 32}), streams.open()
     streams.push({own: samples, none: samples})
     boosted, plain = own.finish().words, none.finish().words
     assert "knit" in [word.text for word in boosted] and "knit" not in [word.text for word in plain]
-    # A word of no cost that sounds like "let".
+    # The added word has no cost and sounds like "let".
     more = {"phrases": [{"phrase": "strick", "cost": 0, "tokens": ["▁let"]}]}
     stream = rnnt.streams(words=more, **options).open()
     stream.push(samples)
@@ -230,7 +230,7 @@ def test_places_are_given_back(rtfx_package, rnnt, clips):
     gc.collect()
     last = streams.open()
     last.push(clips[0])
-    del streams  # the stream has them
+    del streams  # the stream keeps them alive
     assert said(last.finish()) == expected
 
 
@@ -243,7 +243,7 @@ def test_nothing_said_is_no_text(rnnt):
 
 
 def of(stream):
-    """The model."""
+    """Returns the model of a stream."""
     return stream._streams.decoder._model
 
 
@@ -321,7 +321,7 @@ def test_bad_frames(rtfx_package, rnnt, piece, text):
 
 
 def test_the_page(rtfx_package, monkeypatch):
-    """Runs the examples of docs/python.md on models, tensors and streams."""
+    """The examples of docs/python.md on models, tensors and streams run."""
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
     blocks = {section.partition("\n")[0]: re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)

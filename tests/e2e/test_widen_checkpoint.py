@@ -1,4 +1,4 @@
-"""Widened checkpoints compute what the small ones do, and sizes in which they would not are refused."""
+"""Tests that widened checkpoints give the results of the small ones, and that other sizes are refused."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def widen(small, output, options):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """large(small, options) writes a file once for the tests of this module."""
+    """large(small, options) writes a widened file once for the tests of this module."""
     folder, written = tmp_path_factory.mktemp("widened"), {}
 
     def make(small, options):
@@ -50,7 +50,7 @@ def assert_equal_results(small, large, decoders, files=FILES, context=()):
 
 
 def contents(path):
-    """The configuration and the weights of an archive."""
+    """Returns the configuration and the weights of an archive."""
     with tarfile.open(path) as archive:
         data = {name.rpartition("/")[2]: archive.extractfile(name).read()
                 for name in archive.getnames() if "model_" in name}  # fmt: skip
@@ -94,7 +94,7 @@ def test_the_prompt_layer_returns_its_input_bit_by_bit(large, dtype):
     weights = {name: value.to(dtype) for name, value in contents(large(RNNT, LIKE_RNNT + " --prompts"))[1].items()}
     frames = torch.randn(128, 288, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 3, 288)
     frames = frames.to(dtype)
-    values = torch.cat([frames, torch.eye(128, dtype=dtype)], 1)  # a frame of each prompt
+    values = torch.cat([frames, torch.eye(128, dtype=dtype)], 1)  # one frame for each prompt
     for layer in (0, 2):
         linear = [weights[f"prompt_kernel.{layer}.{kind}"] for kind in ("weight", "bias")]
         values = torch.nn.functional.linear(values, *linear)
@@ -104,7 +104,7 @@ def test_the_prompt_layer_returns_its_input_bit_by_bit(large, dtype):
 
 @pytest.mark.parametrize("small, options", [(RNNT, LIKE_RNNT), (TDT, LIKE_V3)], ids=["rnnt", "tdt"])
 def test_prompts_change_no_bit_of_a_result(large, rtfx, tmp_path, small, options):
-    """Models of one run: without prompts, and with the default prompt and that of a language."""
+    """Prompts change no bit of a result: models without prompts, with the default one and with a language's agree."""
     plain, prompted = large(small, options), large(small, options + " --prompts")
     without, weights = contents(plain)[1], contents(prompted)[1]
     shared = {name for name in without if not name.startswith("ctc_")}
@@ -160,7 +160,7 @@ def test_the_languages_of_a_model_with_prompts(large, rtfx):
 
 
 def test_a_weight_that_is_not_cancelled_is_noticed(large, tmp_path, monkeypatch):
-    added = "encoder.layers.4.feed_forward1.linear2.weight"  # behind four layers of the small model
+    added = "encoder.layers.4.feed_forward1.linear2.weight"  # the small model has four layers before it
     write = widen_checkpoint.write
 
     def damaged(small, weights, path):

@@ -1,4 +1,4 @@
-"""`transducer_wfst` as a user runs it: the guide's page, words, streams, and what is refused."""
+"""Tests `transducer_wfst` as a user runs it: the guide's page, words, streams, and errors."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def blocks(page):
 
 
 def test_the_guide_runs(tmp_path):
-    """Each block of the page, in a folder that has the repository's files and its own runs/."""
+    """Each block of the page runs, in a folder with the repository's files and its own runs/."""
     for name in ("models", "datasets", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "runs").mkdir()
@@ -34,7 +34,7 @@ def test_the_guide_runs(tmp_path):
 
 @pytest.fixture(scope="module")
 def graph(rtfx, tmp_path_factory):
-    """graph(topology): the path of a graph."""
+    """graph(topology) builds a graph and returns its path."""
     folder = tmp_path_factory.mktemp("graphs")
 
     def build(topology="tokens"):

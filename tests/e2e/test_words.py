@@ -1,4 +1,4 @@
-"""Words that a decoding graph lacks, and boosts of single utterances, as a user asks for them."""
+"""Tests words that a decoding graph lacks, and boosts of single utterances."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
 from test_boosting import LEXICON, LM
 
 MODEL = MODELS / "quickstart-rnnt.nemo"
-# The other graph has this spelling, and this cost from its 1-gram of 10^-3.
+# The other graph has this spelling. Its 1-gram of 10^-3 gives this cost.
 KNIT_ENTRY = {"phrase": "knit", "cost": 6.9078, "tokens": ["▁kn", "it"]}
-KNIT = AUDIO / "1737-146161-0007.flac"  # "knit two together twice"
+KNIT = AUDIO / "1737-146161-0007.flac"  # says "knit two together twice"
 
 
 def without_knit(text):
@@ -20,7 +20,7 @@ def without_knit(text):
 
 @pytest.fixture(scope="module")
 def folder(rtfx, tmp_path_factory):
-    """A graph that lacks "knit", and one that has it."""
+    """Builds a graph that lacks "knit", and one that has it, and returns their folder."""
     folder = tmp_path_factory.mktemp("words")
     for name, change in {"without": without_knit, "with": str}.items():
         (folder / f"{name}.lexicon").write_text(change(LEXICON))
@@ -79,7 +79,7 @@ def test_streams_find_added_words(rtfx, decode, folder):
 
 @pytest.fixture(scope="module")
 def boosted(rtfx, folder):
-    """Seven utterances with "knit", of which two ask for a boost."""
+    """Decodes seven utterances with "knit", of which two ask for a boost."""
     manifest = [json.loads(line) for line in (AUDIO / "manifest.jsonl").read_text().splitlines()[:7]]
     for line in manifest:
         line["audio_filepath"] = str(AUDIO / line["audio_filepath"])
