@@ -1,4 +1,5 @@
-// Forced alignment on a GPU equals that on the CPU in every bit.
+// Tests that forced alignment on a GPU equals that on the CPU: CTC in every bit, a transducer up to
+// rounding.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
@@ -43,13 +44,14 @@ TEST_P(AlignmentGpu, CtcEqualsTheCpuInEveryBit) {
   const auto expected = align_ctc_batch(batch.emissions, batch.lengths, batch.texts);
   const at::Tensor emissions = batch.emissions.to(device);
   expect_equal(align_ctc_batch(emissions, batch.lengths, batch.texts), expected);
-  // On another stream the results are the same.
+  // Another stream gives the same results.
   at::cuda::device_synchronize();
   const c10::cuda::CUDAStreamGuard other(c10::cuda::getStreamFromPool());
   expect_equal(align_ctc_batch(emissions, batch.lengths, batch.texts), expected);
 }
 
-// One row; more columns than threads; and columns that do not fit into shared memory.
+// The cases include one frame, more columns than threads, and columns that do not fit into shared
+// memory.
 INSTANTIATE_TEST_SUITE_P(Sizes, AlignmentGpu,
                          testing::Values(Size{3, 1, 4, 1}, Size{33, 130, 40, 60},
                                          Size{4, 2000, 30, 900}, Size{3, 4000, 25, 2700}),
@@ -81,7 +83,8 @@ TEST(TransducerAlignmentGpu, IsThatOfTheCpuUpToRounding) {
     const LatticeBand band = whole_lattice(40, std::ssize(text));
     const Alignment expected = align_transducer(on_cpu, frames, text, band);
     const Alignment found = align_transducer(on_gpu, frames.to(device), text, band);
-    // Scores agree up to the rounding of the networks; a path that ties up to it may differ.
+    // Scores agree up to the rounding of the networks. Paths may differ if their scores are that
+    // close.
     EXPECT_NEAR(found.hypothesis.score, expected.hypothesis.score, 1e-3);
     EXPECT_EQ(found.hypothesis.tokens, expected.hypothesis.tokens);
     EXPECT_FALSE(found.hypothesis.nan);

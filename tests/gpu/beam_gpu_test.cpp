@@ -1,5 +1,5 @@
-// The batched beam searches on a GPU: equal to the CPU's, and their graphs to their host-driven
-// forms, with and without a language model.
+// Tests the batched beam searches on a GPU, with and without a language model. They equal the
+// CPU's, and their CUDA graphs equal the forms that the host drives.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,8 @@ class BeamGpu : public testing::Test {
         }
       }
     }
-    // Behind the others, whose random batches stay what they are: in some, hypotheses tie.
+    // These come last, so that the random batches of the others stay the same. In some batches,
+    // hypotheses tie.
     all.insert(all.end(), monotonic.begin(), monotonic.end());
     for (const bool tdt : {false, true}) {
       all.push_back({"transducer_wfst",
@@ -112,11 +113,11 @@ TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
           prepared(arm, c, device_, "graph", {static_cast<int64_t>(rows), batch.frames.size(1)});
       expect_rows(graph->decode(batch).to_host(),
                   prepared(arm, c, device_, "host")->decode(batch).to_host(), arm.what());
-      // The host reads each array of the results once, to find the words of the graph: durations
-      // are two of them, of the best and of all.
+      // To find the words of the graph, the host reads each array of the results once. Durations
+      // are two arrays, one of the best hypothesis and one of all.
       const int64_t of_results = arm.name != "transducer_wfst" ? 0 : arm.tdt ? 11 : 9;
       EXPECT_EQ(graph->counters().at("host_reads"), of_results) << arm.what();
-      EXPECT_EQ(graph->counters().at("graph_captures"), 0);  // prepare() made it
+      EXPECT_EQ(graph->counters().at("graph_captures"), 0);  // prepare() has recorded it
     }
     if (HasFailure()) return;
   }
@@ -129,13 +130,14 @@ TEST_F(BeamGpu, GraphsServeBatchesOfEveryShape) {
     const auto graph = prepared(arm, c, device_, "graph", {4, 20});
     const auto host = prepared(arm, c, device_, "host");
     int64_t captures = 0;
-    // Smaller and larger than prepared for, and small again: earlier rows must not show.
+    // Batches are smaller and larger than prepared for, then small again. Rows of earlier batches
+    // must not show.
     for (const auto& [rows, longest] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}}) {
       c.rows = random_batch(random, arm, static_cast<size_t>(rows), longest).rows;
       const auto batch = batch_of(c.rows, c.model.columns(), device_);
       const Hypotheses first = graph->decode(batch);
       captures += graph->counters().at("graph_captures");
-      graph->decode(batch);  // results must not alias what another search writes
+      graph->decode(batch);  // another search must not overwrite the first results
       EXPECT_EQ(graph->counters().at("graph_captures"), 0);
       expect_rows(first.to_host(), host->decode(batch).to_host(), arm.what());
     }

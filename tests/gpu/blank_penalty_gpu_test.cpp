@@ -1,6 +1,6 @@
 // Tests the blank penalty on a GPU, in each form of a greedy search and in the fused beams. They
-// equal a search without it on tables whose blanks are that much lower. Streams equal the whole
-// utterance.
+// equal a search without it whose tables have blanks lowered by the penalty. Streams equal the
+// whole utterance.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,8 @@ TEST_F(BlankPenaltyGpu, EqualsASearchOnLowerBlanks) {
   EXPECT_GT(different, 60);
 }
 
-/// Small enough for compute-sanitizer, and without the recorded graphs at which racecheck crashes.
+/// The test is small enough for compute-sanitizer, and has no recorded graphs, at which racecheck
+/// crashes.
 TEST_F(BlankPenaltyGpu, OneSmallBatch) {
   std::mt19937 random(63);
   const Case c = wide_case(random, TransducerKind::tdt, true, 40, 4);

@@ -49,7 +49,8 @@ TEST_F(BlankSkippingGpu, EqualsASearchOfTheKeptFrames) {
   EXPECT_GT(tokens, 500);
 }
 
-/// Small enough for compute-sanitizer, and without the recorded graphs at which racecheck crashes.
+/// The test is small enough for compute-sanitizer, and has no recorded graphs, at which racecheck
+/// crashes.
 TEST_F(BlankSkippingGpu, OneSmallBatch) {
   at::manual_seed(6);
   std::mt19937 random(74);

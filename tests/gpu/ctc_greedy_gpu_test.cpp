@@ -1,5 +1,5 @@
-// The kernel of ctc_greedy (DeviceCollapse) against LibTorch's operators on the same GPU: tokens,
-// frames and marks of NaN are equal, scores up to the order of a sum.
+// Compares the kernel of ctc_greedy (DeviceCollapse) with LibTorch's operators on the same GPU.
+// Tokens, frames and marks of NaN are equal, and scores differ by the order of a sum at most.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Logits of few values, so that many are equal, with runs of equal frames and blanks in many.
-/// NaN behind the rows' ends. Lengths are 0, T', 1 and random ones.
+/// Logits with few distinct values, so that many are equal, with runs of equal frames and many
+/// blanks. Frames after the end of a row are NaN. The lengths are T', 0, 1 and random ones.
 struct CollapseCase {
   at::Tensor logits, lengths;
 
@@ -70,7 +70,7 @@ class CtcGreedyGpu : public testing::Test {
     return CtcGreedy::collapse(logits, lengths).to_host();
   }
 
-  DeviceCollapse collapse_;  // one for all launches, so that counters must be 0 after each
+  DeviceCollapse collapse_;  // one for all launches, so each must leave the counters at 0
 };
 
 TEST_F(CtcGreedyGpu, EqualsTheOperators) {
@@ -106,10 +106,10 @@ TEST_F(CtcGreedyGpu, NanAndInfinityAreThoseOfTheOperators) {
     logits[1][3].fill_(-kInfinity);  // no label is possible
     logits[2][19][69] = kInfinity;
     logits[3][0][0] = kNan;
-    logits[4][8][40] = logits[4][8][69] = kNan;  // the first one is the best label
+    logits[4][8][40] = logits[4][8][69] = kNan;  // both NaN: the first one is the best label
     logits[5][8][40] = kNan;
     logits[5][8][2] = kInfinity;
-    logits[6].narrow(1, 1, 60).fill_(-kInfinity);  // some lanes see nothing else
+    logits[6].narrow(1, 1, 60).fill_(-kInfinity);  // some lanes see no other value
     logits[7][4].fill_(-0.0);
     logits[7][4][50] = 0;  // equals -0, so the label is 0
     const at::Tensor lengths = at::full({9}, 20, c.lengths.options());
@@ -124,7 +124,7 @@ TEST_F(CtcGreedyGpu, ForbiddenTokensAreNeverFound) {
   for (const int64_t columns : {2, 40, 1025}) {
     const CollapseCase c(6, 50, columns, at::kBFloat16, columns);
     at::Tensor forbidden =
-        at::randint(0, 3, {6, columns - 1}, c.lengths.options()) > 0;  // two of three
+        at::randint(0, 3, {6, columns - 1}, c.lengths.options()) > 0;  // forbids two of three
     forbidden[3].fill_(true);
     forbidden[4].fill_(false);
     at::Tensor masked = c.logits.clone();
@@ -135,7 +135,7 @@ TEST_F(CtcGreedyGpu, ForbiddenTokensAreNeverFound) {
   }
 }
 
-/// Frames need not lie side by side, and a result has the same bits wherever they are.
+/// Frames need not be contiguous in memory, and the bits of a result do not depend on their place.
 TEST_F(CtcGreedyGpu, ThePlaceOfAFrameDoesNotMatter) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     const at::Tensor logits = 4 * at::randn({1, 30, 1025}, at::TensorOptions(at::kCUDA));
@@ -180,7 +180,8 @@ TEST_F(CtcGreedyGpu, PiecesGiveTheResultOfTheWhole) {
   }
 }
 
-/// A model whose frames are its logits, with and without a mask of tokens, in whole batches.
+/// Whole batches of a model whose frames are its logits, with and without a mask of tokens, give
+/// the results of the CPU.
 TEST_F(CtcGreedyGpu, TheDecoderEqualsTheOneOnACpu) {
   constexpr int64_t kTokens = 40;
   const CollapseCase c(6, 50, kTokens + 1, at::kFloat, 4);
@@ -203,7 +204,7 @@ TEST_F(CtcGreedyGpu, TheDecoderEqualsTheOneOnACpu) {
   }
 }
 
-/// The rows of a case for a model whose frames are its logits.
+/// Returns the rows of a case as a batch for a model whose frames are its logits.
 EncodedBatch batch_of(const CollapseCase& c) {
   EncodedBatch batch{c.logits.nan_to_num(0.0), c.lengths, {}};
   const at::Tensor lengths = c.lengths.cpu();
@@ -212,7 +213,7 @@ EncodedBatch batch_of(const CollapseCase& c) {
   return batch;
 }
 
-/// Weights of 0, and phrases of utterances that have none, leave nothing to loop over.
+/// A language model or phrases with weight 0, and empty phrases, need no loop over frames.
 TEST_F(CtcGreedyGpu, RecordedSearchesWithNothingToAddEqualThePlainOne) {
   constexpr int64_t kTokens = 40;
   const at::Device device(at::kCUDA, 0);
@@ -263,13 +264,14 @@ TEST_F(CtcGreedyGpu, PhrasesOfAnotherRowChangeNoBit) {
       const auto plain = decoded(nullptr), mixed = decoded(phrases);
       EXPECT_EQ(plain[0], plain[1]) << loop;
       EXPECT_EQ(mixed[0], plain[0]) << loop;
-      EXPECT_NE(mixed[1], plain[1]) << loop;  // so the phrases do count
+      EXPECT_NE(mixed[1], plain[1]) << loop;  // so the phrases have an effect
       EXPECT_EQ(decoded(nullptr), plain) << loop;
     }
   }
 }
 
-/// A recorded search reads its counters at a fixed address.
+/// A recorded search reads its counters at a fixed address, which streams of more rows must not
+/// change.
 TEST_F(CtcGreedyGpu, StreamsOfMoreRowsLeaveARecordedSearchAlone) {
   constexpr int64_t kTokens = 40;
   const auto model = test::ctc_model(kTokens, at::Device(at::kCUDA, 0));
@@ -286,14 +288,14 @@ TEST_F(CtcGreedyGpu, StreamsOfMoreRowsLeaveARecordedSearchAlone) {
   const int64_t numbers[] = {streams->open()};
   const at::Tensor piece = streams->project(batch_of(first).frames.narrow(0, 0, 1));
   streams->push(numbers, {piece.narrow(1, 0, 14), {}, {14}, {}});
-  std::vector<at::Tensor> others;  // in memory that was given back
+  std::vector<at::Tensor> others;  // may take memory that was freed
   for (int i = 0; i < 100; ++i)
     others.push_back(at::full({4}, 1000, at::TensorOptions(at::kCUDA).dtype(at::kInt)));
   EXPECT_EQ(recorded->decode(batch_of(second)).to_host(),
             plain->decode(batch_of(second)).to_host());
 }
 
-/// With phrases in another row, the batch is searched by operators.
+/// If another row has phrases, operators search the batch, and the bits stay the same.
 TEST_F(CtcGreedyGpu, PhrasesOfAnotherStreamChangeNoBit) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     const auto model = test::random_model(test::small_config(), 8, at::Device(at::kCUDA, 0), dtype);
@@ -320,7 +322,7 @@ TEST_F(CtcGreedyGpu, PhrasesOfAnotherStreamChangeNoBit) {
     const auto plain = pushed(nullptr), mixed = pushed(phrases);
     EXPECT_EQ(plain[0], plain[1]);
     EXPECT_EQ(mixed[0], plain[0]);
-    EXPECT_NE(mixed[1], plain[1]);  // so the phrases do count
+    EXPECT_NE(mixed[1], plain[1]);  // so the phrases have an effect
   }
 }
 

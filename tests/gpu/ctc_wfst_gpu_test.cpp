@@ -1,4 +1,4 @@
-// ctc_wfst on a GPU: equal to the plain search on the CPU in every bit, for any batch.
+// Tests that ctc_wfst on a GPU equals the plain search on the CPU in every bit, for any batch.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-/// Who drives the loop over frames.
+/// The driver of the loop over frames, and whether it uses a double buffer.
 struct Form {
   std::string loop = "persistent";
   bool double_buffer = true;
@@ -117,7 +117,8 @@ TEST_F(CtcWfstGpu, PhasesAsKernelsEqualThePlainSearchForAnyBatch) {
       for (const auto& [beam, max_active] :
            std::vector<std::pair<float, int64_t>>{{2.5f, 1 << 20}, {1e6f, 100}}) {
         const auto decoder = prepared(graph, beam, max_active, 1, form);
-        // More rows than workspaces are searched in groups; few rows leave workspaces without one.
+        // More rows than workspaces are searched in groups. With few rows, some workspaces have
+        // none.
         for (const size_t rows : {1, 32, 600, 3})
           expect_equal_to_plain(*decoder, graph, random_rows(rows, 25, 7), beam, max_active);
         if (HasFailure()) return;
@@ -155,7 +156,7 @@ TEST_F(CtcWfstGpu, RecordsAFrameAgainForMoreWorkspacesOnly) {
   const WfstGraph graph = test::random_graph(40, 2);
   const auto decoder = prepared(graph, 3, 500, 1, {"replay", true});
   for (const auto& [rows, captures] : std::vector<std::pair<size_t, int64_t>>{
-           {1, 0}, {16, 1}, {5, 0}, {16, 0}}) {  // prepared for one row
+           {1, 0}, {16, 1}, {5, 0}, {16, 0}}) {  // one row was prepared
     expect_equal_to_plain(*decoder, graph, random_rows(rows, 9, 3), 3, 500);
     EXPECT_EQ(decoder->counters().at("graph_captures"), captures) << rows;
   }
@@ -171,10 +172,11 @@ TEST_F(CtcWfstGpu, PhasesAsKernelsWaitForEachFrame) {
   for (const Form& form : forms_with_phases()) {
     SCOPED_TRACE(name(form));
     const auto decoder = prepared(graph, 5, 1000, 1, form);
-    decoder->decode(batch);  // has the workspaces for three rows, and their graph, from here on
+    decoder->decode(batch);  // makes the workspaces for three rows and their graph
     Hypotheses result;
     forbid_undeclared_syncs([&] { result = decoder->decode(batch); });
-    // The arcs before the first frame are a step too. Two more reads are of row marks and row ends.
+    // The arcs before the first frame count as a step. Two more reads are those of row marks and
+    // row ends.
     EXPECT_EQ(decoder->counters().at("host_reads"), 2 + (form.double_buffer ? 7 + 1 : 7 * 2));
     const auto rows = result.to_host();
     ASSERT_EQ(rows.size(), expected.size());
@@ -194,7 +196,7 @@ TEST_F(CtcWfstGpu, IsTheSameFromRunToRun) {
 }
 
 TEST_F(CtcWfstGpu, TracesGrowUntilTheyFit) {
-  // 3000 tokens a frame, 60 frames, 64 rows: more than the first memory has room for.
+  // 3000 tokens a frame, 60 frames and 64 rows exceed the memory of the first traces.
   const WfstGraph graph = test::random_graph(3000, 5);
   const auto decoder = prepared(graph, 1e6, 1 << 20);
   Rows r = random_rows(64, 60, 6);

@@ -1,5 +1,6 @@
-// Parts without words on a GPU: their pieces are batches among those in flight, and a stream that
-// starts over keeps its recorded step. Results are those of a CPU.
+// Tests on a GPU that parts without words are decoded again. Pieces of files are batches among
+// those in flight, and a stream that starts over keeps its recorded step. Results are those of a
+// CPU.
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
@@ -48,17 +49,17 @@ class DecodeAgainGpu : public testing::Test {
     }
   }
 
-  /// A decoder that stays on blank after 3 s of windows of 12.8 s or more.
+  /// Returns a decoder that stays on blank after the first 3 s of each window of 12.8 s or more.
   static std::unique_ptr<Decoder> stuck(const AcousticModel& model) {
     const char* const name = model.device.is_cuda() ? "fused_looping" : "label_looping";
     return std::make_unique<test::Stuck>(make_decoder(name, {}, ""), 160);
   }
 
-  std::vector<std::shared_ptr<const AcousticModel>> models_;  // on the CPU, on the GPU
+  std::vector<std::shared_ptr<const AcousticModel>> models_;  // one on the CPU, one on the GPU
   std::vector<std::vector<float>> clips_, joined_ = {{}};
 };
 
-/// Short recordings among those that stick, in batches of 2, so that six batches are in flight.
+/// Short recordings and recordings that stick run in batches of 2, of which six are in flight.
 TEST_F(DecodeAgainGpu, FilesInBatchesInFlight) {
   std::vector<Recording> recordings;
   for (int round = 0; round < 2; ++round) {
@@ -97,7 +98,7 @@ TEST_F(DecodeAgainGpu, FilesInBatchesInFlight) {
   EXPECT_GE(again, 2U);
 }
 
-/// Two streams side by side, of which one sticks: the other one's text is that of a CPU, too.
+/// One of two streams sticks. The text of each equals that on a CPU.
 TEST_F(DecodeAgainGpu, Streams) {
   std::vector<std::vector<std::vector<int32_t>>> tokens(2);
   std::vector<size_t> again(2);

@@ -1,5 +1,5 @@
-// Each kernel of the fused encoder starts while the kernel before it runs. It must wait before it
-// reads what that one writes, and before it writes over what that one reads.
+// Each kernel of the fused encoder starts while the previous kernel runs. It must wait before it
+// reads what the previous one writes, and before it overwrites what the previous one reads.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -48,7 +48,7 @@ class DependentLaunches : public testing::TestWithParam<at::ScalarType> {
     return {data_of<int32_t>(offsets_), data_of<int32_t>(lengths_), 3, kLongest};
   }
 
-  /// Runs `call` behind a late copy, launched or recorded.
+  /// Runs `call` after a slow copy, either launched or recorded.
   static void run_late(const at::Tensor& from, const at::Tensor& to, bool recorded,
                        const std::function<void()>& call) {
     const auto work = [&] {
@@ -65,7 +65,8 @@ class DependentLaunches : public testing::TestWithParam<at::ScalarType> {
     c10::cuda::getCurrentCUDAStream().synchronize();
   }
 
-  /// `call` computes `output` from `input`. Both may be the same.
+  /// Expects that `call` waits before it reads `input` and before it writes `output`. Both may be
+  /// the same tensor.
   static void expect_waits(const std::string& name, const at::Tensor& input,
                            const at::Tensor& output, const std::function<void()>& call) {
     const bool in_place = output.is_same(input);
@@ -145,7 +146,7 @@ TEST_P(DependentLaunches, SiluProduct) {
   if (const auto* const gpu = at::cuda::getCurrentDeviceProperties();
       gpu->major != 9 || gpu->minor != 0)
     GTEST_SKIP() << "the product wants compute capability 9.0";
-  for (const int32_t rows : {16, 103, 500, 900}) {  // each kernel of it
+  for (const int32_t rows : {16, 103, 500, 900}) {  // covers each of its kernels
     const at::Tensor x = random({rows, 256}), weight = random({512, 256}), bias = random({512}),
                      y = zeros({rows, 512});
     expect_waits("silu_product of " + std::to_string(rows), x, y, [&] {
@@ -161,7 +162,7 @@ TEST_P(DependentLaunches, ProductsOfFewRows) {
   if (const auto* const gpu = at::cuda::getCurrentDeviceProperties();
       gpu->major != 9 || gpu->minor != 0)
     GTEST_SKIP() << "the product wants compute capability 9.0";
-  for (const int32_t rows : {16, 103}) {  // each kernel of it
+  for (const int32_t rows : {16, 103}) {  // covers each of its kernels
     const at::Tensor x = random({rows, 256}), weight = random({512, 256}),
                      y = floats({kParts, rows, 512}), z = zeros({rows, 512});
     expect_waits("product_parts of " + std::to_string(rows), x, y, [&] {

@@ -1,4 +1,4 @@
-// The harness reports a GPU's memory and energy.
+// Tests that the harness reports a GPU's memory and energy.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -22,7 +22,7 @@ at::Tensor product() {
 
 TEST(DeviceGpu, TheMostOfAllocationsIsWatched) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
-  at::empty({9 * kMiB}, bytes);  // gone, and before the watch
+  at::empty({9 * kMiB}, bytes);  // freed before the watch begins
   const at::Tensor old = at::empty({kMiB}, bytes);
   const PeakMemory peak(device);
   EXPECT_EQ(peak.bytes(), 0);
@@ -36,9 +36,9 @@ TEST(DeviceGpu, WhatCublasWorksInIsNobodys) {
   at::cuda::clearCublasWorkspaces();
   const PeakMemory peak(device);
   product();
-  EXPECT_LT(peak.bytes(), 2 * kMiB);  // 32 MiB and more with cuBLAS's
+  EXPECT_LT(peak.bytes(), 2 * kMiB);  // cuBLAS's workspace would add 32 MiB or more
 
-  // Nor is what it works in on another stream, and it stays where it is.
+  // A workspace for another stream does not count either, and stays allocated.
   const int64_t before = kept_memory(device);
   {
     const c10::cuda::CUDAStreamGuard other(c10::cuda::getStreamFromPool());
@@ -61,7 +61,7 @@ TEST(DeviceGpu, KeptMemoryIsOfTensorsAndOfGraphsThatLive) {
   {
     const at::Tensor tensor = at::empty({3 * kMiB}, bytes);
     EXPECT_EQ(kept_memory(device) - before, 3 * kMiB);
-    // It works in 64 MiB that no tensor holds afterwards.
+    // The graph works in 64 MiB that no tensor holds afterwards.
     const Graph graph = Graph::record([&](GraphRecorder&) {
       at::Tensor work = at::zeros({64 * kMiB}, bytes);
       tensor.zero_();
@@ -91,7 +91,7 @@ TEST(DeviceGpu, EnergyOfWorkIsBetweenIdleAndTheBoard) {
   ASSERT_TRUE(power);
   EXPECT_GT(power->watts, 20);
   EXPECT_LT(power->watts, 2000);
-  // NVML's own power is a mean of the last second on some GPUs.
+  // On some GPUs, NVML's power is a mean over the last second.
   EXPECT_NEAR(power->watts, shown / static_cast<double>(readings), 0.35 * power->watts);
 }
 

@@ -1,4 +1,5 @@
-// The encoder as CUDA graphs against the encoder itself, for batches of every shape in one process.
+// Compares the encoder as CUDA graphs with the launched encoder, for batches of every shape in one
+// process.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ class GpuEncoder : public testing::TestWithParam<at::ScalarType> {
     torch_guard_.emplace();
   }
 
-  /// Random log-mel features, 0 beyond a row's length.
+  /// Returns random log-mel features, which are 0 after the end of a row.
   Features features(int64_t rows, int64_t frames) const {
     const auto on_gpu = at::TensorOptions(at::Device(at::kCUDA, 0));
     Features f{at::randn({rows, 80, frames}, on_gpu),
@@ -36,7 +37,7 @@ class GpuEncoder : public testing::TestWithParam<at::ScalarType> {
     return test::random_model(config, 5, {at::kCUDA, 0}, GetParam());
   }
 
-  /// Equal lengths, and frames within them up to rounding.
+  /// Expects equal lengths, and equal frames within them up to rounding.
   void expect_same(const Encoded& found, const Encoded& expected, const std::string& what) const {
     const double tolerance = GetParam() == at::kFloat ? 2e-5 : 6e-2;
     ASSERT_EQ(found.frames.sizes(), expected.frames.sizes()) << what;
@@ -59,7 +60,8 @@ TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
   for (const bool limited : {false, true}) {
     const auto model = this->model(limited);
     RecordedEncoder recorded(model, /*graphs=*/true);
-    // Three of a size: launched, recorded, and replayed for other features and fewer frames.
+    // The first batch of a size is launched, the second recorded, and the third replayed, for other
+    // features and fewer frames.
     for (const auto& [rows, frames] : {std::pair{4, 700},
                                        {4, 690},
                                        {1, 60},
@@ -85,9 +87,9 @@ TEST_P(GpuEncoder, RecordedOnesReadThePromptsOfEachBatch) {
   const auto model = this->model(false, /*prompts=*/true);
   RecordedEncoder recorded(model, /*graphs=*/true);
   for (int64_t batch = 0; batch < 6; ++batch) {
-    const int64_t rows = 3 + batch % 2;  // the fused encoder rounds neither up
+    const int64_t rows = 3 + batch % 2;  // the fused encoder rounds neither number up
     Features f = features(rows, 640);
-    const int64_t first = batch > 2 ? batch + 1 : batch;  // no batch has the standard one first
+    const int64_t first = batch > 2 ? batch + 1 : batch;  // no batch starts with the default prompt
     if (batch > 0) f.prompts = (at::arange(rows, f.lengths.options()) + first).remainder(5);
     expect_same(recorded(f), (*model->encoder)(f), "batch " + std::to_string(batch));
     Features standard = f;
@@ -137,7 +139,7 @@ TEST_P(GpuEncoder, KeepsTheSizesThatCameLast) {
   const Encoded expected = (*model->encoder)(first), other = (*model->encoder)(next);
   for (int i = 0; i < 3; ++i) recorded(first);
   EXPECT_EQ(recorded.counts().replayed, 1);
-  // One size more than are kept, so that the first one goes.
+  // One size more than the encoder keeps evicts the first one.
   for (int64_t i = 0; i < static_cast<int64_t>(RecordedEncoder::kMostSizes); ++i)
     recorded(features(2 + i % 14, 64 * (1 + i / 14)));
   expect_same(recorded(first), expected, "after its graph went");
@@ -165,7 +167,8 @@ TEST_P(GpuEncoder, GivesItsMemoryBack) {
   EXPECT_EQ(reserved(), before);
 }
 
-/// Encoders of every kind, on a GPU as on the CPU, and as graphs as launched one by one.
+/// Encoders of every kind give the results of the CPU, and their graphs give those of launched
+/// kernels.
 class GpuEncoderVariant : public testing::TestWithParam<test::Variant> {};
 
 TEST_P(GpuEncoderVariant, EqualsTheCpuAndItsOwnGraphs) {

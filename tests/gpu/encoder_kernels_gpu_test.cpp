@@ -1,7 +1,7 @@
-// Each kernel of the fused encoder by itself, for racecheck, which fails at the whole encoder
-// whichever of these it looks at: without the products of matrices between them. The same call has
-// to give the same bits again. fused_encoder_gpu_test.cpp tests that they are the right ones; here
-// convolutions over time and norms are compared with float64 too.
+// Tests each kernel of the fused encoder by itself, for racecheck, which fails at the whole encoder
+// whichever kernel it checks. So the tests run no matrix products between the kernels. A repeated
+// call has to give the same bits. fused_encoder_gpu_test.cpp tests that they are the right ones.
+// Here, convolutions over time and norms are compared with float64 too.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/InferenceMode.h>
@@ -51,7 +51,7 @@ class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
     return {data_of<int32_t>(offsets_), data_of<int32_t>(lengths_), 3, 70};
   }
 
-  /// The convolution over time of whole utterances. norm: undefined for none.
+  /// Returns the convolution over time of whole utterances, without a norm if `norm` is undefined.
   at::Tensor convolve(const at::Tensor& gates, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& norm, int left, const RowLayout& rows, int run = 0) const {
     const auto width = static_cast<int32_t>(bias.size(0));
@@ -66,7 +66,7 @@ class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
     return output;
   }
 
-  /// `run` computes from the same inputs what it returns.
+  /// Expects that `run` returns the same finite tensors in two calls.
   static void expect_same(const std::string& what,
                           const std::function<std::vector<at::Tensor>()>& run) {
     std::vector<at::Tensor> first, second;
@@ -168,7 +168,8 @@ double greatest_error(const at::Tensor& rows, const at::Tensor& expected) {
   return errors.max().item<double>();
 }
 
-/// Values are rounded twice, after the gate and at the end, by half of this at most each.
+/// Returns a bound of the relative error. Values are rounded twice, after the gate and at the end,
+/// each time by at most half of this bound.
 double epsilon_of(at::ScalarType type) { return type == at::kHalf ? 0x1p-10 : 0x1p-7; }
 
 /// Returns SiLU of the convolution over time of `seen` [frames + kernel - 1, width], with a norm
@@ -184,7 +185,8 @@ at::Tensor expected_frames(const at::Tensor& seen, const at::Tensor& weight, con
   return at::silu(frames);
 }
 
-/// Returns what the gated unit gives.
+/// Returns the product of one half of the gates with the sigmoid of the other half (GLU), in
+/// float64.
 at::Tensor gated_frames(const at::Tensor& gates) {
   const int64_t width = gates.size(1) / 2;
   const at::Tensor wide = gates.to(at::kDouble);
@@ -226,7 +228,7 @@ TEST_P(EncoderKernels, ConvolutionIsRightForAnyRun) {
   }
 }
 
-/// More steps than one, of a stream whose ring wraps, and of one that begins.
+/// Tests several steps, of a stream whose ring buffer wraps and of a stream that begins.
 TEST_P(EncoderKernels, StreamsDoNotDependOnTheRun) {
   constexpr int kFrames = 21, kRing = 8 + kFrames;
   const at::Tensor offsets = ints({0, 21}), lengths = ints({21, 13});
@@ -283,7 +285,7 @@ TEST_P(EncoderKernels, StreamsDoNotDependOnTheRun) {
   }
 }
 
-/// More rows than the kernel has warps, so that warps take several.
+/// Tests more rows than the kernel has warps, so that warps take several rows.
 TEST_P(EncoderKernels, NormsOfManyRows) {
   constexpr int64_t kMany = 7001, kPart = 1000;
   for (const int width : {176, 256, 1024, 2048}) {
@@ -417,7 +419,7 @@ TEST_P(EncoderKernels, FeaturesOfAudio) {
   });
 }
 
-/// Utterances whose lengths are no multiples of any run.
+/// Tests utterances whose lengths are no multiples of any run.
 TEST_P(EncoderKernels, SubSamplingDoesNotDependOnTheRun) {
   constexpr int32_t kChannels = 16, kMel = 80, kFrames = 203, kOut = 90;
   const at::Tensor features = floats({2, kMel, kFrames}), weight1 = floats({9, kChannels}),

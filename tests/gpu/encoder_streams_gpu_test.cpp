@@ -1,4 +1,5 @@
-// Streams on a GPU against those on the CPU, and their step as a CUDA graph.
+// Compares streams on a GPU with those on the CPU, and their step as a CUDA graph with the launched
+// step.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
@@ -69,8 +70,7 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
     const auto on_gpu = at::TensorOptions(gpu_);
     CachedStep step{at::zeros({kRows, 80, chunk}, on_gpu),
                     at::zeros({CachedStep::kControlRows, kRows}, on_gpu.dtype(at::kLong))};
-    // At their first call libraries allocate and choose algorithms, which a recording does not
-    // allow.
+    // At their first call, libraries allocate and choose algorithms, which a recording forbids.
     recorded(step);
     at::Tensor output;
     const Graph graph = Graph::record([&](GraphRecorder&) { output = recorded(step); });
@@ -79,8 +79,8 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
       step.features.normal_();
       const int64_t encoded = i * sizes.valid_out_len;
       const int64_t begin = i == 0 ? 16 : 0, spare = launched.spare_slot();
-      // Two streams that change places, and a row without one.
-      const int64_t prompt = i % 2;  // read by models with prompts
+      // Two streams change places, and the third row has no stream.
+      const int64_t prompt = i % 2;  // models with prompts read it
       step.control.copy_(
           at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, encoded, encoded,
                       int64_t{0}, i % 2, 1 - i % 2, spare, prompt, 1 - prompt, int64_t{0}})

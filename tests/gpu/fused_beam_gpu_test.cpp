@@ -1,4 +1,4 @@
-// The kernels of fused beam searches on a GPU: equal to LibTorch's operators there, for LSTM
+// Compares the kernels of fused beam searches with LibTorch's operators on the same GPU, for LSTM
 // networks of every dtype, with and without a language model and phrases.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-/// A decoder, and whether the model is TDT.
+/// The parameters are a decoder's name, and whether the model is TDT.
 class FusedBeamGpu : public testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class FusedBeamGpu : public testing::TestWithParam<std::tuple<const char*, bool>
 
   nlohmann::json options_of(int64_t beam, const SmallLm* lm, bool early, bool full) const {
     nlohmann::json options = {{"beam_size", beam}, {"nbest", beam}};
-    // Long texts repeat themselves: some are equally likely but for rounding.
+    // Long texts repeat themselves, so some are equally likely up to rounding.
     if (std::string(std::get<0>(GetParam())) == "alsd_pp") options["max_symbols"] = 3;
     if (lm != nullptr) {
       options["lm"] = {{"path", lm->path()},
@@ -96,7 +96,7 @@ TEST_P(FusedBeamGpu, EqualsTheOperators) {
   EXPECT_LE(ties, entries / 1000);
 }
 
-/// With blanks that are not rescaled for the phrases, and with such that are.
+/// Tests phrases with and without rescaled blanks.
 TEST_P(FusedBeamGpu, EqualsTheOperatorsWithPhrases) {
   constexpr int64_t kVocabulary = 200;
   const SmallLm lm(kVocabulary);
@@ -122,8 +122,8 @@ TEST_P(FusedBeamGpu, EqualsTheOperatorsWithPhrases) {
   EXPECT_LE(ties, entries / 200);
 }
 
-/// aes_pp compares all candidates of a TDT beam in shared memory, 16 bytes each. Nothing is known
-/// of the batches yet.
+/// aes_pp compares all candidates of a TDT beam in shared memory, 16 bytes each. prepare() refuses
+/// a beam that is too large, before it knows any batch.
 TEST_P(FusedBeamGpu, RefusesABeamThatSharedMemoryCannotHold) {
   const auto model = random_model(config(1000), 7, device_);
   for (const int64_t beam : {16, 200}) {
@@ -145,7 +145,7 @@ TEST_P(FusedBeamGpu, RefusesABeamThatSharedMemoryCannotHold) {
   }
 }
 
-/// Roundings of the gates differ now and then, and with them a close decision.
+/// The gates are rounded differently now and then, which can change a close decision.
 TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
   constexpr int64_t kVocabulary = 200;
   std::mt19937 random(2);
@@ -157,7 +157,7 @@ TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
     const nlohmann::json options = options_of(4, nullptr, false, false);
     const auto expected = decode(options, "operators", "host", model, batch);
     const auto found = decode(options, "fused", "graph", model, batch);
-    int equal = 0;  // a row that was pruned otherwise within rounding may have found a better text
+    int equal = 0;  // pruning that differs by rounding may find a better text
     for (size_t b = 0; b < expected.size(); ++b) {
       const float within = 0.02F * (1 + std::abs(expected[b].score));
       EXPECT_GE(found[b].score, expected[b].score - within);
@@ -187,7 +187,7 @@ TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
   }
 }
 
-/// More slots than a warp has threads.
+/// Tests more slots than a warp has threads.
 TEST_P(FusedBeamGpu, AWideBeamEqualsTheOperators) {
   std::mt19937 random(5);
   at::manual_seed(5);

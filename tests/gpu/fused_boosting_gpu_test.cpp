@@ -63,7 +63,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
         if (tokens > 1) s.batch.biases = sets_of(*s.decoder, more, c.rows.size());
         const auto second = s();
         s.batch.biases.clear();
-        EXPECT_EQ(s(), first) << name << given;  // nothing is left of the sets
+        EXPECT_EQ(s(), first) << name << given;  // no set has a lasting effect
         return std::pair(first, second);
       };
       const auto expected = search("label_looping", both);
@@ -80,7 +80,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
   EXPECT_GT(different, 50);
 }
 
-/// Many rows and outputs: each warp then takes frames of its own.
+/// Tests so many rows and outputs that each warp takes frames of its own.
 TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnALargeVocabulary) {
   std::mt19937 random(25);
   for (const TransducerKind kind : kTransducerKinds) {
@@ -100,7 +100,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnALargeVocabulary) {
   }
 }
 
-/// Small enough for compute-sanitizer's racecheck.
+/// The test is small enough for compute-sanitizer's racecheck.
 TEST_P(FusedBoostingGpu, OneSmallBatch) {
   std::mt19937 random(5);
   const Case c = wide_case(random, TransducerKind::tdt, true, 40, 4);
@@ -185,7 +185,7 @@ TEST_P(FusedBoostingGpu, WhatCannotBeIsSaid) {
   EXPECT_HAS(prepared({{"allowed", {"lattin"}}}), "allowed: 'lattin' names no characters");
 }
 
-/// Each stream with phrases of its own, one with a mask besides, one with nothing.
+/// Each stream has phrases of its own, one with a mask, or nothing.
 TEST_P(FusedBoostingGpu, RandomPiecesWithPhrasesOfTheirOwn) {
   std::mt19937 random(25);
   ModelConfig stateless = small_config();
@@ -206,8 +206,8 @@ TEST_P(FusedBoostingGpu, RandomPiecesWithPhrasesOfTheirOwn) {
   }
 }
 
-/// Pieces of tables, in which streams' phrases change now and then: partial results and results are
-/// label_looping's.
+/// Streams of tables in pieces, whose phrases change now and then, give label_looping's partial and
+/// final results.
 TEST_P(FusedBoostingGpu, StreamsWhosePhrasesChangeEqualLabelLooping) {
   std::mt19937 random(26);
   for (int trial = 0; trial < 8 && !HasFailure(); ++trial) {

@@ -1,5 +1,5 @@
-// The fused encoder against the reference encoder in float32: no further from it than the reference
-// encoder in the same 16-bit type is.
+// Compares the fused encoder with the reference encoder in float32. It deviates no more than the
+// reference encoder in the same 16-bit type.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-/// Random log-mel features of the given lengths, 0 beyond them.
+/// Returns random log-mel features of the given lengths, which are 0 after the end of a row.
 Features features_of(const std::vector<int64_t>& lengths, int64_t frames, bool known) {
   const auto on_gpu = at::TensorOptions(kGpu);
   const auto rows = static_cast<int64_t>(lengths.size());
@@ -25,7 +25,7 @@ Features features_of(const std::vector<int64_t>& lengths, int64_t frames, bool k
   return f;
 }
 
-/// The valid frames of all rows, one below the other, float32.
+/// Returns the valid frames of all rows as one tensor [frames, width] in float32.
 at::Tensor valid_frames(const Encoded& encoded) {
   std::vector<at::Tensor> rows;
   for (int64_t b = 0; b < encoded.frames.size(0); ++b)
@@ -54,7 +54,7 @@ class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
     at::manual_seed(3);
   }
 
-  /// Encoders with the same weights.
+  /// Three encoders with the same weights.
   struct Encoders {
     Encoder exact, plain, fused;
   };
@@ -67,14 +67,14 @@ class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
             make(GetParam(), EncoderForm::fused)};
   }
 
-  /// The absolute differences of all values in valid frames.
+  /// Returns the absolute differences of all values in valid frames.
   static at::Tensor differences(const Encoded& found, const Encoded& expected) {
     EXPECT_EQ(found.frames.sizes(), expected.frames.sizes());
     EXPECT_TRUE(at::equal(found.lengths, expected.lengths));
     return (valid_frames(found) - valid_frames(expected)).abs().flatten();
   }
 
-  /// Compares over all batches together.
+  /// Expects that the fused encoder deviates no more than the plain one, over all batches together.
   void expect_no_worse(const Encoders& of, const std::vector<Features>& batches,
                        const std::string& what) {
     std::vector<at::Tensor> of_plain, of_fused;
@@ -85,7 +85,8 @@ class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
     }
     const Deviation plain(of_plain), fused(of_fused);
     EXPECT_TRUE(std::isfinite(fused.largest)) << what;
-    // The mean of few deviations scatters: three standard deviations of the ratio.
+    // The mean of few deviations varies, so the ratio may exceed its bound by three standard
+    // deviations.
     const double slack = plain.count > 0 ? 3 / std::sqrt(static_cast<double>(plain.count)) : 0;
     EXPECT_LE(fused.mean, (1.1 + slack) * plain.mean) << what;
     EXPECT_LE(fused.largest, 1.5 * plain.largest) << what;
@@ -111,7 +112,8 @@ TEST_P(FusedEncoderTest, RaggedBatches) {
       for (const std::vector<int64_t>& lengths :
            {std::vector<int64_t>{700, 1, 0, 655, 512, 8, 9}, {1300, 1299}, {1}, {0}, {64}}) {
         const int64_t frames = std::max<int64_t>(1, lengths.front());
-        // The largest of few deviations scatters, so a short batch comes with other features too.
+        // The largest of few deviations varies, so several batches of short utterances are
+        // compared.
         std::vector<Features> batches;
         for (int i = 0; i < (frames > 64 ? 1 : 16); ++i)
           batches.push_back(features_of(lengths, frames, known));
@@ -134,7 +136,7 @@ TEST_P(FusedEncoderTest, EveryKindThatItSupports) {
   EXPECT_GE(supported, 8);
 }
 
-/// Every kernel once, small enough for compute-sanitizer.
+/// Runs every kernel once. The test is small enough for compute-sanitizer.
 TEST_P(FusedEncoderTest, EveryKernelOnce) {
   for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
     for (const bool streaming : {false, true}) {
@@ -169,7 +171,7 @@ TEST_P(FusedEncoderTest, RowsDoNotDependOnTheirBatch) {
                   together.lengths.narrow(0, b, 1),
                   {length}});
     const at::Tensor of_all = all.frames[b].narrow(0, 0, alone.frames.size(1)).to(at::kFloat);
-    // Products of other sizes may round otherwise.
+    // Matrix products of another size may be rounded differently.
     EXPECT_LE((of_all - alone.frames[0].to(at::kFloat)).abs().max().item<double>(), 0.2) << b;
   }
 }
@@ -210,7 +212,7 @@ TEST(FusedFeatures, EqualThoseOfTheOperators) {
     const FeatureExtractor plain(config, {}, kGpu, /*fused=*/false), fused(config, {}, kGpu);
     const std::vector<int64_t> lengths = {48123, 160, 0, 31999, 320, 159, 48000};
     at::Tensor audio = at::randn({7, 48123}, at::TensorOptions(kGpu)) * 0.1;
-    for (size_t b = 0; b < lengths.size(); ++b)  // what lies beyond a length is not read
+    for (size_t b = 0; b < lengths.size(); ++b)  // audio after the end is not read
       audio[static_cast<int64_t>(b)].slice(0, lengths[b]).fill_(std::nan(""));
     const at::Tensor on_gpu = at::tensor(lengths, at::kLong).to(kGpu);
     const Features expected = plain(audio, on_gpu), found = fused(audio, on_gpu);

@@ -26,7 +26,7 @@ class FusedLmGpu : public TempFolder, public testing::WithParamInterface<const c
   const at::Device device_{at::kCUDA, 0};
 };
 
-/// TDT and RNN-T by turns.
+/// Returns TDT for even trials and RNN-T for odd ones.
 TransducerKind kind_of(int trial) {
   return trial % 2 == 0 ? TransducerKind::tdt : TransducerKind::rnnt;
 }
@@ -62,7 +62,8 @@ TEST_P(FusedLmGpu, EqualsThePlainSearchOnTables) {
   EXPECT_GT(different, 30) << "the language models do change results";
 }
 
-/// Contexts with more arcs than a block has threads, texts that leave and enter long contexts.
+/// Tests contexts with more arcs than a block has threads, and texts that enter and leave long
+/// contexts.
 TEST_P(FusedLmGpu, EqualsLabelLoopingOnWideTables) {
   std::mt19937 random(52);
   int different = 0;
@@ -71,7 +72,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnWideTables) {
         std::vector<int64_t>{40, 700, 1030, 150}[static_cast<size_t>(trial % 4)];
     const int64_t rows = std::vector<int64_t>{4, 33, 1, 150}[static_cast<size_t>(trial % 4)];
     Case c = wide_case(random, kind_of(trial), trial % 4 < 2, vocabulary, rows);
-    // Tokens with contexts of their own come often.
+    // Tokens that have contexts of their own are made frequent.
     for (Table& row : c.rows)
       for (auto& frame : row)
         for (size_t k = 0; k < 6; ++k) frame[k] += 3;
@@ -88,7 +89,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnWideTables) {
   EXPECT_GT(different, 8);
 }
 
-/// Small enough for compute-sanitizer's racecheck.
+/// The test is small enough for compute-sanitizer's racecheck.
 TEST_P(FusedLmGpu, OneSmallBatch) {
   std::mt19937 random(53);
   const Case c = wide_case(random, TransducerKind::tdt, true, 40, 4);
@@ -133,7 +134,7 @@ TEST_P(FusedLmGpu, EqualsLabelLoopingOnLstmModels) {
     const auto reference = make_decoder("label_looping", both, "");
     const auto decoder = make_decoder("fused_looping", options(both), "");
     for (const auto& d : {reference.get(), decoder.get()}) d->prepare(model, {});
-    for (const int64_t rows : {1, 5, 33, 150, 290, 2}) {  // up to three for a block
+    for (const int64_t rows : {1, 5, 33, 150, 290, 2}) {  // up to three rows for a block
       const EncodedBatch batch =
           random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
       const auto expected = reference->decode(batch).to_host();
@@ -160,7 +161,7 @@ TEST_P(FusedLmGpu, WeightZeroIsNoLanguageModel) {
             run("fused_looping", options(), c, device_));
 }
 
-/// The threads that write bonuses end with a search that has no step, and serve the next one.
+/// The threads that write bonuses end with a search without steps, and serve the next search.
 TEST_P(FusedLmGpu, BatchesWithoutFramesGiveNothing) {
   std::mt19937 random(58);
   const ModelConfig config = small_config();
@@ -179,8 +180,8 @@ TEST_P(FusedLmGpu, BatchesWithoutFramesGiveNothing) {
   }
 }
 
-/// Random pieces of several streams, LSTM and stateless, alone and with phrases: bit for bit the
-/// result of the whole utterance.
+/// Random pieces of several streams, for LSTM and stateless models, alone and with phrases, give
+/// the bits of the whole utterance.
 TEST_P(FusedLmGpu, PiecesOfStreamsEqualTheWhole) {
   std::mt19937 random(57);
   ModelConfig stateless = small_config();

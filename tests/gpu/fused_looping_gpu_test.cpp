@@ -24,7 +24,7 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
     return more;
   }
 
-  /// Tokens, frames and durations of frame_looping, and its scores, on a random model.
+  /// Expects the tokens, frames, durations and scores of frame_looping on a random model.
   void expect_frame_looping(const ModelConfig& config, uint64_t seed) const {
     std::mt19937 random(3);
     const auto model = random_model(config, seed, device_);
@@ -73,8 +73,8 @@ TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
   }
 }
 
-/// Many rows and outputs: each warp then takes frames of its own. In most frames, many tokens are
-/// equally good.
+/// Tests so many rows and outputs that each warp takes frames of its own. In most frames, many
+/// tokens are equally good.
 TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnALargeVocabulary) {
   std::mt19937 random(12);
   for (const TransducerKind kind : kTransducerKinds) {
@@ -88,9 +88,9 @@ TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnALargeVocabulary) {
   }
 }
 
-/// Other code evaluates the joint network for one row than for many, with the same rounding. The
-/// vocabularies fill neither the last tile nor the last group of tiles, and the largest one is more
-/// than the blocks of an H100 evaluate at once.
+/// One row and many rows are evaluated by different code with the same rounding. The vocabularies
+/// fill neither the last tile nor the last group of tiles. The largest one exceeds what the blocks
+/// of an H100 evaluate at once.
 TEST_P(FusedLoopingGpu, ARowDoesNotDependOnItsBatch) {
   at::manual_seed(6);
   std::mt19937 random(7);
@@ -165,7 +165,7 @@ TEST_P(FusedLoopingGpu, MarksRowsWithNaN) {
                      at::tensor({30, 10, 29}, at::kLong).to(device_),
                      {30, 10, 29}};
   batch.frames[1][9][3] = NAN;
-  batch.frames[2][29][3] = NAN;  // beyond its end
+  batch.frames[2][29][3] = NAN;  // after the end of the row
   const auto found = decoder->decode(batch).to_host();
   EXPECT_FALSE(found[0].nan);
   EXPECT_TRUE(found[1].nan);
@@ -183,7 +183,7 @@ TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
   };
   int64_t before = 0;
   for (int i = 0; i < 1020; ++i) {
-    // The largest first: working memory grows with the batches.
+    // The largest batch comes first, since the working memory grows with the batches.
     const int64_t rows = i == 0 ? 40 : 1 + static_cast<int64_t>(random() % 40),
                   frames = i == 0 ? 60 : static_cast<int64_t>(random() % 60);
     const EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)),
@@ -197,8 +197,8 @@ TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
   }
 }
 
-/// A block of the persistent kernel keeps 48 bytes of each row in its shared memory: about 3,750
-/// rows on an H200.
+/// A block of the persistent kernel keeps 48 bytes of each row in its shared memory, which holds
+/// about 3,750 rows on an H200. Larger batches are refused.
 TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
   const auto model = random_model(small_config(), 4, device_);
   const bool bounded = std::string(GetParam()) == "persistent";
@@ -211,7 +211,7 @@ TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
     EXPECT_NO_THROW(too_large());
   }
   const auto decoder = make_decoder("fused_looping", options(), "");
-  decoder->prepare(model, {});  // nothing is known of the batches
+  decoder->prepare(model, {});  // no batch is known yet
   const bool h200 = at::cuda::getCurrentDeviceProperties()->sharedMemPerBlockOptin >= 227 << 10;
   for (const int64_t rows : {5000, 3700, 5000}) {
     const EncodedBatch batch{at::randn({rows, 2, 16}, at::TensorOptions(device_)),

@@ -1,5 +1,5 @@
-// Streams by the fused encoder against those by the reference encoder in float32: no further from
-// them than those by the reference encoder in the same 16-bit type are. In fp8 they are close to
+// Compares streams of the fused encoder with those of the reference encoder in float32. They
+// deviate no more than the reference encoder's in the same 16-bit type. In fp8 they are close to
 // those in 16 bits.
 #include <ATen/cuda/CUDAContext.h>
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ ModelConfig streaming_config(const std::vector<int64_t>& context, int64_t width 
   return config;
 }
 
-/// Lengths around the ends of windows, frames and chunks, and some seconds, of more streams than
-/// slots.
+/// Returns more utterances than slots: with lengths around the ends of windows, frames and chunks,
+/// and with lengths up to some seconds.
 std::vector<Samples> utterances() {
   std::vector<Samples> all;
   for (const int64_t samples : {0, 1, 160, 1279, 1281, 2560, 5120, 5280, 9999, 16000, 31111, 90000})
@@ -38,7 +38,7 @@ std::vector<Samples> utterances() {
   return all;
 }
 
-/// All frames of all utterances as streams, one below the other, float32.
+/// Streams all utterances, and returns all frames as one tensor [frames, width] in float32.
 at::Tensor frames_of(const std::shared_ptr<const AcousticModel>& model,
                      const StreamOptions& options = {.streams = 5, .rows = 3},
                      const std::vector<Samples>& audio = utterances()) {
@@ -101,7 +101,7 @@ TEST_P(FusedStreams, EveryWidthAndKind) {
   }
 }
 
-/// Every kernel, small enough for compute-sanitizer.
+/// Runs every kernel once. The test is small enough for compute-sanitizer.
 TEST_P(FusedStreams, EveryKernelOnce) {
   for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
     ModelConfig config = streaming_config({6, 2}, width, heads);
@@ -136,7 +136,7 @@ TEST_P(FusedStreams, RefuseToSeeFurtherThanTheirPositions) {
   EXPECT_THROW(make_encoder_streams(model, {.att_context_size = {1023, 2}}), UserError);
 }
 
-/// Most products of the encoder in fp8, all else in the 16-bit type.
+/// Most matrix products of the encoder are in fp8, and all else is in the 16-bit type.
 class StreamFp8 : public FusedStreams {
  protected:
   void SetUp() override {
@@ -149,7 +149,7 @@ class StreamFp8 : public FusedStreams {
     return test::random_model(config, seed, kGpu, {at::kFloat8_e4m3fn, GetParam()});
   }
 
-  /// docs/background/gpu.md states this distance.
+  /// Expects the distance that docs/background/gpu.md states.
   static void expect_close(const at::Tensor& found, const at::Tensor& expected,
                            const std::string& what) {
     ASSERT_EQ(found.sizes(), expected.sizes()) << what;
@@ -188,7 +188,8 @@ TEST_P(StreamFp8, FramesAreCloseToThoseOfWholeUtterances) {
   expect_close(frames_of(model, {.streams = 5, .rows = 3}, audio), at::cat(whole), "whole");
 }
 
-/// The likeliest label of the CTC head depends on no other frame's. Prints how many are equal.
+/// The best label of a frame from the CTC head depends on no other frame. Prints how many labels
+/// are equal.
 TEST_P(StreamFp8, MostLabelsAreThoseIn16Bits) {
   const ModelConfig config = streaming_config({6, 2}, 256, 4);
   const auto labels_of = [](const std::shared_ptr<const AcousticModel>& model) {
@@ -204,7 +205,7 @@ TEST_P(StreamFp8, MostLabelsAreThoseIn16Bits) {
   EXPECT_GT(10 * equal, 8 * all);
 }
 
-/// A louder stream beside another has larger values, and so would one scale for both.
+/// A louder stream beside another has larger values, which would change a scale that both shared.
 TEST_P(StreamFp8, DependOnNothingBesideThem) {
   std::vector<Samples> all = utterances();
   all.push_back(test::noise(40000, 1));
@@ -213,7 +214,7 @@ TEST_P(StreamFp8, DependOnNothingBesideThem) {
     test::expect_independent(eight(streaming_config({6, 2}, width, heads)), all);
 }
 
-/// With a frame in each step, a product has as many rows as the step.
+/// If each step has one frame per stream, a product has as many rows as the step.
 TEST_P(StreamFp8, StepsOfFewRowsAreCloseToFullOnes) {
   for (const auto& [width, heads] : {std::pair{256, 4}, std::pair{1024, 8}}) {
     const auto model = eight(streaming_config({4, 0}, width, heads));

@@ -1,4 +1,4 @@
-// The layer of algorithms/gpu by itself: which bodies of a recorded graph run, how often.
+// Tests the layer algorithms/gpu by itself: which bodies of a recorded graph run, and how often.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/InferenceMode.h>
@@ -48,7 +48,7 @@ TEST_F(GraphNodesGpu, BodiesRunWhileAndIfTheirConditionsHold) {
       set(recorder, if_even, is_even);
       recorder.if_node(if_even, [&] {
         even.add_(1);
-        rest.copy_(n);  // a loop of n rounds within the branch
+        rest.copy_(n);  // the rounds of the loop in the branch
         left.copy_(rest.gt(0));
         set(recorder, until_none, left);
         recorder.while_node(until_none, [&] {
@@ -85,7 +85,7 @@ TEST_F(GraphNodesGpu, AFailedRecordingHarmsNothingAfterIt) {
   EXPECT_EQ(n.item<int64_t>(), 2);
 }
 
-/// Work that needs `bytes` for a moment.
+/// Runs work that needs `bytes` of memory for a moment.
 void needs(int64_t bytes) {
   at::empty({bytes}, at::TensorOptions(at::kByte).device(at::kCUDA)).zero_();
 }
@@ -103,7 +103,7 @@ TEST_F(GraphNodesGpu, GraphsThatShareMemoryNeedNoMoreThanOne) {
   EXPECT_EQ(reserved_bytes(), before);
 }
 
-/// Graphs that others recorded (NeMo's) hold the address of cuBLAS's work memory.
+/// CUDA graphs that others have recorded, such as NeMo's, hold the address of cuBLAS's workspace.
 TEST_F(GraphNodesGpu, CublasMemoryFromBeforeARecordingStays) {
   const at::Tensor a = at::ones({64, 64}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
   const auto workspaces = [] {
@@ -116,7 +116,7 @@ TEST_F(GraphNodesGpu, CublasMemoryFromBeforeARecordingStays) {
   const std::set<const void*> before = workspaces();
   ASSERT_FALSE(before.empty());
   const Graph graph = Graph::record([&](GraphRecorder&) { at::mm(a, a); });
-  EXPECT_EQ(workspaces(), before);  // and that of the recording is its pool's again
+  EXPECT_EQ(workspaces(), before);  // the recording's own went back to its pool
 }
 
 TEST_F(GraphNodesGpu, ARecordingGetsTheMemoryThatLibTorchKeepsForLater) {

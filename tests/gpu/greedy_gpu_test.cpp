@@ -23,7 +23,7 @@ class Gpu : public testing::Test {
   const at::Device device_{at::kCUDA, 0};
 };
 
-/// Decoders as CUDA graphs.
+/// Returns the greedy decoders as CUDA graphs.
 std::vector<Arm> graph_arms() {
   std::vector<Arm> arms;
   for (const char* loop : {"replay", "graph"}) {
@@ -61,8 +61,8 @@ TEST_F(Gpu, GraphsServeBatchesOfEveryShape) {
     const auto decoder = make_decoder(arm.name, arm.options, "");
     decoder->prepare(model, {4, 20});
     int64_t captures = 0;
-    // Smaller and larger than prepared for, and small again: rows of an earlier batch must not
-    // show.
+    // Batches are smaller and larger than prepared for, then small again. Rows of earlier batches
+    // must not show.
     for (const auto& [rows, frames] :
          {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}, {9, 130}}) {
       EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)), {}, {}};
@@ -73,7 +73,7 @@ TEST_F(Gpu, GraphsServeBatchesOfEveryShape) {
       const auto expected = reference->decode(batch).to_host();
       const auto first = decoder->decode(batch);
       captures += decoder->counters().at("graph_captures");
-      decoder->decode(batch);  // results must not alias what another search writes
+      decoder->decode(batch);  // another search must not overwrite the first results
       EXPECT_EQ(decoder->counters().at("graph_captures"), 0);
       const auto found = first.to_host();
       for (size_t b = 0; b < expected.size(); ++b) {
@@ -128,7 +128,7 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
                      at::tensor({30, 0, 7, 29}, at::kLong).to(device_),
                      {30, 0, 7, 29}};
   std::vector<Arm> arms = graph_arms();
-  // Those that need a file have tests of their own.
+  // Decoders that need a file have tests of their own.
   const auto is_file = [](const OptionInfo& o) {
     return o.is_file && o.name.find('.') == o.name.npos;
   };

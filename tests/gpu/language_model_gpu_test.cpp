@@ -1,5 +1,5 @@
-// Language models on a GPU: evaluation bit for bit as on the CPU, greedy searches with one in every
-// form against the plain search, and no undeclared wait.
+// Tests language models on a GPU. Their evaluation equals the CPU's bit for bit, greedy searches
+// with one equal the plain search in every form, and there is no undeclared wait.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(GpuLanguageModel, EvaluationEqualsTheCpu) {
   }
 }
 
-/// The exact arms and their graph forms.
+/// Returns the exact decoders and their graph forms.
 std::vector<Arm> transducer_arms() {
   std::vector<Arm> arms = lm_arms();
   for (const char* loop : {"replay", "graph"}) {
@@ -72,7 +72,7 @@ TEST_F(GpuLanguageModel, TransducersEqualThePlainSearch) {
     const auto bonus = [&](const auto& t, int32_t k) { return lm.bonus(t, k); };
     for (Arm arm : transducer_arms()) {
       arm.options.update({{"max_symbols", max_symbols}, {"lm", lm.option}});
-      for (const auto dtype : {at::kFloat, at::kBFloat16}) {  // small integers are exact in both
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) {  // both hold small integers exactly
         const auto found = run(arm.name, arm.options, c, device_, dtype);
         for (size_t b = 0; b < c.rows.size(); ++b) {
           expect_same(found[b], oracle(c.model, c.rows[b], max_symbols, bonus),
@@ -97,7 +97,7 @@ TEST_F(GpuLanguageModel, CtcEqualsThePlainSearchForBatchesOfEveryShape) {
         rows.push_back(random_table(random, length, kTokens + 1));
       }
       const auto result = decoder->decode(batch_of(rows, kTokens + 1, device_));
-      decoder->decode(batch_of({rows[0]}, kTokens + 1, device_));  // must not change the first
+      decoder->decode(batch_of({rows[0]}, kTokens + 1, device_));  // must not change `result`
       const auto found = result.to_host();
       for (size_t b = 0; b < rows.size(); ++b) expect_same(found[b], ctc_oracle(rows[b], lm), loop);
     }

@@ -1,6 +1,6 @@
-// Products in fp8, and products with SiLU, against those of the same numbers in float32, also where
-// rows are as few as in small steps of streams. Products in parts, and the norms that add them,
-// against float64.
+// Compares products in fp8 and products with SiLU with float32, on the same rounded numbers. Small
+// numbers of rows, as in small steps of streams, are included. Products in parts, and the norms
+// that add them, are compared with float64.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -22,7 +22,7 @@ namespace {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-/// Rows of e4m3 with a scale for each.
+/// Returns rows in e4m3, with a scale for each row.
 LinearInput quantised(const at::Tensor& rows) {
   const at::Tensor scales = (rows.abs().amax(1) / 448).clamp_min(1e-12);
   return {(rows / scales.unsqueeze(1)).to(at::kFloat8_e4m3fn), scales};
@@ -42,7 +42,7 @@ class StreamFp8Products : public testing::TestWithParam<at::ScalarType> {
     at::manual_seed(5);
   }
 
-  /// How Linear multiplies: as cuBLASLt can, or with the scales behind the product.
+  /// How Linear applies the scales: as cuBLASLt can, or after the product.
   enum class Way { any, scales_afterwards };
 
   at::Tensor product(const Linear& map, const LinearInput& x, const at::Tensor& before, Way way,
@@ -59,7 +59,8 @@ class StreamFp8Products : public testing::TestWithParam<at::ScalarType> {
 struct Shape {
   int64_t in, out;
 };
-/// Those of layers 256 and 1,024 wide, and one for which few rows are reported to have no product.
+/// Shapes of layers 256 and 1,024 wide, and one for which cuBLASLt reportedly lacks a product of
+/// few rows.
 constexpr Shape kShapes[] = {{256, 768}, {1024, 4096}, {4096, 1024}, {1024, 3072}, {9216, 3072}};
 
 TEST_P(StreamFp8Products, EqualThoseInFloat32) {
@@ -69,7 +70,7 @@ TEST_P(StreamFp8Products, EqualThoseInFloat32) {
     const at::Tensor rounded_weight = dequantised(quantised(weight.to(kGpu)));
     const at::Tensor rounded_bias = bias.to(kGpu).to(GetParam()).to(at::kFloat);
     for (const int64_t rows : {1, 2, 9, 14, 64, 127, 256, 300}) {
-      // Rows of very different sizes.
+      // The magnitudes of the rows differ widely.
       const LinearInput x = quantised(at::randn({rows, in}).to(kGpu) *
                                       at::exp2(at::arange(rows).to(kGpu) % 9 - 4).unsqueeze(1));
       const at::Tensor sums = at::linear(dequantised(x), rounded_weight, rounded_bias);
@@ -96,7 +97,7 @@ TEST_P(StreamFp8Products, RowsDependOnNoOtherRow) {
     for (const int64_t rows : {2, 14, 256}) {
       const at::Tensor x = at::randn({rows, in}).to(kGpu);
       at::Tensor others = 1000 * at::randn({rows, in}).to(kGpu);
-      others[1].fill_(std::nan(""));  // such as rows without a stream may hold
+      others[1].fill_(std::nan(""));  // rows without a stream may hold NaN
       others[0].copy_(x[0]);
       const at::Tensor before = at::zeros({rows, out}).to(kGpu).to(GetParam());
       for (const Way way : {Way::any, Way::scales_afterwards}) {
@@ -112,7 +113,7 @@ TEST_P(StreamFp8Products, RowsDependOnNoOtherRow) {
 INSTANTIATE_TEST_SUITE_P(Types, StreamFp8Products, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
-/// On GPUs of compute capability 9.0 these are one kernel, elsewhere two.
+/// On GPUs of compute capability 9.0 a product with SiLU is one kernel, elsewhere two.
 class SiluProducts : public testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override {
@@ -125,24 +126,24 @@ class SiluProducts : public testing::TestWithParam<at::ScalarType> {
   static at::Tensor on_gpu(at::IntArrayRef sizes) {
     return at::randn(sizes).to(GetParam()).to(kGpu);
   }
-  /// Weights of sums about as large as x.
+  /// Returns weights for which the sums are about as large as x.
   static at::Tensor weight_of(const Shape& shape) {
     return at::randn({shape.out, shape.in}) / std::sqrt(static_cast<double>(shape.in));
   }
   static at::Tensor product(const Linear& map, const at::Tensor& x) {
-    // NaN, to see that every element is written and no old one is read.
+    // NaN shows elements that are not written, and old ones that are read.
     const at::Tensor y = at::full({x.size(0), map.width()}, std::nan(""), x.options());
     map({x, {}}, y, Linear::Result::replace_silu);
     return y;
   }
-  /// Half of the distance of neighbours around 1.
+  /// Returns half of the distance between neighbouring numbers around 1.
   static double half_unit() { return GetParam() == at::kBFloat16 ? 0x1p-8 : 0x1p-11; }
 
  private:
   std::optional<c10::InferenceMode> torch_guard_;
 };
 
-/// Widths that are multiples of a tile and such that are none.
+/// Some widths are multiples of a tile, and others are not.
 constexpr Shape kSiluShapes[] = {{1024, 4096}, {512, 2048}, {176, 704}, {64, 256}, {16, 8}};
 
 TEST_P(SiluProducts, EqualThoseInFloat32) {
@@ -157,8 +158,8 @@ TEST_P(SiluProducts, EqualThoseInFloat32) {
         const at::Tensor x = on_gpu({rows, shape.in});
         const at::Tensor sums = at::linear(x.to(at::kFloat), in_float32(weight), in_float32(added));
         const at::Tensor expected = at::silu(sums);
-        at::Tensor allowed = half_unit() * expected.abs() + 2e-4;  // 2e-4: the order of sums
-        // A sum that is rounded before SiLU, whose slope is at most 1.1
+        at::Tensor allowed = half_unit() * expected.abs() + 2e-4;  // 2e-4 for the order of sums
+        // The sum is rounded before SiLU, whose slope is at most 1.1.
         if (!map.fuses_silu()) allowed += 1.1 * half_unit() * sums.abs();
         const at::Tensor far =
             ((product(map, x).to(at::kFloat) - expected).abs() <= allowed).logical_not();
@@ -169,7 +170,7 @@ TEST_P(SiluProducts, EqualThoseInFloat32) {
   }
 }
 
-/// Two kernels are a product by cuBLASLt, which rounds, and SiLU of that.
+/// The two kernels are a product by cuBLASLt, which rounds its result, and SiLU of that result.
 TEST_P(SiluProducts, AreCloseToThoseOfTwoKernels) {
   for (const Shape& shape : kSiluShapes) {
     const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
@@ -187,12 +188,12 @@ TEST_P(SiluProducts, BitsOfARowDependOnNoOtherRow) {
   for (const Shape& shape : kSiluShapes) {
     const Linear map(weight_of(shape), at::randn({shape.out}), kGpu, GetParam(), false);
     if (!map.fuses_silu()) GTEST_SKIP() << "cuBLASLt chooses by the number of rows";
-    const int64_t most = std::end(kSiluRows)[-1] + 700;  // by the kernel for most rows
+    const int64_t most = std::end(kSiluRows)[-1] + 700;  // takes the kernel for many rows
     const at::Tensor x = on_gpu({most, shape.in}), all = product(map, x);
     for (const int64_t rows : {1, 2, 14, 64, 65, 128, 129, 500, 768, 769})
       EXPECT_TRUE(product(map, x.narrow(0, 0, rows)).equal(all.narrow(0, 0, rows)))
           << fmt::format("{} rows, {} to {}", rows, shape.in, shape.out);
-    // Other places, beside rows such as those without a stream may hold.
+    // The rows move to other places, beside rows of NaN, which rows without a stream may hold.
     const at::Tensor moved = at::full({most + 89, shape.in}, std::nan(""), x.options());
     moved.narrow(0, 77, most).copy_(x);
     EXPECT_TRUE(product(map, moved).narrow(0, 77, most).equal(all)) << shape.in;
@@ -202,7 +203,7 @@ TEST_P(SiluProducts, BitsOfARowDependOnNoOtherRow) {
   }
 }
 
-/// In CUDA graphs, as encoders run: the launch neither allocates nor waits.
+/// Encoders run in CUDA graphs, so the launch must neither allocate nor wait.
 TEST_P(SiluProducts, EqualThemselvesInAGraph) {
   const Linear map(weight_of({1024, 4096}), at::randn({4096}), kGpu, GetParam(), false);
   const at::Tensor x = on_gpu({333, 1024}), y = at::zeros({333, 4096}, x.options());
@@ -221,7 +222,7 @@ TEST_P(SiluProducts, EqualThemselvesInAGraph) {
 INSTANTIATE_TEST_SUITE_P(Types, SiluProducts, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
-/// Only GPUs of compute capability 9.0 have these.
+/// Only GPUs of compute capability 9.0 have products of few rows.
 class ProductsOfFewRows : public SiluProducts {
  protected:
   void SetUp() override {
@@ -244,7 +245,7 @@ class ProductsOfFewRows : public SiluProducts {
     Linear linear;
   };
 
-  /// [kParts, rows, out]
+  /// Returns the sums of all parts [kParts, rows, out].
   static at::Tensor sums_of(const Linear& map, const at::Tensor& x) {
     const at::Tensor sums =
         at::full({kParts, x.size(0), map.width()}, std::nan(""), x.options().dtype(at::kFloat));
@@ -259,7 +260,7 @@ class ProductsOfFewRows : public SiluProducts {
                           weight.to(at::kDouble), 1e-5);
   }
 
-  /// Differences of float32 sums, and of one rounding.
+  /// Expects values that differ by float32 sums (`slack`) and by one rounding at most.
   static void expect_near(const at::Tensor& found, const at::Tensor& expected, double slack,
                           const std::string& what) {
     const at::Tensor allowed = half_unit() * expected.abs() + slack;
@@ -268,7 +269,7 @@ class ProductsOfFewRows : public SiluProducts {
   }
 };
 
-/// Those of a layer 1,024 wide, and some whose parts or outputs are no multiples of a tile.
+/// Shapes of a layer 1,024 wide, and shapes whose parts or outputs are no multiples of a tile.
 constexpr Shape kPartShapes[] = {{4096, 1024}, {1024, 1024}, {512, 512}, {352, 176}, {128, 64}};
 constexpr int64_t kPartRows[] = {1, 16, 63, 64, 65, 128};
 
@@ -337,7 +338,8 @@ TEST_P(ProductsOfFewRows, InPartsAreAddedByNorms) {
       EXPECT_TRUE(added(false).second.equal(y)) << what << ", in a second run";
       EXPECT_TRUE(added(true).second.equal(twice)) << what << ", in a second run";
 
-      // The last rows and the first ones, with padding.
+      // The first utterance takes the last rows, and the second one the first rows, both with
+      // padding.
       const auto some = static_cast<int32_t>(rows + 1) / 2, longest = some + 3;
       const at::Tensor offsets = at::tensor({static_cast<int32_t>(rows) - some, 0}).to(kGpu),
                        lengths = at::tensor({some, some / 2}).to(kGpu),
@@ -358,7 +360,8 @@ TEST_P(ProductsOfFewRows, InPartsAreAddedByNorms) {
   }
 }
 
-/// The norm waits for the product, and the next product for the norm that reads the same memory.
+/// In a graph, the norm waits for the product. The next product waits for the norm, which reads the
+/// same memory.
 TEST_P(ProductsOfFewRows, InPartsEqualThemselvesInAGraph) {
   const Map map({1024, 1024});
   const at::Tensor x = on_gpu({64, 1024}), before = on_gpu({64, 1024}), weight = on_gpu({1024});
@@ -387,7 +390,7 @@ TEST_P(ProductsOfFewRows, InPartsEqualThemselvesInAGraph) {
   }
 }
 
-/// Widths as of attention's input and of the first pointwise convolution.
+/// Widths of the attention's input and of the first pointwise convolution, and two small shapes.
 constexpr Shape kFewRowShapes[] = {{1024, 3072}, {1024, 2048}, {176, 528}, {64, 40}};
 
 TEST_P(ProductsOfFewRows, EqualThoseInFloat64) {
@@ -420,7 +423,7 @@ TEST_P(ProductsOfFewRows, EqualThoseInFloat64) {
   }
 }
 
-/// `suits_few_rows` needs no GPU.
+/// `suits_few_rows` is tested without a GPU.
 TEST(FewRows, HaveOneTileForEachMultiprocessor) {
   for (const int64_t rows : {1, 64, 65, 128}) {
     EXPECT_TRUE(suits_few_rows(rows, 4096, 1024, kParts)) << rows;

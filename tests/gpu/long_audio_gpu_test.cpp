@@ -1,5 +1,5 @@
-// Long audio on a GPU, where batches are copied, encoded and searched on streams of their own,
-// gives what it gives on a CPU.
+// Tests that long audio on a GPU gives the results of a CPU. Its batches are copied, encoded and
+// searched on separate streams.
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class LongAudioGpu : public testing::Test {
     const Checkpoint checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
     for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA, 0)})
       models_.push_back(AcousticModel::build(checkpoint, device, at::kFloat));
-    // Two minutes: more batches than are in flight, and sentences in different ones.
+    // Two minutes give more batches than are in flight, and put sentences into different batches.
     for (int round = 0; round < 2; ++round) {
       for (const Utterance& u : test::quickstart_utterances()) {
         const std::vector<float> samples = read_audio(u.audio).samples;
@@ -29,7 +29,7 @@ class LongAudioGpu : public testing::Test {
     }
   }
 
-  /// Results of `name` on the CPU, then of `on_gpu` on the GPU.
+  /// Returns the results of decoder `name` on the CPU, then those of `on_gpu` on the GPU.
   std::vector<LongResult> transcribe(const char* name, const char* on_gpu,
                                      const LongAudioOptions& options, bool with_confidence,
                                      bool stuck = false) const {
@@ -78,7 +78,7 @@ TEST_F(LongAudioGpu, TokensFramesAndConfidence) {
   expect_equal(transcribe("ctc_greedy", "ctc_greedy", options, false));
 }
 
-/// Encoded again by the thread that searches, while another one encodes.
+/// The thread that searches encodes a part again, while another thread encodes the next batches.
 TEST_F(LongAudioGpu, WhatASearchThatIsStuckLeavesOut) {
   const auto results = transcribe("label_looping", "label_looping",
                                   {.chunk_seconds = 8, .batch = 2}, false, /*stuck=*/true);

@@ -1,5 +1,5 @@
-// protocol.mode "throughput" on a GPU: streams, events, and graphs that are recorded while other
-// threads work.
+// Tests protocol.mode "throughput" on a GPU, with its streams and events, and with graphs that are
+// recorded while other threads work.
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(OverlappedGpu, ResultsAreThoseOfTheIsolatedMode) {
     expected[r["decoder"]["id"]] = r["hypotheses_sha256"];
   ASSERT_EQ(expected.size(), 5U);
   for (const int in_flight : {1, 2, 6}) {
-    // No warm-up: the first pass records every size of batch while others are in flight.
+    // Without warm-up, the first pass records every batch size while other batches are in flight.
     const auto found =
         rounds(std::to_string(in_flight), {{"mode", "throughput"},
                                            {"throughput", {{"in_flight", in_flight}}},

@@ -1,6 +1,5 @@
 // Tests decoders of full width (LSTM 640, joint 640, vocabulary 1024 and blank) on a GPU in all
-// dtypes. Replay finds that every decision is the best one up to rounding, and finds errors planted
-// in results.
+// dtypes. Replay accepts every decision as the best one up to rounding, and finds planted errors.
 #include <ATen/cuda/CUDAContext.h>
 
 #include "tests/support/replay_cases.h"
@@ -91,7 +90,7 @@ TEST_P(ReplayGpu, FindsErrorsInResultsOfTheFusedKernels) {
     wrong.push_back(greedy_with(model_, input, row, 3, to_fp8));
   size_t refused = 0;
   for (const Replayed& r : replay(model_, *decoder, input, wrong)) refused += r.within() ? 0 : 1;
-  EXPECT_GE(refused, 24U);  // the others are short
+  EXPECT_GE(refused, 24U);  // the other texts are short
 }
 
 INSTANTIATE_TEST_SUITE_P(Full, ReplayGpu,

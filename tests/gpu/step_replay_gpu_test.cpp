@@ -1,5 +1,5 @@
-// step_replay on a GPU: all forms equal frame-looping, and one another bit for bit; graphs are
-// recorded once for each number of rows; memory does not grow.
+// Tests step_replay on a GPU. All forms equal frame-looping, and each other bit for bit. Graphs are
+// recorded once for each number of rows, and memory does not grow.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>

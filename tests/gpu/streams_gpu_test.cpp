@@ -1,4 +1,4 @@
-// Utterances in pieces, on a GPU.
+// Tests utterances that are decoded in pieces, on a GPU.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@ class StreamsGpu : public testing::Test {
 };
 
 TEST_F(StreamsGpu, RandomPiecesGiveTheResultsOfDecode) {
-  uint32_t seed = 0;  // one for each: launched one by one, a case takes seconds
+  uint32_t seed = 0;  // one seed for each type, since a case takes seconds
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
     for (const test::PieceCase& c : test::piece_cases(at::Device("cuda"), dtype))
       if (!HasFailure()) test::random_pieces(c, ++seed, 3, 9);
 }
 
-/// Kernels whose sums do not depend on a row's place: any batch gives the bits of any other.
+/// The sums of these kernels do not depend on a row's place, so any batch gives the same bits.
 TEST_F(StreamsGpu, FusedLoopingTakesRandomPieces) {
   const ModelConfig config = test::small_config();
   ModelConfig stateless = config;

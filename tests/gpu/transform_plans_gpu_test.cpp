@@ -1,4 +1,4 @@
-// cuFFT's plans are made on the default stream, once for each size.
+// Tests that cuFFT's plans are made on the default stream, once for each size.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -1,4 +1,4 @@
-// Streams of ctc_wfst on a GPU: equal to the plain search on the CPU in every bit.
+// Tests that streams of ctc_wfst on a GPU equal the plain search on the CPU in every bit.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST_F(WfstStreamsGpu, EqualThePlainSearchWhateverThePieces) {
 TEST_F(WfstStreamsGpu, ManyStreamsComeAndGo) { test::many_streams(on_gpu(500, 4, 100), 300, 8); }
 
 TEST_F(WfstStreamsGpu, SlotsAndTracesGrow) {
-  // Up to 20,000 tokens a frame, more than a slot has room for at first.
+  // Up to 20,000 tokens a frame exceed the room of a slot at first.
   test::many_streams(on_gpu(20000, 1e6f, 1 << 20), 12, 30);
 }
 
