@@ -1,10 +1,11 @@
-// rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER: utterances as streams (fp32, CPU), for
-// comparison with NeMo's. REQUESTS: {name: {"clip": {"file", "samples"}, "context" or "buffer",
-// ...}}, files in FOLDER. It writes a pickled dict per name, which torch.load reads:
+// rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER
+// The program streams utterances in fp32 on the CPU, so that they can be compared with NeMo's.
+// REQUESTS holds {name: {"clip": {"file", "samples"}, "context" or "buffer", ...}}, and FOLDER
+// holds the files. For each name the program writes a pickled dict, which torch.load reads:
 //   streamed [T', D]: encoder frames of EncoderStreams;
-//   inner: how many of them, at least, NeMo's edges leave as they are;
+//   inner: the least number of these frames that NeMo's edges do not change;
 //   enc [T'', D]: encoder frames by the loops of NeMo's scripts (tests/support/nemo_streams.h);
-//   mel [M, F]: mel frames, where the features need no whole utterance;
+//   mel [M, F]: mel frames, if the features do not need the whole utterance;
 //   tokens, ctc_tokens [N]: results of the heads for enc.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -46,7 +47,8 @@ rtfx::StreamOptions options_of(const Json& request) {
   return options;
 }
 
-/// In pieces of 50 ms, beside the same utterance 0.3 s later.
+/// Streams an utterance in pieces of 50 ms, beside the same utterance 0.3 s later, and returns its
+/// encoder frames [T', D].
 at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
   const int64_t stream = streams.open(), other = streams.open();
   std::vector<at::Tensor> frames;
@@ -69,7 +71,8 @@ at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
   return at::cat(frames);
 }
 
-/// Encoder frames by NeMo's loop, and how many of them its treatment of the edges leaves alone.
+/// Returns encoder frames by NeMo's loop, and how many of them NeMo's treatment of the edges leaves
+/// unchanged, at least.
 std::pair<at::Tensor, int64_t> by_nemo(const std::shared_ptr<const rtfx::AcousticModel>& model,
                                        const rtfx::EncoderStreams& streams, const Samples& audio,
                                        const Json& request) {
@@ -86,8 +89,8 @@ std::pair<at::Tensor, int64_t> by_nemo(const std::shared_ptr<const rtfx::Acousti
   }
   const auto context = request["context"].get<std::vector<int64_t>>();
   const at::Tensor frames = rtfx::test::by_nemos_caches(model, audio, context);
-  // Without look-ahead, NeMo's second step sees zeros before the utterance. The additional mel
-  // frame reaches the last chunk.
+  // Without look-ahead, NeMo's second step sees zeros before the utterance, so only the first frame
+  // is unchanged. Otherwise NeMo's additional mel frame reaches the last chunk alone.
   const int64_t chunk_frames = chunk / frame;
   const int64_t inner = (frames.size(0) - 1) / chunk_frames * chunk_frames;
   return {frames, context.back() == 0 ? 1 : inner};

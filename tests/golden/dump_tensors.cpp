@@ -1,6 +1,7 @@
-// rtfx_dump_tensors MODEL.nemo OUT.pt FILE...: features, encoder output and CTC log-probabilities
-// of each file (decoded alone, fp32, CPU) as a pickled dict that torch.load reads, for comparison
-// with reference tensors. Per file stem: mel [M, T], enc [T', D], ctc_logprobs [T', V+1].
+// rtfx_dump_tensors MODEL.nemo OUT.pt FILE...
+// The program decodes each file alone, in fp32 on the CPU. It writes features, encoder output and
+// CTC log-probabilities as a pickled dict that torch.load reads, for comparison with reference
+// tensors. Each file stem has mel [M, T], enc [T', D] and ctc_logprobs [T', V+1].
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/serialize.h>

@@ -1,5 +1,5 @@
-"""Shared by the golden tests: where reference results are, and the program's own results. One run of the program
-gives them for all decoders of a model."""
+"""Helpers of the golden tests: the places of reference results, and the program's own results. One run of the program
+gives the results of all decoders of a model."""
 
 import functools
 import gzip
@@ -19,14 +19,14 @@ SHARED = Path(os.environ.get("RTFX_SHARED", ROOT.parent / "shared"))
 
 
 def need(*paths):
-    """Skips the test with the name of the first path that is not there."""
+    """Skips the test if a path is missing, and names that path."""
     for path in paths:
         if not path.exists():
             pytest.skip(f"no {path.name} at {path.parent} (RTFX_SHARED names the shared folder)")
 
 
 def checkpoint(model):
-    """The file of a model by its name. Skips the test where a stand-in has not been made."""
+    """Returns the checkpoint of a model. Skips the test if it is a stand-in that has not been made."""
     if model.startswith("quickstart"):
         return MODELS / f"{model}.nemo"
     path = ROOT / f"data/{model}.nemo"
@@ -37,23 +37,24 @@ def checkpoint(model):
 
 @functools.cache
 def standin256():
-    """(settings, {utterance: line}) of what NeMo makes of standin256: make_standin256.py says what they hold."""
+    """Returns (settings, {utterance: line}), NeMo's results for standin256. make_standin256.py states their
+    contents."""
     text = gzip.decompress((DATA / "standin256.jsonl.gz").read_bytes()).decode()
     settings, *lines = map(json.loads, text.splitlines())
     return settings, {Path(line["file"]).stem: line for line in lines}
 
 
 def searches(*names, **others):
-    """Decoders for `transcripts`: by their own names, and as id=(name, options)."""
+    """Returns decoders for `transcripts`. A positional name is its own id, and id=(name, options) sets all three."""
     every = {name: (name, {}) for name in names} | others
     return tuple((key, name, json.dumps(options)) for key, (name, options) in every.items())
 
 
 @functools.cache
 def transcripts(model, searches, files, context=(), language=""):
-    """{id: {file name: result}} of one `rtfx run` in fp32 on the CPU (or RTFX_DEVICE), eight files
-    at a time: all searches share the encoder's work. `context`: the encoder's attention context;
-    `language`: that of a prompt-conditioned model."""
+    """Returns {id: {file name: result}} of one `rtfx run` in fp32 on the CPU (or RTFX_DEVICE). A batch has eight files,
+    and all searches share the encoder's work. `context` is the encoder's attention context. `language` is the language
+    of a prompt-conditioned model."""
     decoders = [
         {"id": key, "name": name, "options": json.loads(text)} for key, name, text in searches
     ]
@@ -69,9 +70,9 @@ def transcripts(model, searches, files, context=(), language=""):
         "datasets": [{"id": "files", "files": [str(file) for file in files]}],
         "decoders": decoders,
         "batch_sizes": [8],
-        "encoder_graphs": False,  # no batch comes twice
+        "encoder_graphs": False,  # each batch is encoded once
         "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
-        # The reference is another program, and says more than a replay could.
+        # The reference is another program, and shows more than a replay could.
         "verify": {"required": {"fp32": "different"}, "replay": False},
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +94,8 @@ def transcripts(model, searches, files, context=(), language=""):
 
 
 def assert_same(found, expected):
-    """{name: {field: list}}: all equal; else names what differs and shows the first."""
+    """Asserts that all results {name: {field: list}} are equal. If not, names those that differ and shows the first
+    one."""
     assert found.keys() == expected.keys()
     different = [name for name in expected if found[name] != expected[name]]
     if different:
@@ -106,7 +108,7 @@ def assert_same(found, expected):
 
 
 class LargestDifference:
-    """Compares arrays to an absolute tolerance; remembers the largest difference of each name."""
+    """Compares arrays with an absolute tolerance, and keeps the largest difference for each name."""
 
     def __init__(self, tolerance):
         self.tolerance, self.largest = tolerance, {}

@@ -1,8 +1,8 @@
-"""Makes tests/golden/data/boosting.json with NeMo (3.0.0, CPU, fp32): boosting trees and what they do.
+"""Makes tests/golden/data/boosting.json with NeMo (3.0.0, CPU, fp32): boosting trees and their effect on searches.
 
   trees        phrases of tokens with NeMo's score and next state of every token in every state
-  hypotheses   by checkpoint and search: tokens of the utterances of datasets/quickstart with PHRASES
-               boosted, one utterance at a time
+  hypotheses   tokens of each utterance of datasets/quickstart, decoded alone with PHRASES boosted,
+               for each checkpoint and search
   fscore       pairs of texts, and precision, recall and F-score of phrases by NeMo's compute_fscore
 
 Needs a Python environment with `pip install "nemo_toolkit[asr]==3.0.0"`:
@@ -30,7 +30,7 @@ from omegaconf import OmegaConf, open_dict
 ROOT = Path(__file__).parents[2]
 AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
-# Long words of the transcripts, words that were not said, and phrases that begin with one another.
+# The phrases are long words of the transcripts, words that were not said, and phrases that begin alike.
 PHRASES = ["knit two together twice", "knit two", "knit", "together", "marmalade", "forty three", "elephant"]
 ALPHA, CONTEXT_SCORE = 1.5, 1.0
 MALSD = {
@@ -85,7 +85,7 @@ def trees():
 
 def hypotheses(path, utterances):
     logging.setLevel(logging.ERROR)
-    typecheck.set_typecheck_enabled(False)  # of the CTC search's
+    typecheck.set_typecheck_enabled(False)  # the CTC search needs this
     torch.set_grad_enabled(False)
     model = nemo_asr.models.ASRModel.restore_from(str(path), map_location="cpu").eval().float()
     model.preprocessor.featurizer.dither = 0.0
@@ -142,7 +142,7 @@ def fscores():
     draw = random.Random(7)
     words = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("a", "en", "ol")]
     phrases = draw.sample(words, 6) + [" ".join(draw.sample(words, n)) for n in (2, 2, 2, 3, 3)]
-    phrases.append(phrases[0] + " " + phrases[1])  # made of two single ones
+    phrases.append(phrases[0] + " " + phrases[1])  # joins two single phrases
     lines = []
     while len(lines) < 60:
         said = []
@@ -153,7 +153,7 @@ def fscores():
             chance = draw.random()
             heard += [] if chance < 0.1 else [draw.choice(words)] if chance < 0.25 else [word]
             heard += draw.choice(phrases).split() if draw.random() < 0.05 else []
-        # There may be several best alignments, and another program may choose another one.
+        # Several alignments may be equally good, and another program may choose another one of them.
         if align(said, heard, "-") == align(said[::-1], heard[::-1], "-")[::-1]:
             lines.append({"text": " ".join(said), "pred_text": " ".join(heard)})
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:

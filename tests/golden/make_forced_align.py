@@ -3,10 +3,11 @@
     python make_forced_align.py RTFX      # the program; torchaudio (2.11.0) in an environment of its own
 
 The file holds {"torchaudio": version,
-  "random": [{"seed", "frames", "labels", "tokens", "path": [label of each frame], "score"}, ...]; the
-            emissions of these cases are those of emissions() below,
-  "quickstart": {utterance: {"tokens", "frames": [first of each token], "runs", "confidence", "score"}}; the
-            emissions are those of `rtfx emissions` for quickstart-rnnt in fp32 on a CPU}.
+  "random": [{"seed", "frames", "labels", "tokens", "path": [label of each frame], "score"}, ...],
+  "quickstart": {utterance: {"tokens", "frames": [first of each token], "runs", "confidence", "score"}}}.
+
+emissions() below makes the emissions of the random cases. Those of the quickstart cases come from
+`rtfx emissions` with quickstart-rnnt in fp32 on a CPU.
 """
 
 import json
@@ -31,7 +32,8 @@ RANDOM = [(1, 5, 4, 2), (2, 12, 3, 5), (3, 40, 6, 12), (4, 90, 30, 44), (5, 60, 
 
 
 def emissions(seed, frames, labels):
-    """[frames, labels] float32 that any program can make: multiples of 2^-18 in (-16, 0], by a linear congruence."""
+    """Returns [frames, labels] in float32 that any program can compute: multiples of 2^-18 in (-16, 0], by linear
+    congruence."""
     state, values = seed, []
     for _ in range(frames * labels):
         state = (1664525 * state + 1013904223) % 2**32
@@ -40,7 +42,7 @@ def emissions(seed, frames, labels):
 
 
 def tokens_of(seed, frames, labels, count):
-    """Random tokens, as many of `count` as the frames allow; some of them repeat."""
+    """Returns at most `count` random tokens, as many as the frames allow. Some of them repeat."""
     choose = random.Random(seed)
     tokens = []
     for _ in range(count):

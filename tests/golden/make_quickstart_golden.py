@@ -38,7 +38,7 @@ def greedy_results(folder, ids):
     recorded = {}
     for line in map(json.loads, (folder / "greedy_all.jsonl").read_text().splitlines()):
         if not line.get("durations", True):
-            del line["durations"]  # the reference did not keep them here
+            del line["durations"]  # the reference has no durations here
         recorded[Path(line.pop("file")).stem] = line
     utterances = {}
     for name in ids:
@@ -67,7 +67,7 @@ def tensors(folder):
 
 
 def write_results(results, path):
-    """One utterance per line: readable, and a difference shows the utterance."""
+    """Writes one utterance a line, so that a reader sees which utterance differs."""
     with open(path, "w") as out:
         out.write("{\n")
         for model, result in results.items():

@@ -1,10 +1,10 @@
-"""Makes tests/golden/data/sentencepiece_forms.json with SentencePiece (0.2.3): a checksum of what each of its rules
-makes of all characters.
+"""Makes tests/golden/data/sentencepiece_forms.json with SentencePiece (0.2.3). For each of its rules, the file
+holds a checksum of the text that the rule makes of all characters.
 
   python tests/golden/make_sentencepiece_forms.py
 
-The text is ".X." for each character X of Unicode 3.2, whose mappings do not change any more. No mark composes with the
-dot. White space that a rule keeps is written as a space, and several of it as one, since rtfx does so in all forms."""
+The text holds ".X." for each character X of Unicode 3.2, whose mappings do not change any more. No mark composes with
+the dot. Each run of white space that a rule keeps is written as one space, since rtfx does so in all forms."""
 
 import hashlib
 import json

@@ -30,7 +30,7 @@ from zopfli import gzip as zopfli
 
 ROOT = Path(__file__).parents[2]
 SETS = ["an4", "mini_libri", "spoken"]
-EVERY = 7  # one utterance in so many is decoded by beam search
+EVERY = 7  # every seventh utterance is decoded by beam search
 ALPHA, MAX_SYMBOLS = 0.3, 10
 LATE = {"pruning_mode": "late", "blank_lm_score_mode": "lm_weighted_full"}
 EARLY = {"pruning_mode": "early", "blank_lm_score_mode": "no_score"}
@@ -96,7 +96,8 @@ class Model:
         return lambda encoded: decode(encoder_output=encoded[0], encoded_lengths=encoded[1])[0][0]
 
     def greedy(self, encoded):
-        """Tokens of all utterances. A second pass finds the scores: on a CPU NeMo reports log-probabilities."""
+        """Returns the tokens of all utterances. A second pass computes scores, since NeMo gives log-probabilities on a
+        CPU."""
         decode = self.search("greedy_batch", "greedy", {})
         found = [decode(one) for one in encoded]
         self.model.joint.log_softmax = False
@@ -121,7 +122,7 @@ class Model:
         for name, settings in SEARCHES.items():
             strategy = name.partition("_")[0]
             if self.tdt and strategy == "maes":
-                continue  # NeMo has none for TDT
+                continue  # NeMo has no such search for TDT
             model = self.with_language_model() if "pruning_mode" in settings else {}
             decode = self.search(f"{strategy}_batch", "beam", settings | model)
             for lists, one in zip(found, encoded, strict=True):

@@ -37,8 +37,8 @@ ROOT = HERE.parents[1]
 AUDIO = ROOT / "datasets/quickstart"
 TINY = ROOT / "tests/data/checkpoints"
 
-# 203 mel frames; 217, with which NeMo gives a frame more than of the whole; 109, whose last five
-# NeMo leaves out of a stream with the longest look-ahead.
+# The clips have 203, 217 and 109 mel frames. With 217, NeMo's stream has a frame more than the whole utterance. With
+# 109 and the longest look-ahead, NeMo leaves the last five out.
 CLIPS = {"0007": ("1737-146161-0007", None), "0009": ("1737-146161-0009", None),
          "0009_cut": ("1737-146161-0009", 17440)}  # fmt: skip
 MEL_CLIP = "0007"
@@ -72,14 +72,14 @@ def about(clip):
 
 
 def heads(model):
-    """Pairs of a prefix for the results and the name of the head in a hybrid model."""
+    """Returns pairs of a prefix for the results and the name of the head in a hybrid model."""
     if hasattr(model, "ctc_decoder"):
         return [("", "rnnt"), ("ctc_", "ctc")]
     return [("", None)] if hasattr(model, "joint") else [("ctc_", None)]
 
 
 def greedy(model, head):
-    """The one greedy search of NeMo that goes on from partial hypotheses utterance by utterance."""
+    """Makes the model use NeMo's only greedy search that continues from partial hypotheses, utterance by utterance."""
     if head == "ctc":
         model.change_decoding_strategy(decoder_type="ctc")
     elif hasattr(model, "joint"):
@@ -93,7 +93,7 @@ def collapse(labels, blank):
 
 
 def by_caches(model, audio):
-    """Encoder frames [T, D], mel frames, and tokens and text of every head."""
+    """Returns encoder frames [T, D], mel frames, and tokens and text of each head."""
     captured = []
     step = model.encoder.cache_aware_stream_step
 
@@ -140,7 +140,7 @@ def by_caches(model, audio):
 
 
 def on_buffers(model, audio, seconds):
-    """Encoder frames [T, D] of the chunks, and tokens and text of the transducer."""
+    """Returns encoder frames [T, D] of the chunks, and tokens and text of the transducer."""
     decoding = OmegaConf.create(OmegaConf.to_container(model.cfg.decoding, resolve=True))
     decoding.strategy = "greedy_batch"
     decoding.greedy.loop_labels = True

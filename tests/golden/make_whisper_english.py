@@ -110,7 +110,7 @@ def character(rng):
                 [rng.randrange(32, 0x250), rng.randrange(0x250, 0x3000), rng.randrange(0x3000, 0x1F700)]
             )
         )
-        # Characters younger than Unicode 13 differ between versions of Python and ICU.
+        # Python and ICU treat characters younger than Unicode 13 differently in different versions.
         if unicodedata.category(c) not in ("Cs", "Cn", "Co") and unicodedata.name(c, ""):
             return c
 
@@ -164,7 +164,7 @@ def main():
     else:
         lines = SPELLINGS + NUMBERS + [line(rng) for _ in range(args.lines - len(SPELLINGS) - len(NUMBERS))]
     failed = 0
-    # Without name and time, so that the same lines give the same file.
+    # A gzip file without name and time is the same for the same lines.
     with args.output.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as out:
         for text in lines:
             try:

@@ -6,7 +6,8 @@ import numpy as np
 
 
 def save_npz(path, arrays):
-    """np.savez_compressed() with LZMA, which packs floating-point numbers more tightly than Deflate."""
+    """Writes arrays as np.savez_compressed() does, but with LZMA, which packs floating-point numbers better than
+    Deflate."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as file:

@@ -1,6 +1,6 @@
 // Scores token sequences with a language model:
 //   rtfx_score_tokens MODEL.arpa VOCABULARY [--all]
-// The program reads a JSON list of token ids per line and prints {"scores", "end"} for each.
+// The program reads a JSON list of token ids from each line and prints {"scores", "end"} for it.
 // "scores" holds ln p of each token after <s> and the tokens before it. "end" is ln p of </s> after
 // all of them. With --all, "scores" holds every token of the vocabulary instead of the one that
 // follows. Unknown tokens have p(<unk>) each, which KenLM does too.

@@ -1,4 +1,4 @@
-"""Confidences of tokens and words, and the times of words, are NeMo's (make_confidence_golden.py)."""
+"""Tests that confidences of tokens and words, and the times of words, equal NeMo's (make_confidence_golden.py)."""
 
 import json
 
@@ -24,7 +24,7 @@ CASES = [(model, head, variant) for model, heads in EXPECTED.items() for head in
 
 @pytest.fixture(scope="module")
 def found(rtfx):
-    """found(model, head, variant): {utterance: the program's JSON}."""
+    """found(model, head, variant) returns {utterance: the program's JSON}."""
 
     def run(model, head, variant):
         path = MODELS / f"{model}.nemo"
@@ -52,7 +52,7 @@ def test_confidences_are_nemo_s(found, model, head, variant):
 
 @pytest.mark.parametrize("model", EXPECTED)
 def test_times_of_words_are_nemo_s(found, model):
-    """But that a word lasts a frame at least, and ends where the next begins."""
+    """Words have NeMo's times, except that a word lasts at least one frame and ends where the next one begins."""
     for name, line in found(model, "transducer", "max_prob").items():
         words = EXPECTED[model]["transducer"][name]["words"]
         assert [word["text"] for word in line["words"]] == [text.strip() for text, _, _ in words]

@@ -1,4 +1,4 @@
-"""Alignments through the CTC head are torchaudio's (make_forced_align.py)."""
+"""Tests that alignments through the CTC head equal torchaudio's (make_forced_align.py)."""
 
 import json
 
@@ -15,7 +15,7 @@ FRAME = 0.08  # seconds
 
 @pytest.fixture(scope="module")
 def aligned(rtfx):
-    """{utterance: the program's JSON} of quickstart-rnnt."""
+    """Returns {utterance: the program's JSON} of quickstart-rnnt."""
     result = rtfx("align", "--model", MODELS / "quickstart-rnnt.nemo", "--head", "ctc", "--threads", 1, "--device", "cpu",
                   "--format", "json", "--tokens", AUDIO / "manifest.jsonl")  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -23,7 +23,8 @@ def aligned(rtfx):
 
 
 def spans(line):
-    """Token ids, first frames and runs. The last token may end with the audio, within a frame."""
+    """Returns token ids, first frames and numbers of frames. The last token may end up to a frame early, with the
+    audio."""
     begins = [round(token["start"] / FRAME) for token in line["tokens"]]
     runs = [max(1, round((token["end"] - token["start"]) / FRAME)) for token in line["tokens"]]
     return [token["id"] for token in line["tokens"]], begins, runs
@@ -38,7 +39,7 @@ def test_tokens_and_frames_are_those_of_torchaudio(aligned, utterance):
 
 
 def test_an_installed_torchaudio_agrees(rtfx, aligned, tmp_path):
-    """On the same emissions, those of `rtfx emissions`."""
+    """An installed torchaudio gives the same alignment for the emissions of `rtfx emissions`."""
     torch = pytest.importorskip("torch")
     forced_align = pytest.importorskip("torchaudio.functional").forced_align
     config = small_config(decoders=["ctc_greedy"], batch_sizes=[1])

@@ -1,4 +1,4 @@
-"""The quickstart set with boosted phrases, by NeMo's rules for its tree: tokens equal NeMo's."""
+"""Tests the quickstart set with boosted phrases. With NeMo's rules for its tree, all tokens equal NeMo's."""
 
 import json
 

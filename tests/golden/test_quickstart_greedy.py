@@ -1,4 +1,4 @@
-"""The quickstart set: tokens, frames and durations of every greedy decoder equal NeMo's exactly."""
+"""Tests that every greedy decoder gives NeMo's exact tokens, frames and durations for the quickstart set."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_transducer(program, model, decoder):
     }
     if model == "quickstart-tdt":
         assert sum("durations" in line for line in expected.values()) == 12
-    # The reference kept no durations for the recordings: only what it has is compared.
+    # The reference has no durations of the recordings, so only its own fields are compared.
     assert_same({n: {f: found[n].get(f) for f in e} for n, e in expected.items()}, expected)
 
 

@@ -1,7 +1,7 @@
-"""ALSD++ and AES++ n-best lists (RTFX_SHARED) against NeMo's, with and without the 6-gram: every text
-in its place, its frames and its score.
+"""Compares n-best lists of ALSD++ and AES++ with NeMo's, with and without the 6-gram (RTFX_SHARED). Texts, their
+order, frames and scores agree.
 
-Where NeMo does otherwise than the algorithm says, the decoders' options "as in NeMo" are set."""
+NeMo differs from the published algorithms in places. The decoders have options that follow NeMo, which are set here."""
 
 import json
 
@@ -12,12 +12,12 @@ from golden import SHARED, checkpoint, need, searches, standin256, transcripts
 SIX_GRAM = SHARED / "lm/token_6gram.arpa.gz"
 MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin256-rnnt", "standin256-tdt"]
 DECODERS = {"malsd": "alsd_pp", "maes": "aes_pp"}
-SCORES = 2e-3  # of sums over some hundred labels in float32
+SCORES = 2e-3  # tolerance of sums over some hundred labels in float32
 TIE = 2e-4  # neighbours in a list whose scores are that close may be in either order
 
 
 def searches_of_nemo(settings):
-    """(name of NeMo's search, name of the decoder, its options)"""
+    """Yields (name of NeMo's search, name of the decoder, its options)."""
     for name, search in settings["searches"].items():
         kind = name.partition("_")[0]
         if kind not in DECODERS:
@@ -44,7 +44,7 @@ def searches_of_nemo(settings):
 
 
 def from_arrays(arrays, name):
-    """A list of the shared folder, as standin256() holds it."""
+    """Returns a list of the shared folder in the form of standin256()."""
     return [
         [
             arrays[f"{name}/ids"][k, :length].tolist(),
@@ -56,7 +56,7 @@ def from_arrays(arrays, name):
 
 
 def reference(model):
-    """The settings, and {utterance: {search: list}}."""
+    """Returns the settings, and {utterance: {search: list}}."""
     if model.startswith("standin"):
         settings, lines = standin256()
         key = f"{model.rpartition('-')[2]}_nbest"
@@ -75,8 +75,8 @@ def reference(model):
 
 
 def as_printed(lists, model):
-    """A list as `transcribe --json` prints it."""
-    # NeMo 2.7.3, which decoded for quickstart-tdt, gives the frame after a TDT token's duration instead of its own.
+    """Returns a list in the form of `transcribe --json`."""
+    # NeMo 2.7.3, which decoded for quickstart-tdt, gives the frame after a TDT token's duration, not the token's own.
     frames = "ends" if model == "quickstart-tdt" else "frames"
     return [{"tokens": tokens, frames: times, "score": score} for tokens, times, score in lists]
 
@@ -91,7 +91,7 @@ def difference(found, expected):
 
     left = list(expected)
     for place, line in enumerate(found):
-        # Where scores are equal but for rounding, any of the equal ones may stand here.
+        # If scores are equal up to rounding, any of the equal texts may stand at this place.
         equals = [e for e in left if abs(key(e) - key(expected[place])) < TIE]
         ends = np.add(line["frames"], line.get("durations", 0)).tolist()
         same = [

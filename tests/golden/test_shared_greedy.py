@@ -1,4 +1,4 @@
-"""All shared audio (RTFX_SHARED, by default ../shared): greedy results equal NeMo's exactly.
+"""Tests that greedy results equal NeMo's exactly on all shared audio (RTFX_SHARED, by default ../shared).
 
 data/standin256.jsonl.gz holds the results of standin256 on the 223 utterances of an4, mini_libri and spoken.
 The shared folder holds those of the quickstart models: `golden/<model>/greedy_all.jsonl` has tokens, frames
@@ -17,8 +17,8 @@ SETS = ["an4", "mini_libri", "spoken", "quickstart"]
 
 
 def audio_files(model):
-    """Returns every second shared file, and the others for the model of the other kind. The RNN-T and the TDT
-    checkpoint of a size have the same encoder, which takes the time, and the same CTC weights."""
+    """Returns every second shared file, and the other files for the model of the other kind. The RNN-T and the TDT
+    checkpoint of a size have the same CTC weights and the same encoder, which takes most of the time."""
     sets = SETS[:3] if model.startswith("standin") else SETS
     files = [
         path
@@ -61,7 +61,7 @@ def shared_reference(model):
 
 
 def reference(model, head):
-    """{utterance: result of NeMo} of the files that the model decodes here."""
+    """Returns {utterance: result of NeMo} of the files that the model decodes here."""
     lines = standin256()[1] if model.startswith("standin") else shared_reference(model)
     files = audio_files(model)
     expected = {name: line[head] for name, line in lines.items() if name in files}

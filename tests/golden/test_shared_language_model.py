@@ -1,5 +1,5 @@
-"""N-gram language models (RTFX_SHARED) against KenLM and NeMo, token by token, and in greedy search
-against NeMo's label-looping with the same model."""
+"""Compares n-gram language models with KenLM and NeMo, token by token, and greedy search with NeMo's label-looping with
+the same model (RTFX_SHARED)."""
 
 import csv
 import gzip
@@ -20,7 +20,7 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(scope="module")
 def score(program):
-    """score(sequences of token ids, ...) -> [{"scores": array, "end": number}]"""
+    """score(sequences of token ids, ...) returns [{"scores": array, "end": number}]."""
     need(SIX_GRAM)
 
     def run(sequences, *arguments):
@@ -39,7 +39,7 @@ def test_kenlm(score, capsys):
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert len(rows) == 245
-    # The reference covers all orders, with back-off down to single tokens.
+    # The reference covers all orders, and backs off down to single tokens.
     orders = {o for row in rows for o in row["matched_order_per_token_and_end"].split()}
     assert orders == set("123456")
     sequences = [[int(i) for i in row["token_ids"].split()] for row in rows]
@@ -55,7 +55,8 @@ def test_kenlm(score, capsys):
 
 
 def test_nemo(score, capsys):
-    """Random and real sequences; for two of them all tokens of the vocabulary at every step."""
+    """Random and real sequences have NeMo's scores. For two of them, all tokens of the vocabulary are compared at every
+    step."""
     path = SHARED / "golden/quickstart-rnnt/lm.npz"
     need(path)
     expected = np.load(path)
@@ -77,7 +78,7 @@ MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin256-rnnt", "standin256-td
 
 
 def reference(model):
-    """alpha, and {utterance: (result with the language model, tokens without it)}"""
+    """Returns alpha, and {utterance: (result with the language model, tokens without it)}."""
     if model.startswith("standin"):
         head = model.rpartition("-")[2]
         settings, lines = standin256()
@@ -100,7 +101,7 @@ def reference(model):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("decoder", ["frame_looping", "label_looping"])
 def test_greedy(program, model, decoder):
-    """Tokens and frames of every utterance that NeMo decoded with the language model."""
+    """Every utterance that NeMo decoded with the language model has the same tokens and frames."""
     path = checkpoint(model)
     need(SIX_GRAM, SHARED / "audio")
     files = {file.stem: file for file in (SHARED / "audio").rglob("*.flac")}

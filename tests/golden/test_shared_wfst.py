@@ -1,5 +1,5 @@
-"""WFST search of CTC (RTFX_SHARED): our TLG against the one that riva's tools built from the same
-lexicon and language model, and the word error rate against greedy search."""
+"""Compares our TLG graphs with the one that riva's tools built from the same lexicon and language model (RTFX_SHARED).
+The word error rate of the WFST search is compared with that of greedy search."""
 
 import json
 import re
@@ -19,7 +19,7 @@ UTTERANCES = 40
 
 @pytest.fixture(scope="module")
 def graphs(program, tmp_path_factory):
-    """{name: file} of our two topologies and of riva's compact graph."""
+    """Returns {name: file} of our two topologies and of riva's compact graph."""
     model = checkpoint(MODEL)
     need(KIT, LM, LEXICON, SPOKEN)
     folder = tmp_path_factory.mktemp("graphs")
@@ -45,7 +45,7 @@ def graphs(program, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(graphs):
-    """{search: {file name: result}}"""
+    """Returns {search: {file name: result}}."""
     decoders = {name: ("ctc_wfst_cpu", {"graph": str(path)}) for name, path in graphs.items()}
     decoders["lexicon"] = ("ctc_lexicon_cpu", {"lexicon": str(LEXICON), "lm": str(LM)})
     files = tuple(sorted(SPOKEN.glob("*.flac"))[:UTTERANCES])

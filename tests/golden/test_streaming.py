@@ -1,5 +1,5 @@
-"""Streams against NeMo's (make_streaming.py): mel and encoder frames to 1e-3 absolute in fp32, as
-many of them, and the same tokens. NeMo's scripts differ from rtfx at the edges of an utterance, so
+"""Compares streams with NeMo's (make_streaming.py). Mel and encoder frames agree to 1e-3 absolute in fp32, in equal
+number, and tokens are equal. NeMo's scripts differ from rtfx at the edges of an utterance, so
 tests/support/nemo_streams.h repeats their loops. Everywhere else the frames of rtfx equal those of the loops."""
 
 import json
@@ -44,7 +44,7 @@ def test_streams_are_nemos(program, tmp_path, capsys, model):
         compared += inner
         differences.compare("streamed", streamed[:inner], enc[:inner])
         if name.endswith("-0007"):
-            # NeMo's last frame is no frame of the utterance, and all zeros.
+            # NeMo's last frame consists of zeros and belongs to no part of the utterance.
             mel = reference["0007/mel"]
             assert not mel[:, -1].any()
             differences.compare("mel", found[name]["mel"].numpy(), mel[:, :-1])

@@ -1,4 +1,4 @@
-"""Features, encoder output and CTC log-probabilities against NeMo's, to 1e-3 absolute in fp32."""
+"""Tests that features, encoder output and CTC log-probabilities equal NeMo's to 1e-3 absolute in fp32."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ TOLERANCE = 1e-3
 
 @pytest.fixture
 def dump(program, tmp_path):
-    """dump(model, files) -> {stem: {"mel", "enc", "ctc_logprobs": array}}, by rtfx_dump_tensors."""
+    """dump(model, files) runs rtfx_dump_tensors and returns {stem: {"mel", "enc", "ctc_logprobs": array}}."""
     torch = pytest.importorskip("torch", reason="needs torch for Python (not with LIBTORCH=DIR)")
 
     def run(model, files):
@@ -34,7 +34,7 @@ def report(capsys, model, differences):
 
 @pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
 def test_quickstart(dump, capsys, model):
-    """Both checkpoints have the same encoder and CTC weights."""
+    """Both quickstart checkpoints give NeMo's tensors, since their encoder and CTC weights are the same."""
     reference = np.load(DATA / "quickstart_tensors.npz")
     stems = sorted({name.split("/")[0] for name in reference.files})
     assert stems
