@@ -24,8 +24,8 @@ def test_rtfx_by_batch(tmp_path):
 
 
 def test_smaller_sets_of_small_batches_share_the_line(tmp_path):
-    """A set that only batch 1 has joins the line of the other batches. A set that shares a batch size gets its own
-    panel."""
+    """A set that is measured at batch 1 alone joins the line of the other batches. A set that shares a batch size with
+    another set gets a panel of its own."""
 
     def panels_of(*batches):
         records = [synthetic.run(batch=batch) for batch in (4, 16)]

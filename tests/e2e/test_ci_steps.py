@@ -140,7 +140,7 @@ def test_the_base_is_built_where_no_run_has_built_it(runner):
 def test_a_push_saves_the_program_that_later_gates_restore(runner):
     runner("gate.yml", "program")
     assert runner.calls.read_text().splitlines() == ["-C base program"]
-    text = (ROOT / "docs/ci/gate.yml").read_text()  # one workflow restores what the other one saves
+    text = (ROOT / "docs/ci/gate.yml").read_text()  # one job restores what the other one saves
     assert text.count("path: base/build/release/rtfx\n") == 2
     assert "key: program-${{ runner.os }}-${{ github.sha }}" in text
     assert "key: program-${{ runner.os }}-${{ github.event.pull_request.base.sha }}" in text

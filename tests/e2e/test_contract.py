@@ -139,7 +139,7 @@ def test_exit_ends_the_program_with_an_error(run_config, tmp_path, fault):
     assert line.startswith(f"rtfx: error: quickstart-rnnt/two/{fault}/b2/fp32, decode: the program")
     assert ENDS[fault] in line and "--resume" in line and "isolate" in line
     records = strict_records(tmp_path / "run/journal.jsonl")
-    assert len(runs_of(records)) == 2  # two rounds were recorded before the fault
+    assert len(runs_of(records)) == 2  # the first round of both decoders
 
 
 def test_an_end_within_a_profile_has_the_advice_of_a_profile(rtfx, config, tmp_path):

@@ -143,7 +143,7 @@ def marked(tmp_path_factory):
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv"])
 def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
     text = rtfx("export", marked, "--to", format).stdout
-    rows = [line for line in text.splitlines() if not line.startswith("**WRONG")]  # this line stands above the table
+    rows = [line for line in text.splitlines() if not line.startswith("**WRONG")]  # this stands above the table
     null, other = (
         next(line for line in rows if name in line.replace("\\", ""))
         for name in ("null", "label_looping")

@@ -194,7 +194,7 @@ def test_the_same_figure_is_the_same_file(tmp_path, ending):
 @pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
 def test_every_entry_of_a_legend_is_in_the_figure(drawn, module):
     records = list(DRAWN[module]())
-    for record in records:  # text has no time of the decoder
+    for record in records:  # detokenization takes no time
         if record["kind"] == "run":
             record["regions"]["detokenize"]["host_seconds"] = 0
     figure = drawn(module, records)

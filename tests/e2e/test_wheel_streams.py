@@ -208,7 +208,7 @@ def test_a_word_graph_takes_the_boost_of_a_stream_and_more_words(rtfx, rnnt, tmp
     streams.push({own: samples, none: samples})
     boosted, plain = own.finish().words, none.finish().words
     assert "knit" in [word.text for word in boosted] and "knit" not in [word.text for word in plain]
-    # The added word has no cost and sounds like "let".
+    # The added word has no cost and is spelled with the token of "let".
     more = {"phrases": [{"phrase": "strick", "cost": 0, "tokens": ["▁let"]}]}
     stream = rnnt.streams(words=more, **options).open()
     stream.push(samples)

@@ -1,10 +1,10 @@
-"""Model files that other programs wrote (NeMo's save_to, transformers' save_pretrained) give those
-programs' tokens and text. Small ones are in tests/data/checkpoints, more in the shared folder.
+"""Tests that model files of other programs (NeMo's save_to, transformers' save_pretrained) give those programs'
+tokens and text. Small files are in tests/data/checkpoints, and more are in the shared folder.
 
 NAME.json stands beside NAME.nemo or the folder NAME. It has an entry for each recording of the quickstart set,
-in fp32, one utterance at a time. `tokens` and `text` are of the transducer head, `ctc_tokens` and `ctc_text` of
-the CTC head. A key is there where the model has the head, or the reference states it. NAME@70_1.json holds the
-results with the attention context [70, 1], and NAME~de-DE.json those for that language.
+in fp32, one utterance at a time. `tokens` and `text` belong to the transducer head, `ctc_tokens` and `ctc_text` to
+the CTC head. An entry has only the keys of heads that the model has and the reference covers. NAME@70_1.json holds
+the results with the attention context [70, 1], and NAME~de-DE.json those for the language de-DE.
 """
 
 import json
@@ -16,7 +16,7 @@ from conftest import AUDIO, ROOT
 from golden import DEVICE, SHARED, searches, transcripts
 
 FOLDERS = [ROOT / "tests/data/checkpoints", SHARED / "checkpoints"]
-if more := os.environ.get("RTFX_CHECKPOINTS"):  # a folder of further ones
+if more := os.environ.get("RTFX_CHECKPOINTS"):  # a folder with more references
     FOLDERS.append(Path(more))
 REFERENCES = sorted(
     reference
@@ -48,7 +48,7 @@ def language_of(reference):
 
 
 def heads():
-    """{reference: {decoder: key of its tokens}} of every head that a reference speaks of."""
+    """Returns {reference: {decoder: key of its tokens}} for every head that a reference covers."""
     found = {}
     for reference in REFERENCES:
         if reference.stem in REFUSED:

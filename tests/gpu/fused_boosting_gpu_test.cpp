@@ -28,7 +28,8 @@ class FusedBoostingGpu : public testing::TestWithParam<const char*> {
 
 using Sets = std::vector<std::shared_ptr<const CompiledBias>>;
 
-/// Gives each row the decoder's own phrases, more of them, a mask, or both.
+/// Returns a set for each row: the decoder's own phrases alone, or with more phrases, a mask, or
+/// both.
 Sets sets_of(const Decoder& decoder, const PlainBoost& more, size_t rows) {
   const std::vector<std::string> only = {"U+0062-U+9FFF"};  // all but the first token
   const Sets kinds = {nullptr, decoder.compile_bias({phrases_of(more), {}, ""}),
@@ -185,7 +186,7 @@ TEST_P(FusedBoostingGpu, WhatCannotBeIsSaid) {
   EXPECT_HAS(prepared({{"allowed", {"lattin"}}}), "allowed: 'lattin' names no characters");
 }
 
-/// Each stream has phrases of its own, one with a mask, or nothing.
+/// Each stream has phrases of its own, a mask, both, or neither.
 TEST_P(FusedBoostingGpu, RandomPiecesWithPhrasesOfTheirOwn) {
   std::mt19937 random(25);
   ModelConfig stateless = small_config();
