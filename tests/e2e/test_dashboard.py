@@ -284,8 +284,8 @@ def test_a_journal_that_is_damaged_further_on_is_named_and_left_out(rtfx, tmp_pa
 
 
 def test_what_may_not_be_read_is_named_and_left_out(program):
-    """A folder without read permission is named and left out. Root may read everything, so root starts rtfx as
-    nobody."""
+    """A folder without read permission is named and left out. Root may read everything, so a test run by
+    root starts rtfx as nobody."""
     nobody = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)

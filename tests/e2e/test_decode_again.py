@@ -69,7 +69,7 @@ def transcript(rtfx, model, *arguments):
 
 
 def longest_gap(words, seconds):
-    """Returns the length in seconds of the longest stretch without a word, and its begin."""
+    """Returns the length in seconds of the longest stretch without a word, and its start."""
     ends, starts = [0, *(w["end"] for w in words)], [*(w["start"] for w in words), seconds]
     return max((start - end, end) for end, start in zip(ends, starts, strict=True))
 

@@ -47,9 +47,9 @@ class TestPlantedErrors:
 
     def test_logits_in_fp8_are_refused(self, runs, model, dtype):
         refused, planted = found(runs[model, dtype, "fp8"])
-        # If a decision is so close that bf16 may take either token, it is no error. The processor decides which
-        # decisions are. With AVX2, AVX-512 and AMX, replay refuses as many results as hold errors, or up to half as
-        # many more.
+        # In bf16, a decision that is so close that either token may win is no error. The processor determines which
+        # decisions are that close. With AVX2, AVX-512 and AMX, replay refuses as many results as hold errors, or up
+        # to half as many more.
         assert planted >= 4 and refused >= (1 if dtype == "fp32" else 0.8) * planted
         refused, planted = found(runs[model, dtype, "fp8_once"])
         assert planted > 0 and refused > 0

@@ -190,7 +190,7 @@ def test_a_few_kernels_say_nothing_of_what_the_profiler_adds():
 
 
 def test_figure_of_kernels():
-    """The figure names the kernel that takes most of a fused step in a committed profile of an H100."""
+    """The figure names the kernel that bounds a fused step, in a committed profile of an H100."""
     laps = {case.decoder: case for case in gpu_idle.read_profile(BUSY).cases}
     name, share, _ = top_kernels.parts(laps["fused_graph"].last["regions"]["decode"])[0]
     assert name == "lstm_kernel" and 0.45 < share < 0.55
@@ -201,7 +201,7 @@ def test_figure_of_kernels():
 
 
 def test_a_kernel_has_one_look_and_a_name_in_the_legend():
-    """Each colour and hatching belongs to one kernel, and the legend names all kernels of all bars."""
+    """Each pair of colour and hatching belongs to one kernel, and the legend names all kernels of all bars."""
     cases = gpu_idle.read_profile(BUSY).cases
     figure = top_kernels.draw(cases, NARROW)
     named = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]

@@ -54,7 +54,7 @@ def test_what_was_left_out_is_not_idle(folder):
     trace = synthetic.trace(CASES[:1], left_out=3)
     (folder / "trace.json").write_text(json.dumps(trace))
     (lap,) = read_trace(folder)
-    assert lap.known_until == 420  # the begin of the last event that was kept
+    assert lap.known_until == 420  # the start of the last event that was kept
     result = script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg")
     assert result.returncode == 0 and "not recorded" in (folder / "f.svg").read_text()
 
