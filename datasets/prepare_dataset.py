@@ -32,10 +32,10 @@ import soundfile
 
 MOST_SECONDS = 30  # of a segment that is cut from a longer recording
 LEAST_SECONDS = 5  # a sentence that ends earlier does not end its segment
-PAUSE_SECONDS = 2  # ends a segment
+PAUSE_SECONDS = 2  # a longer pause ends a segment
 NITE = "{http://nite.sourceforge.net/}"
 
-# The partition "full-corpus-asr" of the AMI corpus, as its site recommends.
+# The partition "full-corpus-asr", which the site of the AMI corpus recommends.
 AMI_PARTS = {
     "dev": "ES2011 IS1008 TS3004 IB4001 IB4002 IB4003 IB4004 IB4010 IB4011".split(),
     "test": "ES2004 IS1009 TS3003 EN2002".split(),
@@ -43,7 +43,7 @@ AMI_PARTS = {
 
 
 class UserError(Exception):
-    """where: problem; remedy"""
+    """An error of the user. Its text has the form "where: problem; remedy"."""
 
 
 def require(path, what):
@@ -186,7 +186,7 @@ def earnings22_segments(name, rows):
 
     def finish():
         if words:
-            milliseconds = f"{round(begin * 1000):08}-{round(end * 1000):08}"  # another segmentation has other files
+            milliseconds = f"{round(begin * 1000):08}-{round(end * 1000):08}"  # unique in each segmentation
             segments.append((f"{name}-{milliseconds}", begin, end, " ".join(words)))
             words.clear()
         untimed.clear()

@@ -58,7 +58,7 @@ STRETCH = 1.04  # pitch and speed may change by this factor to reach a length
 
 
 class UserError(Exception):
-    """where: problem; remedy"""
+    """An error of the user. Its text has the form "where: problem; remedy"."""
 
 
 def read_transcripts(name="test-other", limit=None):

@@ -20,7 +20,7 @@ import sentencepiece
 
 
 class UserError(Exception):
-    """where: problem; remedy"""
+    """An error of the user. Its text has the form "where: problem; remedy"."""
 
 
 def load_tokenizer(path):

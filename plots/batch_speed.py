@@ -6,7 +6,7 @@ from statistics import median, stdev
 from journal import by_batch, panels
 from style import draw_lines, log_scale, main, short_number, spans_decades
 
-LEAST, MOST = 6, 12  # points of a line; fewer batches give no line, and neighbours of more batches are joined
+LEAST, MOST = 6, 12  # points of a line; fewer batches give no line, and of more batches neighbours share a point
 MOST_BARS = 4  # lines of a panel whose points have bars; the bars of more lines would hide each other
 
 MEASURES = {

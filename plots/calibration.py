@@ -98,7 +98,8 @@ def calibration_error(words):
 
 
 def cross_entropy(words):
-    """Returns NIST's normalised cross entropy. 1 is perfect; 0 says no more than the share of right words does."""
+    """Returns NIST's normalised cross entropy. It is 1 for perfect confidence, and 0 for confidence that tells no more
+    than the share of right words does."""
     share = sum(ok for _, ok in words) / len(words)
     least = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
     log = [math.log2(min(max(sure if ok else 1 - sure, 1e-6), 1)) for sure, ok in words]

@@ -248,8 +248,8 @@ ONE_ROUND = "one round: not judged"
 
 
 def direction(interval, published, nothing=1):
-    """Compares the 95 % interval of a comparison with the direction of the published one. `nothing` is the value that
-    means no difference."""
+    """Returns whether our 95 % interval lies on the side of `nothing` on which the published figure lies. `nothing` is
+    the value that means no difference."""
     if interval is None:
         return ONE_ROUND
     low, high = interval
@@ -270,7 +270,7 @@ def verdict(cell, ours, interval=None):
 
 
 def other_size(found, ours, theirs, nothing):
-    """Returns what a verdict is followed by where both point the same way, and one effect is more than twice the other.
+    """Returns the remark ", other size" for a verdict SAME if one effect is more than twice the other, else nothing.
 
     An effect is the distance from `nothing`: 1.9 times as fast is an effect of 0.9, and 1.1 times one of 0.1."""
     return ", other size" if found == SAME and not 0.5 <= (ours - nothing) / (theirs - nothing) <= 2 else ""

@@ -1,4 +1,4 @@
-"""Finds since when a series of figures is different: change points with a bounded rate of false ones.
+"""Finds the points at which a series of figures changes, with a bounded rate of false findings.
 
 The method is E-divisive: Matteson and James, "A nonparametric approach for multiple change point analysis of
 multivariate data", JASA 109, 2014. The energy statistic of all distances between points finds the split whose parts
@@ -34,7 +34,7 @@ def energies(distances):
     sums = distances.cumsum(-1).cumsum(-2)
     t = np.arange(LEAST, n - LEAST + 1)[:, None]
     k = np.arange(2 * LEAST, n + 1)[None, :]
-    m = np.maximum(k - t, 2)  # splits that leave too few points are taken out below
+    m = np.maximum(k - t, 2)  # the lines below exclude splits that leave too few points
     left, upper, whole = sums[..., t - 1, t - 1], sums[..., t - 1, k - 1], sums[..., k - 1, k - 1]
     across, right = upper - left, whole - 2 * upper + left
     energy = 2 * across / (t * m) - left / (t * (t - 1)) - right / (m * (m - 1))

@@ -41,7 +41,7 @@ function changeClass(metric, [, , before, after]) {
   return gain > 0 ? "better" : gain < 0 ? "worse" : "";
 }
 
-// A name that may go on in the next line after a slash or an underscore.
+// Appends a name that the browser may break after a slash or an underscore.
 function breakable(target, name) {
   for (const part of name.split(/(?<=[/_])/)) target.append(part, element("wbr"));
   return target;
@@ -49,7 +49,7 @@ function breakable(target, name) {
 
 // ---- one chart ----
 
-// In units of its drawing: fewer on a phone, so that letters stay as large.
+// The width of a chart in its own units. A phone gets fewer units, so that letters keep their size.
 const WIDTH = matchMedia("(max-width: 640px)").matches ? 330 : 460;
 const LEAST_TICKS = 3;
 const HEIGHT = 190, LEFT = 46, RIGHT = 10, TOP = 14, BOTTOM = 34;
@@ -58,13 +58,13 @@ function bounds(points, metric) {
   const values = points.map(p => p.figures[metric][0]);
   const low = Math.min(...values), high = Math.max(...values);
   const halves = points.map(p => p.figures[metric]).filter(f => f[1] !== null).map(f => (f[2] - f[1]) / 2).sort((a, b) => a - b);
-  // Room for usual intervals: one wild interval must not flatten all the rest.
+  // The margin has room for the median interval, since one wild interval must not flatten all the rest.
   const usual = halves.length ? halves[Math.floor(halves.length / 2)] : 0;
   const margin = Math.max(0.35 * (high - low), 1.2 * usual) || 0.05 * Math.abs(high) || 1;
   return [low < 0 ? low - margin : Math.max(0, low - margin), high + margin];
 }
 
-// Values of grid lines, and how many digits tell them apart.
+// Returns the values of the grid lines, and the number of digits that tells them apart.
 function ticks(low, high) {
   const power = 10 ** Math.floor(Math.log10(high - low));
   const count = step => Math.floor(high / step) - Math.ceil(low / step) + 1;
@@ -83,13 +83,13 @@ function drawBands(svg, points, x) {
     const left = x(begin) - width / 2, length = width * (end - begin);
     if (band % 2 === 0)
       svg.append(element("rect", { class: "band", x: left, y: TOP, width: length, height: HEIGHT - TOP - BOTTOM }));
-    // Narrow bands: the first and the last name alone, at the edges.
+    // Where bands are narrow, only the first and the last have their names, at the edges.
     const wide = length > 56, last = end === points.length;
     if (wide || begin === 0 || last)
       svg.append(element("text", { x: wide ? left + length / 2 : last ? WIDTH - RIGHT : LEFT, y: HEIGHT - 18,
                                    "text-anchor": wide ? "middle" : last ? "end" : "start" }, name));
   }
-  // Times below: all where there is room, else the first and the last.
+  // All times stand below where there is room, else the first and the last.
   const room = width > 62;
   points.forEach((point, i) => {
     if (!room && i !== 0 && i !== points.length - 1) return;
@@ -185,7 +185,7 @@ function matching() {
 function show() {
   const metric = form.metric.value, found = matching();
   if (!metric) return;  // all cases fail
-  // Those that changed first, the worst above all.
+  // Charts with a change come first, the largest loss before all others.
   const loss = s => Math.max(-Infinity, ...(s.changes[metric] ?? []).map(([, , before, after]) =>
     -METRICS[metric].direction * (after - before) / Math.abs(before || 1)));
   found.sort((a, b) => loss(b) - loss(a) || 0);

@@ -30,7 +30,7 @@ def page_of(journal, folder, output):
     beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
     name = f"runs/{journal.removesuffix('.gz').replace('.jsonl', '')}.html"  # a/journal.jsonl.1: a/journal.1.html
     page = output / name
-    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # not of an earlier run, which --force kept
+    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # --force keeps no page of an earlier run
         page.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside, page)
     return name if page.is_file() else None
@@ -96,7 +96,7 @@ def tell_apart(series):
 
 
 def shown(value):
-    """Returns the begin of a checksum, and any other value as it is."""
+    """Returns the beginning of a checksum, and any other value as it is."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
 
@@ -141,8 +141,9 @@ def latest_changes(series, runs, metrics):
 
 
 def latest_results(series, runs):
-    """Returns a row for each decoder on a machine, whatever its options: its newest run, there its fastest result. The
-    newest stand first."""
+    """Returns a row for each decoder on each machine, with the newest run first.
+
+    The row shows the fastest result of the decoder's newest run, whichever options that result has."""
     best = {}
     for one in series:
         points = [point for point in one["points"] if "rtfx.total" in point["figures"]]

@@ -20,7 +20,7 @@ from style import (
     text_on,
 )
 
-DIGIT, AXIS = 0.085, 0.55  # inches that a digit and its margin take; the axis in parts of the figure's width
+DIGIT, AXIS = 0.085, 0.55  # inches of a digit with its margin; length of the axis / width of the figure
 COLOURS = {
     "bitwise": BLUE,
     "exact": SKY,

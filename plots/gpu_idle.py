@@ -25,12 +25,12 @@ from style import (
 )
 
 REGION = "decode"
-MANY_KERNELS = 1000  # a lap, from which on a region tells what the profiler adds to each
+MANY_KERNELS = 1000  # in a lap; a region with fewer does not tell how much time the profiler adds to a kernel
 IDLE = "#DDDDDD"
 BUSY, NONE = "kernels", "no kernel"
 UNKNOWN = "not known: a CUDA graph counts as one kernel"
 AXIS = "time with a kernel / time of decoding without the profiler (%), with its error; right: that time"
-# Profiles without laps that were timed without the profiler have this axis.
+# The label of the axis for profiles of earlier releases, which have no laps without the profiler.
 OLD_AXIS = "share of decoding with the profiler on (%), where the GPU idles more; right: its length"
 
 

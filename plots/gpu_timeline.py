@@ -22,8 +22,10 @@ class Row:
 
 
 def name_of(case):
-    """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title. An option of the
-    decoder may be a path. Any other name of an imported case labels its row, in a panel without a title."""
+    """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title.
+
+    The decoder may contain slashes, since an option of it may be a path. An imported case may have a name of another
+    form. That name labels its row, in a panel without a title."""
     if case.count("/") < 4:
         return Row("", case)
     model, dataset, searched = case.split("/", 2)

@@ -21,7 +21,7 @@ def value_of(point, measure):
 
 
 def draw(history, cases, width):
-    """Draws the history; the journal's `cases` tell which panel a case of it belongs to."""
+    """Draws the history. The journal's `cases` tell to which panel each case of the history belongs."""
     points = {case["case"]: case["points"] for case in history["cases"]}
     cases = [case for case in cases if case.name in points and case.has_words]
     if not cases:

@@ -5,19 +5,19 @@ from statistics import fmean, variance
 
 
 def student_t95(df):
-    """The t for which a Student variable lies within [-t, t] with a probability of 0.95."""
+    """Returns the t for which a Student variable lies within [-t, t] with a probability of 0.95."""
     from scipy.special import stdtrit  # slow to import, and most figures have no interval
 
     return float(stdtrit(df, 0.975))
 
 
 def half_interval(values):
-    """Half of the interval of the mean, from two values at least."""
+    """Returns half of the interval of the mean. It needs at least two values."""
     return student_t95(len(values) - 1) * math.sqrt(variance(values) / len(values))
 
 
 def paired_ratio(a, b):
-    """(low, high) of b / a from rounds that were measured side by side; None for a single one."""
+    """Returns (low, high) of b / a from rounds that were measured side by side; None for a single round."""
     logs = [math.log(y / x) for x, y in zip(a, b, strict=True)]
     if len(logs) < 2:
         return None
@@ -26,8 +26,10 @@ def paired_ratio(a, b):
 
 
 def ratio_of_alike(a, b):
-    """(low, high) of b / a from values of each that scatter alike, by Student with both spreads
-    pooled, two at least: for so few that Welch would say nothing."""
+    """Returns (low, high) of b / a, by Student's interval with the variances of both sides pooled.
+
+    It assumes that both sides scatter alike, and serves where there are too few values for Welch's interval. One side
+    needs two values or more."""
     a, b = ([math.log(value) for value in values] for values in (a, b))
     df = len(a) + len(b) - 2
     squares = sum((len(logs) - 1) * variance(logs) for logs in (a, b) if len(logs) > 1)
@@ -37,7 +39,8 @@ def ratio_of_alike(a, b):
 
 
 def unpaired_ratio(a, b):
-    """(low, high) of b / a from other rounds of each, by Welch; None where either is a single one."""
+    """Returns (low, high) of b / a from rounds that are not paired, by Welch's interval; None where either side has a
+    single round."""
     if min(len(a), len(b)) < 2:
         return None
     a, b = ([math.log(value) for value in values] for values in (a, b))

@@ -65,27 +65,27 @@ class Case:
 
     @property
     def is_synthetic(self):
-        """Whether the case was timed without its checkpoint: random encoder + stand-in decoder."""
+        """Says whether the case was timed without its checkpoint, with a random encoder and a stand-in decoder."""
         return self.last["model"].get("weights") == "synthetic"
 
     @property
     def stand_in_model(self):
-        """Says from what and how the checkpoint was made where it stands in for another one; None otherwise."""
+        """Returns a text that says how the checkpoint was made if it stands in for another one; None otherwise."""
         return self.last["model"].get("stand_in")
 
     @property
     def is_stand_in(self):
-        """Whether data or model stand in for those of the paper, so that word error rates cannot be compared."""
+        """Says whether data or model stand in for those of the paper, so that word error rates cannot be compared."""
         return bool(self.is_synthetic or self.stand_in_model or self.stand_in_data)
 
     @property
     def is_overlapped(self):
-        """Whether batches overlapped (protocol.mode throughput), so that the regions share the time of a pass."""
+        """Says whether batches overlapped (protocol.mode throughput), so that the regions share the time of a pass."""
         return "pipeline" in self.last
 
     @property
     def has_words(self):
-        """Whether the decoder returns words. The null decoder does not, and its decoding speed and WER mean nothing."""
+        """Says whether the decoder returns words. The null decoder does not, and its speed and WER mean nothing."""
         return self.last["decoder"].get("head") != "none"
 
     @property
@@ -113,7 +113,7 @@ class Journal:
     cases: list
     streams: list = field(default_factory=list)  # cases of `rtfx stream`, one for each number of streams
     mark_meanings: dict = field(default_factory=dict)  # the meaning of each mark that a case has
-    tuned: list = field(default_factory=list)  # a sentence for each search that `rtfx tune` is for: its weights, who chose them
+    tuned: list = field(default_factory=list)  # a sentence for each search with weights that `rtfx tune` can choose
 
     @property
     def provenance(self):
@@ -159,7 +159,7 @@ def read_records(path):
 
 
 def read_journal(path):
-    """Reads a journal, plain or gzip, or that of the folder of a run."""
+    """Reads a journal, plain or gzip. `path` is its file or the folder of a run."""
     path = Path(path)
     path = plain_or_gzip(path / "journal.jsonl" if path.is_dir() else path)
     if not path.is_file():
@@ -182,7 +182,7 @@ STAND_IN_DATA = "stand-in data"
 
 
 def stand_in_sets(cases):
-    """Returns what the sets of the cases are: ["test_clean, test_other are espeak-ng speech"]."""
+    """Returns texts that say what stands in for sets, such as ["test_clean, test_other are espeak-ng speech"]."""
     sets = {}
     for case in cases:
         if case.stand_in_data:

@@ -11,9 +11,10 @@ ROWS = {"CUDA calls": ("calls", ORANGE), "kernels": ("kernels", BLUE), "copies":
 
 
 def stretch(lap, length):
-    """Returns the middle of the longest loop, which lies past its start and before rows of the batch end.
+    """Returns (begin, end) of `length` µs around the middle of the longest loop.
 
-    Where the trace lacks the last events of a loop, it is the middle of those that it has."""
+    The middle lies after the loop's start, and before the first rows of the batch end. If the trace lacks the last
+    events of a loop, the part that the trace has counts as the loop."""
     known = [(begin, min(end, lap.known_until)) for begin, end in lap.spans(REGION)]
     begin, end = max(known, key=lambda span: span[1] - span[0])
     middle, length = (begin + end) / 2, min(length, end - begin)

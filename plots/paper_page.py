@@ -30,7 +30,7 @@ from script import OneLineParser, file_of, run_script
 NOT_RUN = "not run"
 VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
 OTHER_SIZE = "of these, other size"
-HEADS = [SAME, OTHER_SIZE, *VERDICTS[1:]]  # of the list of tables
+HEADS = [SAME, OTHER_SIZE, *VERDICTS[1:]]  # columns of the list of tables
 EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "verdict"]
 RIGHT = "--:"
 
@@ -40,7 +40,7 @@ def row(texts):
 
 
 def is_effect(cell):
-    """Whether the published figure says that one arm is better than another."""
+    """Says whether the published figure means that one arm is better than another."""
     nothing = neutral(cell["metric"])
     return cell["class"] == "R" and nothing is not None and float(cell["published"]) != nothing
 
@@ -54,7 +54,9 @@ class Effect:
 
 
 def digits_for(interval, nothing, digits):
-    """Returns as many digits as keep the ends of an interval apart from no difference, four at most."""
+    """Returns the least number of decimals, four at most, at which no end of the interval rounds to `nothing`.
+
+    `nothing` is the value that means no difference, and `digits` the number to begin with."""
     while digits < 4 and any(end != nothing and round(end, digits) == nothing for end in interval):
         digits += 1
     return digits

@@ -44,7 +44,7 @@ from script import OneLineParser, file_of, run_script
 #
 #   {"name": of the file, "script": ..., "case": part of the names of the cases that are shown}
 #
-# It also has "from": "profile" where the script reads what `rtfx profile` writes into the run's folder.
+# An object also has "from": "profile" where the script reads the files of `rtfx profile` in the run's folder.
 #
 # Its key "counts" lists keys of COUNTS: figures that explain an effect, or why there is none.
 
@@ -90,7 +90,7 @@ def rounds_of_models(journal):
 
 
 def _of_models(texts):
-    """Joins {text: models}, with the models where the texts differ."""
+    """Joins texts, the keys of `texts`. If they differ, it names the models of each."""
     if len(texts) == 1:
         return next(iter(texts))
     return "; ".join(f"{text} for {', '.join(models)}" for text, models in texts.items())
@@ -107,7 +107,7 @@ def _rounds(protocol, journal):
 
 
 def _where(cases, among):
-    """Returns at which batch sizes and for which models these cases are, where `among` has others too."""
+    """Returns the batch sizes and the models of these cases, each only if `among` has others too."""
     texts = []
     for word, key in (("at batch", lambda case: case.batch), ("for", lambda case: case.model)):
         had = dict.fromkeys(map(key, cases))
@@ -315,7 +315,7 @@ def text_of(value, digits):
 
 
 def least_digits(metric):
-    """Returns the decimals that a metric is printed with at least: a speed-up of 1.04 is no 1.0."""
+    """Returns the least number of decimals of a metric. A speed-up of 1.04 must not read as 1.0."""
     return 2 if metric == "wer" or metric.startswith("speedup.") else 0
 
 
@@ -429,7 +429,7 @@ def stamps(table, journal):
 
 
 def remarks(table, journal):
-    """Yields what readers must know about a table, the paper's part first."""
+    """Yields the remarks that readers need beside a table. Those of the paper come first."""
     yield from table["paper"].get("remarks", [])
     gpus = {about["device"].get("uuid") for about in parts(journal)}
     if len(gpus) > 1 and any("over_model" in cell for cell in table["cells"]):
@@ -494,7 +494,7 @@ def terminal(table, journal):
 
 
 def latex(table, journal):
-    """Tables for \\input into an article; needs no package."""
+    """Yields the lines of a LaTeX file for \\input into an article. It needs no package."""
 
     def row(texts):
         return " & ".join(map(script.latex, texts)) + r" \\"

@@ -62,7 +62,7 @@ class Row:
     marks: dict = field(default_factory=dict)  # by batch size
     id: str = ""  # the decoder's id, for a rival's decoder in a journal of rtfx
     audio: dict = field(default_factory=dict)  # seconds of decoded audio, by batch size
-    is_greedy: bool = True  # whether it looks for what every greedy search without fusion finds
+    is_greedy: bool = True  # a greedy search without fusion; all of these find the same tokens
 
     @property
     def kind(self):
@@ -231,7 +231,9 @@ def core(row):
 
 
 def require_same_audio(ours, theirs, batch):
-    """A ratio of times compares searches of the same audio; a rival's own file names its audio in the table's key."""
+    """Ends the program if two rows that are to be compared decoded different audio.
+
+    Rows from a rival's own file have no `audio`, since its seconds are part of the table's key."""
     audio = [row.audio[batch] for row in (ours, theirs) if batch in row.audio]
     if len({round(seconds) for seconds in audio}) > 1:
         raise SystemExit(f"{theirs.name}, {ours.name}: batch {batch} has {audio[1]:.0f} and {audio[0]:.0f} s of audio; "
@@ -268,7 +270,7 @@ def summary(rows, batches, rival, pairs):
             for ours, theirs in pairs
         ]  # fmt: skip
     else:
-        # Greedy searches find the same. Of other searches, the fastest two may differ in beam or fusion.
+        # All greedy searches find the same tokens. The fastest two of other searches may differ in beam or fusion.
         compared = [(f"{rival}'s fastest greedy search / ours", [row for row in rows if row.is_greedy])]
         for kind in dict.fromkeys((row.algorithm, row.kind) for row in rows if row.is_greedy):
             alike = [row for row in rows if row.is_greedy and (row.algorithm, row.kind) == kind]

@@ -101,8 +101,10 @@ def terminal_width():
 
 
 def terminal_table(head, rows, right=(), width=None):
-    """Yields the lines of a table for a terminal. Columns of the numbers `right` stand to the right; of the others
-    the widest are wrapped between words until the table fits."""
+    """Yields the lines of a table for a terminal, which is `width` columns wide.
+
+    `right` has the indices of columns that are aligned to the right. If the table is too wide, texts in the widest of
+    the other columns are wrapped between words."""
     rows = [[printable(text) for text in row] for row in [head, *rows]]
     widths = [max(map(len, column)) for column in zip(*rows)]
     least = [max(len(word) for text in column for word in text.split() or [""]) for column in zip(*rows)]

@@ -3,8 +3,9 @@
 stream_capacity.py RUN [RUN ...] [--nemo FILE [FILE ...]] -o FILE
 
 Each RUN is a run of `rtfx stream` with `stream.rule` or `stream.slo_ms`, at one size of steps. A point is the largest
-number of streams that kept the limit, with `stream.rule` in the long trial too. A hollow point has a mark, such as
-`suspect`. The line joins the points of one search; those that another point beats in both respects stand off it.
+number of streams that kept the limit. With `stream.rule`, they kept it in the long trial too. A hollow point has a
+mark, such as `suspect`. The line joins the points of one search. It leaves out points that another point beats in both
+respects.
 
 `--nemo` adds NeMo's steps, as rivals/nemo/stream_steps.py has measured them. Its points are the capacity of the best full
 batch that was tried, at the time of its median step. That time is a lower bound of the latency.
@@ -35,7 +36,8 @@ STEP, STREAMS = "new audio of a step (ms)", "streams sustained"
 
 @dataclass
 class Panel:
-    """`x`, `y` and `text`: of a point of `sustained()`; a point without one of the first two is left out."""
+    """One drawing of the figure. `x`, `y` and `text` are functions of a point of `sustained()`. A point whose x or y is
+    None is left out."""
 
     below: str
     left: str
@@ -54,7 +56,7 @@ PANELS = [
 
 
 def front(points):
-    """Returns the points, (cost, streams, ...), that no other beats: fewer streams only at a lower cost."""
+    """Returns those points (cost, streams, ...) for which no other point has as many streams at no higher cost."""
     kept = []
     for point in sorted(points, key=lambda point: (point[0], -point[1])):
         if not kept or point[1] > kept[-1][1]:
@@ -63,7 +65,7 @@ def front(points):
 
 
 def draw(points, width):
-    """Returns the figure of these points of `sustained()`; None without any."""
+    """Returns the figure of these points of `sustained()`; None without points."""
     series = {}
     for point in points:
         series.setdefault(point.series, []).append(point)
@@ -95,11 +97,14 @@ def is_above(point, shown, panel):
 
 
 def draw_series(cell, panel, points, i, shown):
-    """Draws the i-th series, (x, y, point) each. Numbers stand above the upper and below the lower one of near points."""
+    """Draws the i-th series, whose points are (x, y, point). Each point has its number beside it.
+
+    Where another series has a point at the same step, the number of the upper point stands above it, and that of the
+    lower one below it."""
     style, rises = series_style(i), panel.left == STREAMS
     line = front(points) if rises else sorted(points, key=lambda point: point[0])
     (handle,) = cell.plot([x for x, *_ in line], [y for _, y, _ in line], markersize=5, linewidth=1.4, **style)
-    # On the side that the line leaves free: a rising one has its upper left and its lower right.
+    # Numbers stand where they do not cover the line: upper left or lower right of the points of a rising line.
     above = {"xytext": (-2, 5), "ha": "right"} if rises else {"xytext": (4, 5)}
     below = {"xytext": (4, -9)} if rises else {"xytext": (-2, -9), "ha": "right"}
     for x, y, point in points:

@@ -14,12 +14,12 @@ from journal import differing, option, other_options, read_journal, stand_in_sen
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
 from script import OneLineParser, figure_file, inches, printable, run_script  # noqa: E402
 
-# Okabe and Ito's palette, told apart with any colour vision.
+# The palette of Okabe and Ito. Readers with any colour vision can tell its colours apart.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
 ORANGE, VERMILION, PURPLE, GREY = "#E69F00", "#D55E00", "#CC79A7", "#999999"
 SERIES = [BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY]
-MARKERS = "os^Dv<>PXph*"  # with the colour, so that series are told apart in grey too
-HATCHES = ["", "////", r"\\\\", "xxxx", "||||", "----"]  # the same for parts of a bar; dots would make large files
+MARKERS = "os^Dv<>PXph*"  # change with the colour, so that series can be told apart in grey too
+HATCHES = ["", "////", r"\\\\", "xxxx", "||||", "----"]  # for parts of a bar in grey; dots would make large files
 HATCHED = {"edgecolor": "#FFFFFF66", "linewidth": 0}
 
 # In a figure inside a page, these two stand for the page's own colours, which may be light or dark.
@@ -76,8 +76,8 @@ LEAST_LINE = 10  # characters of a title or of an axis' label
 
 
 def in_lines(name):
-    """Breaks a long name before a bracket or behind a comma; a line that stays too long, behind an underscore or
-    anywhere. Of several places it takes the one nearest to the middle."""
+    """Breaks a long name before a bracket or after a comma. A line that stays too long is broken after an underscore or
+    anywhere. Among several places it takes the one nearest to the middle."""
     places = [i + (sign == ",") for i, sign in enumerate(name) if sign in "[,"]
     places = [place for place in places if 0 < place < len(name)]
     if len(name) <= LONG_NAME or (not places and len(name) <= LONGEST_LINE):
@@ -252,15 +252,17 @@ def note_stand_ins(figure, cases):
 
 
 def name_panel(cell, title, inches, left=0.6):
-    """Writes the title of a panel that is `inches` wide, in as many lines as it needs. They begin at the axis, which has
-    `left` inches of labels beside it."""
+    """Writes the title of a panel that is `inches` wide, in as many lines as it needs. The lines begin at the vertical
+    axis, which has `left` inches of labels beside it."""
     characters = max(LEAST_LINE, int(12 * (inches - left)))  # of a bold font of 9.5 points
-    title = title.replace("batch ", "batch\xa0")  # which stay together
+    title = title.replace("batch ", "batch\xa0")  # word and number stay on one line
     cell.set_title("\n".join(line for part in title.split("\n") for line in wrapped(part, characters)))
 
 
 def name_axis(cell, text, inches, left):
-    """Writes the label of the horizontal axis of such a panel, in as many lines as it needs. Further lines make the figure
+    """Writes the label of the horizontal axis of a panel, in as many lines as it needs.
+
+    The panel is `inches` wide, of which `left` are labels beside its vertical axis. Further lines make the figure
     higher."""
     lines = wrapped(text, max(LEAST_LINE, int(15 * (inches - left))))
     cell.set_xlabel("\n".join(lines))
@@ -268,15 +270,17 @@ def name_axis(cell, text, inches, left):
 
 
 def wrapped(text, characters):
-    """Returns the lines of a text that is broken between words, and a word that is too long behind an underscore."""
+    """Returns the lines of a text. It is broken between words, and a word that is too long after an underscore or
+    anywhere."""
     parts = rf".{{1,{characters}}}$|.{{1,{characters - 1}}}_|.{{1,{characters}}}"
     lines = textwrap.wrap(text, characters, break_long_words=False, break_on_hyphens=False)
     return [part for line in lines for part in re.findall(parts, line)]
 
 
 def spans_decades(pairs):
-    """Says whether any (low, high) is so wide that its axis must be logarithmic. All axes of a figure for speeds are of
-    one kind then, so that they can be compared."""
+    """Says whether any range (low, high) is so wide that its axis must be logarithmic.
+
+    All axes of a figure for speeds then become logarithmic, so that they can be compared."""
     return any(low > 0 and high > 8 * low for low, high in pairs)
 
 
@@ -321,9 +325,10 @@ COLUMNS = 2  # of a wide figure
 def lines_over(groups, swept, label, value=None):
     """Returns {title: {name: [(value of an option, case), ...] by value}} for the groups {title: cases}.
 
-    A line joins the cases with a WER that differ in this option alone, and has two values or more. `swept` holds the
-    places of the option, which are tuples of keys. value(case) is None for a case without a point. A line is named
-    label(case). Lines of one label and group have the options in which they differ behind it."""
+    A line joins the cases with a WER that differ in this option alone. It needs two values of the option or more.
+    `swept` holds the places of the option, which are tuples of keys. value(case) is None for a case without a point.
+    The name of a line is label(case). Where lines of one group have the same label, their names also list the options
+    in which they differ."""
     value = value or (lambda case: option(case, *swept[0]))
     found = {}
     for title, group in groups.items():

@@ -19,11 +19,11 @@ class Sustained:
 
     @property
     def latency_ms(self):
-        """The size of a step, and the time from an utterance's last audio to its last result."""
+        """Returns the length of a step plus the time from an utterance's last audio to its last result."""
         return None if self.final_ms is None else self.step_ms + self.final_ms
 
 
-DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}  # ours by those of PyTorch
+DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}  # PyTorch's names and those of rtfx
 
 
 def name_of(case):
@@ -31,7 +31,9 @@ def name_of(case):
 
 
 def sustained(cases):
-    """Returns the most streams of each search that kept its limit. With a rule, only trials that confirm a number count."""
+    """Returns the largest number of streams at which each search kept its limit, for each size of steps.
+
+    With a rule, only trials that confirm a number of streams count."""
     best = {}
     for case in cases:
         last = case.last
@@ -59,8 +61,8 @@ def keep_most(best, found):
 def sustained_by_nemo(paths):
     """Returns the capacity of NeMo's best batch at each size of steps, from files of rivals/nemo/stream_steps.py.
 
-    The capacity is that of the median step, which a few long steps do not lower; `capacity` in the file is not read. A batch
-    of more streams than its capacity never fills, and does not count. A result waits for one step at least, so that
+    The capacity follows from the median step, which a few long steps do not lower. `capacity` in the file is not read.
+    A batch of more streams than its capacity never fills, and does not count. A result waits for one step at least, so
     `final_ms` is a lower bound."""
     best = {}
     for record in (record for path in paths for record in read_records(path)):

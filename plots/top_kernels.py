@@ -25,7 +25,7 @@ from style import (
 )
 
 REST = "#DDDDDD"
-CHARACTER = 0.06  # inches of a label's height
+CHARACTER = 0.06  # inches that a character of a label is wide
 
 
 def short_name(kernel):

@@ -19,8 +19,10 @@ def best_of_both(points):
 
 
 def names_of(groups):
-    """Returns name(case): the decoder's form, or its id where several cases of a panel have one form and beam size. With
-    more ids than there are looks, it is the form."""
+    """Returns a function name(case) that names the line of a case.
+
+    The name is the decoder's form, or its id where several cases of a panel have one form and beam size. With more
+    names than there are styles of lines, it is always the form."""
     counts = (Counter((arm(case), option(case, "beam_size")) for case in group) for group in groups.values())
     shared = {form for count in counts for (form, _), number in count.items() if number > 1}
 
