@@ -1,6 +1,6 @@
 # rtfx with its rivals on the CUDA 13 runtime. The driver is that of the host.
 #
-#   docker build --tag rtfx .                # --build-arg RIVALS=nemo: with fewer rivals, or with none
+#   docker build --tag rtfx .                # `--build-arg RIVALS=nemo` installs fewer rivals, `RIVALS=` none
 #   docker run --rm --gpus all --volume "$PWD/runs:/rtfx/runs" rtfx run configs/quickstart.json
 FROM ubuntu:24.04 AS build
 WORKDIR /rtfx
@@ -11,7 +11,7 @@ RUN make wheel
 
 FROM nvidia/cuda:13.0.2-base-ubuntu24.04
 WORKDIR /rtfx
-# Decoders in Python need its shared library.
+# Decoders in Python need Python's shared library.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends ffmpeg libpython3.12t64 python3-venv && rm -rf /var/lib/apt/lists/*
 COPY requirements-torch.txt ./

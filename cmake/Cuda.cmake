@@ -1,18 +1,19 @@
-# The CUDA compiler (RTFX_CUDA_ROOTS of LibTorch.cmake, or CUDACXX). Only .cu files need it; they see
-# no LibTorch header, so that they compile in seconds.
+# Finds the CUDA compiler in RTFX_CUDA_ROOTS of LibTorch.cmake, or takes CUDACXX. Only .cu files need
+# it. They include no LibTorch header, so that they compile in seconds.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(RTFX_NVCC nvcc REQUIRED HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES bin)
   set(CMAKE_CUDA_COMPILER ${RTFX_NVCC})
-  # CMake tries it out by linking a program. nvcc looks for libraries in lib64; the wheels have a lib.
+  # CMake tries out the compiler by linking a program. nvcc looks for libraries in lib64, but the wheels
+  # have them in lib.
   get_filename_component(_nvcc_folder ${RTFX_NVCC} DIRECTORY)
   set(ENV{LIBRARY_PATH} ${_nvcc_folder}/../lib:$ENV{LIBRARY_PATH})
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's own, below
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's own is linked below
 enable_language(CUDA)
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${RTFX_LAUNCHER})
@@ -24,7 +25,8 @@ find_library(RTFX_CUBLASLT NAMES libcublasLt.so.13 REQUIRED
   HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES lib lib64)
 target_link_libraries(torch::torch INTERFACE ${RTFX_CUDART} ${RTFX_CUBLASLT})
 
-# Products with an activation in them (CUTLASS, headers only, in a wheel of .venv).
+# CUTLASS, for matrix products that compute an activation too. It has headers only, which a wheel in
+# .venv holds.
 file(GLOB _wheel_cutlass ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/cutlass_library/source/include)
 find_path(RTFX_CUTLASS_INCLUDE cutlass/cutlass.h HINTS ${_wheel_cutlass})
 if(NOT RTFX_CUTLASS_INCLUDE)
@@ -41,8 +43,8 @@ function(rtfx_cuda_objects name)
   endif()
 endfunction()
 
-# Objects for GPUs of compute capability 9.0 alone, with CUTLASS. Their instructions (wgmma) are
-# neither in other GPUs nor in PTX that later GPUs take, so callers have another way there.
+# Makes objects for GPUs of compute capability 9.0 alone, with CUTLASS. Other GPUs lack their
+# instructions (wgmma), and later GPUs cannot run them from PTX. So callers use other kernels there.
 function(rtfx_sm90a_objects name)
   rtfx_cuda_objects(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES 90a-real)
@@ -50,8 +52,8 @@ function(rtfx_sm90a_objects name)
   target_compile_options(${name} PRIVATE --expt-relaxed-constexpr)
 endfunction()
 
-# rtfx_cuda_library(folder): target rtfx_<folder>_cuda of every .cu below the folder. Programs that link
-# it get the objects of the *_sm90a.cu with it.
+# rtfx_cuda_library(folder) makes the target rtfx_<folder>_cuda of every .cu below the folder. Programs
+# that link it also get the objects of its *_sm90a.cu.
 function(rtfx_cuda_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cu)
   set(sm90a ${sources})

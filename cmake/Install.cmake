@@ -1,4 +1,5 @@
-# `cmake --install`: the program, and what a plug-in is built with (cmake/rtfxConfig.cmake.in).
+# `cmake --install` installs the program, and the headers and CMake files that a plug-in is built with
+# (cmake/rtfxConfig.cmake.in).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

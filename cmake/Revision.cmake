@@ -1,5 +1,5 @@
-# Writes OUTPUT, a header with the revision of the sources in the working directory; leaves it alone
-# when nothing changed.
+# Writes OUTPUT, a header with the revision of the sources in the working directory. A header that
+# would not change is not written again.
 execute_process(COMMAND git rev-parse --short=12 HEAD
   OUTPUT_VARIABLE revision OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 execute_process(COMMAND git diff --quiet HEAD RESULT_VARIABLE dirty ERROR_QUIET OUTPUT_QUIET)

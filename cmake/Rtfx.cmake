@@ -1,6 +1,6 @@
-# How rtfx's own libraries and programs are compiled.
+# Functions that compile rtfx's own libraries and programs.
 
-# GCC 12 sees overflows in the copies of its own std::string (GCC bugs 105329, 105651).
+# GCC 12 wrongly reports overflows in copies of its own std::string (GCC bugs 105329, 105651).
 set(RTFX_WARNINGS -Wall -Wextra -Wpedantic -Wno-unused-parameter -Wno-array-bounds
   -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 if(RTFX_WERROR)
@@ -26,7 +26,7 @@ function(rtfx_executable name)
   endif()
 endfunction()
 
-# LibTorch's include folder brings an fmt of its own, of another version: ours has to come before it.
+# LibTorch's include folder holds an fmt of another version, so the folder of our fmt comes first.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt)
 file(CREATE_LINK ${RTFX_FMT_INCLUDE}/fmt ${CMAKE_BINARY_DIR}/fmt/fmt SYMBOLIC)
 add_library(rtfx_fmt INTERFACE)
@@ -41,12 +41,12 @@ target_link_libraries(rtfx_torch_pch PUBLIC rtfx_fmt torch::torch nlohmann_json:
 target_precompile_headers(rtfx_torch_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <nlohmann/json.hpp>
   <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
 
-# rtfx_library(folder [TORCH] [TOGETHER] LINK ...): target rtfx_<folder> of every source below the folder.
-# TOGETHER compiles six sources at a time, since half of the time of most is LibTorch's and the JSON
-# library's templates. The harness takes 154 s of CPU time. One by one its sources took 306 s,
-# summed. Names in the unnamed namespaces of such a library must differ.
-# OBJECT libraries, because decoders register themselves from static initialisers that a linker
-# would leave out of an archive.
+# rtfx_library(folder [TORCH] [TOGETHER] LINK ...) makes the target rtfx_<folder> of every source below
+# the folder. TOGETHER compiles six sources as one, since most sources spend half of their time in the
+# templates of LibTorch and of the JSON library. It halves the CPU time of the harness from 306 s to
+# 154 s. Names in the unnamed namespaces of such a library must differ.
+# The targets are OBJECT libraries, because decoders register themselves from static initialisers, which
+# a linker would leave out of an archive.
 function(rtfx_library folder)
   cmake_parse_arguments(ARG "TORCH;TOGETHER" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
@@ -60,7 +60,8 @@ function(rtfx_library folder)
       target_precompile_headers(rtfx_${folder} REUSE_FROM rtfx_torch_pch)
     endif()
   endif()
-  # clang-tidy takes longest for what all sources include, and looks at the few without LibTorch in each `make test`.
+  # clang-tidy takes longest for headers that all sources include. Each `make test` runs it on the few sources without
+  # LibTorch, so these are joined as well.
   if((RTFX_TIDY AND NOT ARG_TORCH) OR (ARG_TOGETHER AND NOT RTFX_TIDY))
     set_target_properties(rtfx_${folder} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()

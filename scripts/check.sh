@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The quick part of the tests: format, prose, structure, links, and the C++ tests but for mutations and the
-# GPU. Builds what they need first.
+# Runs the quick part of the tests: format, prose, structure, links, and the C++ tests except those of mutations and of the GPU.
+# It builds the programs that they need first.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH

@@ -38,7 +38,7 @@ def cases_of_programs(folder):
     cases = []
     for part, name, result, seconds in programs:
         own = cases_of(folder / "gtest" / f"{name}.xml") or []
-        if result == "skipped":  # ctest found no program; tests without a GPU are skipped by the programs themselves
+        if result == "skipped":  # ctest found no program; programs themselves skip tests that need a GPU
             result = "failed"
         if not own or (result == "failed" and "failed" not in {case[2] for case in own}):
             own.append((part, "", result, seconds))

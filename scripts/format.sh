@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lays out all C++ sources with the pinned clang-format; `format.sh --check` only looks.
+# Formats all C++ sources with the pinned clang-format. `format.sh --check` changes nothing, and fails where a source differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

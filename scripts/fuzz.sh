@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets (tests/fuzz) with clang and runs each for SECONDS (60), from the files in tests/data on.
-# An input that breaks a target is kept in build/fuzz/found/<target>/; `build/fuzz/tests/fuzz/<target>_fuzz FILE` repeats it.
+# Builds the fuzz targets (tests/fuzz) with clang and runs each for SECONDS (60), beginning with the files in tests/data.
+# An input that breaks a target is kept in build/fuzz/found/<target>/. `build/fuzz/tests/fuzz/<target>_fuzz FILE` repeats it.
 # fuzz.sh [SECONDS [TARGET...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ cmake --build build/fuzz --parallel "$(nproc)" --target rtfx_fuzz
 python tests/fuzz/seeds.py build/fuzz/seeds
 targets=("$@")
 ((${#targets[@]})) || targets=($(ls build/fuzz/seeds))
-# The libraries are compiled without this check, so that containers passed to them would look like overflows.
+# The libraries are compiled without this check, so containers that are passed to them would look like overflows.
 export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0:allocator_may_return_null=1
 export OMP_NUM_THREADS=1
 failed=()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def layers(text):
-    """[(folder, [folders that it may include], what it holds)] of the lines of layers.txt."""
+    """Returns [(folder, [folders that it may include], description)] from the text of layers.txt."""
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if not line.startswith("#")]
     return [(folder, below.split(), holds) for folder, below, holds in rows]
 

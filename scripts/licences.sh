@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# licences.sh FOLDER writes the licences of what FOLDER, made by dist.sh, holds of other projects into FOLDER/licences. These are
+# licences.sh FOLDER writes licences into FOLDER/licences, for the parts of other projects in FOLDER, which dist.sh made. These are
 # the copyright files of Debian packages, and the texts that these files name. libraries.txt has the package of each library.
 set -euo pipefail
 folder=$1/licences

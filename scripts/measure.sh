@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Measures most of what reports/ shows of a GPU, on a machine with one (no rooflines). Each step writes its file into FOLDER, and
-# then a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A journal that was
-# interrupted stays in runs/measure.*, and the same step then adds the missing rounds. A step that fails has no mark, and the next
-# ones run; the script then ends with its exit code, and names it.
+# Measures most of the figures in reports/ on a machine with a GPU (no rooflines). Each step writes its file into FOLDER, and then
+# a mark .done-STEP. Steps with a mark are left out, so that a campaign goes on where it was stopped. A journal that was
+# interrupted stays in runs/measure.*, and the same step then adds the missing rounds. After a step that fails, which has no mark,
+# the next steps run. At its end the script names the failed steps, and exits with the code of the first one.
 #   scripts/measure.sh FOLDER [STEP...]   # all steps, or these
 #   scripts/measure.sh --list             # the steps
 # A step table:TABLE:MODEL measures one model of a published table, by the settings of scripts/table_settings.py, to which
-# TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins what they measured.
-# `scripts/stand_ins.sh` makes the checkpoints, and `datasets/speak_librispeech.py` the speech: data/test_other, with
+# TABLE_OPTIONS is passed. Several processes with a GPU each may share FOLDER. The step `tables` joins their journals.
+# `scripts/stand_ins.sh` makes the checkpoints. `datasets/speak_librispeech.py` makes the speech: data/test_other, with
 # `--format wav` data/test_other_wav, and with `--set test-clean` data/test_clean. reports/notes/boosting.md says how to make the
 # lists of phrases of `boosting_cost`, and docs/reference/models.md the checkpoints of `vocabulary`. Language models and the lexicon
 # (token_6gram.arpa.gz, word_3gram.arpa.gz, lexicon.txt.gz) are in RTFX_SHARED/lm: copy them into data/. rivals/wfst/README.md says
-# how to make data/riva. Steps beside a rival need its environment: RTFX_PYTHON names its Python (rivals/README.md), by default that
-# of rivals/NAME/.venv.
+# how to make data/riva. Steps that run a rival need its environment (rivals/README.md). RTFX_PYTHON names its Python, by default
+# that of rivals/NAME/.venv.
 set -euo pipefail
 [[ ${1:-} == --list ]] || folder=$(realpath -m "${1:?usage: measure.sh FOLDER [STEP...], or --list}")
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ MODELS=(rnnt_0.6b tdt_0.6b ctc_0.6b rnnt_1.1b)
 # Milliseconds of a step, and the frames of right context that the cache-aware encoder has for it.
 declare -A RIGHT=([80]=0 [160]=1 [320]=3 [560]=6 [1120]=13)
 PERIODS=(1120 560 320 160 80)
-# Streams that a search begins with: somewhat fewer than an H200 was found to sustain, and no more than an H100 has memory for.
+# Numbers of streams that a search begins with. An H200 sustains somewhat more, and an H100 has memory for as many.
 declare -A FIRST_STREAMS=([80]=2900 [160]=4500 [320]=7000 [560]=7500 [1120]=7500)
 STREAMING=fastconformer-streaming-0.6b
 STEPS=(
@@ -41,7 +41,7 @@ STEPS=(
   searches:rnnt searches:tdt
   exactness planted          # equal tokens and frames; which planted errors replay finds
   sweep costs busy           # greedy forms: batches of 32 to 2,048, energy and memory, time without a kernel
-  "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, at steps of so many milliseconds
+  "${PERIODS[@]/#/c120:}"    # live streams by the rule c120, for each length of a step in milliseconds
   "${PERIODS[@]/#/nemo_streams:}" # steps of the same length in NeMo, in batches of up to 1,024 streams
   nemo nemo_beam nemo_ctc nemo_lm wfst wfst_cpu torchaudio # searches beside those of other packages
   alignment                  # forced alignment beside torchaudio's
@@ -51,7 +51,7 @@ STEPS=(
   microbench                 # parts of decoding and of the encoder, blocks of threads, loading a checkpoint
   trace gate                 # a profile in detail, and a baseline of the gate (with nothing beside it)
 )
-tables=$(python3 scripts/table_settings.py --steps) # alone, so that its failure ends this script
+tables=$(python3 scripts/table_settings.py --steps) # a command of its own, so that its failure ends this script
 mapfile -t -O ${#STEPS[@]} STEPS < <(sed 's/^/table:/' <<<"$tables")
 STEPS+=(scaling) # all GPUs of the machine
 STEPS+=(profile) # where the GPU waits, for figures of speed_of_light_table1
@@ -61,13 +61,13 @@ microbench=${RTFX_MICROBENCH:-$(dirname "$rtfx")/benchmarks/rtfx_microbench}
 
 python_of() { echo "${RTFX_PYTHON:-rivals/$1/.venv/bin/python}"; }
 
-# left_context PERIOD: frames of left context, a multiple of the step's frames.
+# left_context PERIOD: prints the frames of left context, which are a multiple of the step's frames.
 left_context() { (($1 == 320)) && echo 68 || echo 70; }
 
-# Makes a folder for a run. A relative path keeps that of this machine out of the journal.
+# Makes a folder for a run. Its path is relative, so that the journal holds no path of this machine.
 work_folder() { mkdir -p runs && mktemp -d runs/measure.XXXXXX; }
 
-# run NAME CONFIG [ARGUMENTS...]: a journal, packed as NAME.jsonl.gz.
+# run NAME CONFIG [ARGUMENTS...]: writes the journal of `rtfx run` as NAME.jsonl.gz.
 run() { journal run "$@"; }
 
 # journal COMMAND NAME CONFIG [ARGUMENTS...]: writes the journal of `rtfx COMMAND` as NAME.jsonl.gz, also if a case failed.
@@ -98,14 +98,14 @@ profile() {
   rm -rf "$work"
 }
 
-# kernels NAME ENCODER DTYPE: the kernels of one form of the encoder.
+# kernels NAME ENCODER DTYPE: profiles the kernels of one form of the encoder.
 kernels() {
   profile "kernels_$1" greedy_forms --set encoder_graphs=false 'decoders=["null"]' baseline=null 'batch_sizes=[64]' \
     "models=[\"data/standin-${SHAPES[rnnt_0.6b]}.nemo\"]" \
     "datasets=[{\"id\": \"spoken_640\", \"manifest\": \"$speech\", \"limit\": 640}]" "encoder=$2" "dtypes=[\"$3\"]"
 }
 
-# full NAME CONFIG MODEL [ARGUMENTS...]: of one model of full size.
+# full NAME CONFIG MODEL [ARGUMENTS...]: writes the journal of one model of full size.
 full() {
   local name=$1 config=$2 shape=${SHAPES[$3]} decoder=fused_looping
   [[ $3 != ctc* ]] || decoder=ctc_greedy
@@ -119,7 +119,7 @@ step() {
   case $kind in
     chain)
       local with_head=()
-      [[ $of == ctc* ]] || with_head=('decoders=["fused_looping", "ctc_greedy"]') # the CTC head of the same encoder
+      [[ $of == ctc* ]] || with_head=('decoders=["fused_looping", "ctc_greedy"]') # adds the CTC head of the same encoder
       full "$of" chain "$of" 'batch_sizes=[128]' 'dtypes=["bf16", "fp8"]' protocol.steady_seconds=10 "${with_head[@]}"
       ;;
     files) full "files_$of" files_to_text "$of" protocol.steady_seconds=10 ;;
@@ -179,13 +179,14 @@ step() {
         config+=.$model.tuned
         settings=("name=$table")
       fi
-      # Two of these tables have flashlight-text itself.
+      # Two of these tables have rows of flashlight-text, which needs this Python.
       RTFX_PYTHON=$(python_of wfst) journal "$command" "tables/$table/$model" "$config" --set "${settings[@]}" || status=$?
-      # The choice is kept beside its journals. It had to be written where the paths of the table begin.
+      # The tuned configuration is kept beside the journals of `rtfx tune`. It had to be written into configs/tables first, since
+      # its paths are relative to that folder.
       [[ $config == "tables/$table" ]] || mv "configs/$config.json" "$folder/tune/$table-$model/"
       return "$status"
       ;;
-    profile) # The figures of a table find it beside the joined journals.
+    profile) # the scripts of the table's figures look for it beside the joined journals
       local table=speed_of_light_table1 model=parakeet-rnnt-1.1b settings text
       text=$(python3 scripts/table_settings.py $table $model)
       mapfile -t settings <<<"$text"
@@ -199,7 +200,7 @@ step() {
         compgen -G "$parts*.jsonl.gz" >/dev/null || continue # a table whose step failed
         cat "$parts"*.jsonl.gz >"${parts%/}.jsonl.gz"
       done
-      # Table 1 has the words of the cases whose speed is in table 2.
+      # Table 1 has the word error rates of the cases whose speed is in table 2.
       [[ -e $folder/tables/wfst_table1 || ! -e $folder/tables/wfst_table2.jsonl.gz ]] ||
         cp "$folder/tables/wfst_table2.jsonl.gz" "$folder/tables/wfst_table1.jsonl.gz"
       "$rtfx" reproduce --all --from "$folder/tables"
@@ -215,7 +216,7 @@ step() {
           shards+=($!)
         done
         local status=0
-        for shard in "${shards[@]}"; do wait "$shard" || status=$?; done # none may run beside the next step
+        for shard in "${shards[@]}"; do wait "$shard" || status=$?; done # no shard may run beside the next step
         ((status == 0)) || return "$status"
         gzip -9nc "$work/run/journal.jsonl" >"$folder/scaling_$n.jsonl.gz"
         rm -rf "$work"
@@ -230,7 +231,7 @@ step() {
       done
       run planted exactness --set "plugins=[\"$(dirname "$rtfx")/tests/librtfx_planting_decoder.so\"]" "decoders=[$decoders]" \
         'batch_sizes=[32]' "datasets=[{\"id\": \"spoken_256\", \"manifest\": \"$speech\", \"limit\": 256}]" \
-        'verify={"required": {"fp32": "different", "bf16": "different", "fp16": "different"}}' # else these errors are those of the run
+        'verify={"required": {"fp32": "different", "bf16": "different", "fp16": "different"}}' # planted errors must not fail the run
       ;;
     sweep)
       run sweep greedy_forms --set "datasets=[{\"id\": \"test_other_spoken\", \"manifest\": \"$speech\"}]" \
@@ -287,7 +288,7 @@ partial.rename(joined)
       ;;
     nemo_streams) # some 500 recordings are enough, since streams begin half a second of audio apart
       local streams=(32 64 128 256 512 1024)
-      ((of < 560)) || streams=(256 512 1024) # where a batch of these fills
+      ((of < 560)) || streams=(256 512 1024) # batches that fill at these steps
       rm -f "$folder/nemo_streams_$of.jsonl"
       "$(python_of nemo)" rivals/nemo/stream_steps.py "data/standin-$STREAMING.nemo" --manifest $speech --limit 500 \
         --att-context-size "$(left_context "$of")" "${RIGHT[$of]}" --streams "${streams[@]}" \
@@ -316,7 +317,7 @@ for name in "$@"; do
 done
 (($#)) || set -- "${STEPS[@]}"
 mkdir -p "$folder"
-transcripts=$(mktemp -d) # nobody reads them
+transcripts=$(mktemp -d) # texts that no step reads
 trap 'rm -rf "$transcripts"' EXIT
 failed=() code=0
 for name in "$@"; do

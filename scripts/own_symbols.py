@@ -18,7 +18,7 @@ ST_INFO = 4  # offset in Elf64_Sym
 
 
 def changed(path: Path) -> tuple[str, bytes]:
-    """(the library's SONAME, its content with weak symbols)"""
+    """Returns the library's SONAME, and its content with weak symbols in place of unique ones."""
     content = bytearray(path.read_bytes())
     with path.open("rb") as file:
         elf = ELFFile(file)
@@ -40,7 +40,7 @@ for library in arguments.libraries:
     name, content = changed(library)
     result = arguments.into / name if arguments.into else library
     result.parent.mkdir(parents=True, exist_ok=True)
-    if not result.exists() or result.read_bytes() != content:  # a new time would link every program again
+    if not result.exists() or result.read_bytes() != content:  # a newer file makes the build link every program
         result.write_bytes(content)
     results.append(str(result))
 if arguments.into:

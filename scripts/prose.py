@@ -30,7 +30,7 @@ MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
 def sentences(text):
-    """The sentences of a paragraph. A list of code or of numbers has no words and is none."""
+    """Returns the sentences of a paragraph. Those without words, such as a list of numbers, are left out."""
     text = re.sub(r"`[^`]*`", "code", " ".join(text.split()))
     found = SPLITTER.segment(text) if len(text.split()) > 3 else [text]
     return [s for s in found if len(re.findall(r"[A-Za-z]{2,}", s)) > 2]
@@ -41,7 +41,7 @@ def words(sentence):
 
 
 def paragraphs(page):
-    """Running text of a page: paragraphs and list entries, without tables, code and headings."""
+    """Yields the running text of a page, which is its paragraphs and list entries without tables, code and headings."""
     skipped = 0
     for token in MARKDOWN.parse(page.read_text(encoding="utf-8")):
         if token.type in ("table_open", "heading_open"):
@@ -54,7 +54,7 @@ def paragraphs(page):
 
 
 def comment_lines(path):
-    """(line number, text) of each line of a comment or docstring."""
+    """Yields (line number, text) for each line of a comment or docstring."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
@@ -74,8 +74,8 @@ def comment_lines(path):
 
 
 def blocks(lines):
-    """Comment lines that follow each other, as (first line number, text). A blank or an indented line, which
-    belongs to a list, a formula or a command, ends a block."""
+    """Joins comment lines that follow each other, and yields (first line number, text) for each such block. A blank
+    line ends a block. So does an indented line, which belongs to a list, a formula or a command."""
     first, last, text = 0, 0, []
     for number, line in sorted(lines):
         line = "" if line.startswith("  ") else line.strip()

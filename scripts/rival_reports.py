@@ -77,7 +77,7 @@ the making of NeMo's Python objects and rtfx's copies to the host, where both ar
 
 
 def whole_calls(ours, theirs, batch):
-    """Returns the ratio of whole calls, and its interval where each side has the same number of rounds."""
+    """Returns the ratio of the times of whole calls, and its interval where both sides have equally many rounds."""
     ratio = f"{seconds(theirs)[batch] / seconds(ours)[batch]:.3g}x"
     sides = ours.rounds[batch], theirs.rounds[batch]
     interval = paired_ratio(*sides) if len(sides[0]) == len(sides[1]) else None
@@ -101,7 +101,8 @@ def cell(ours, theirs, batch):
 
 
 def word_errors(ours, theirs, largest):
-    """Returns both word error rates at the largest batch size that both sides have, which is named where it is a smaller one."""
+    """Returns both word error rates at the largest batch size that both sides have. The text names this size where it
+    is smaller than `largest`."""
     batch = max(ours.wers.keys() & theirs.wers.keys(), default=largest)
     rates = [f"{side.wers[batch]:.2f}" if batch in side.wers else "–" for side in (ours, theirs)]
     return " : ".join(rates) + ("" if batch == largest else f" (batch {batch})")
@@ -275,7 +276,8 @@ def speed(row, batch):
 
 
 def memory_of(journal, batch):
-    """Returns {decoder: MiB} that rtfx's searches kept and took at most. A rival's graphs, recorded at the first batch, would lack."""
+    """Returns {decoder: MiB}, the peak of the device memory of each of rtfx's searches. Rivals are left out, since
+    their figures would lack the CUDA graphs that they record at the first batch."""
     return {case.decoder: max(record["device_memory"]["peak_bytes"] for record in case.rounds) / 2**20
             for case in journal.cases if case.rounds and int(case.batch) == batch and not is_rival(case)}  # fmt: skip
 
@@ -386,7 +388,7 @@ def verdict(record):
 def adds_scores(record):
     """Returns which scores a search adds to the model's: those of a language model, or of boosted phrases."""
     options = record["decoder"]["options"]
-    options = options.get("options") or options  # those of a decoder in Python are one level deeper
+    options = options.get("options") or options  # a decoder in Python has its own options one level deeper
     return {key for key in ("lm", "boost") if options.get(key)}
 
 

@@ -29,7 +29,7 @@ for shape in "$@"; do
     conformer-ctc-medium | *-1k) small=$shared/models/standin-rnnt.nemo ;;
     *-tdt-*) small=data/standin256-tdt.nemo ;;
     *-streaming-*) small=data/standin256-streaming.nemo ;;
-    *) small=data/standin256-rnnt.nemo ;; # its CTC head is that of the TDT file too
+    *) small=data/standin256-rnnt.nemo ;; # the TDT file has the same CTC head
   esac
   if [[ $shape == *-streaming-* && ! -e $small ]]; then
     echo "stand_ins: error: $small is missing; models/derive_cache_aware.py makes it (docs/reference/models.md)" >&2

@@ -34,7 +34,7 @@ def words(point):
 
 
 def different(point):
-    """Returns how many utterances were not decoded like whole ones."""
+    """Returns the number of streamed utterances whose result differs from that of the whole utterance."""
     found = point.source.last["streamed"] if point else None
     return f"{found['different']:,} of {found['utterances']:,}" if found else "–"
 
@@ -67,7 +67,7 @@ def table(folder):
     ours = sustained(case for journal in journals for case in journal.streams)
     yield from about(journals, ours, nemo)
     yield ""
-    sides = {}  # {step: bf16, fp8 and NeMo}
+    sides = {}  # {ms of a step: points of (bf16, fp8, NeMo)}
     for step in sorted({point.step_ms for point in ours}):
         pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
         sides[step] = *pair, next((p for p in nemo if p.step_ms == step), None)

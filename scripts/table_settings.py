@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("RTFX_SHARED", "../shared"))
 SPOKEN = Path("data/test_other")
 
-# {set: (manifest, what it is where no stand_in.txt beside the manifest says so)}
+# {set: (manifest, description of its audio if no stand_in.txt beside the manifest has one)}
 SETS = {
     "test_other": (SPOKEN / "manifest.jsonl", None),
     "test_clean": (Path("data/test_clean/manifest.jsonl"), None),
@@ -32,7 +32,7 @@ SETS = {
     "slurp": (SHARED / "audio/an4/manifest.jsonl", "the test set of AN4"),
 }
 LM = "data/token_6gram.arpa.gz"
-TUNED_ONE_BY_ONE = 64  # utterances of the development set for searches of single utterances, which are slow
+TUNED_ONE_BY_ONE = 64  # utterances of the development set for searches that take one utterance at a time, which is slow
 # {TABLE or TABLE:MODEL: {batch size: utterances of the largest set}}; other batch sizes take all utterances.
 SAMPLES = {
     "label_looping_table1": {1: 320, 4: 1024},
@@ -69,7 +69,7 @@ def table(name):
 
 def steps():
     for file in sorted((ROOT / "configs/tables").glob("*.json")):
-        if file.stem.endswith(".tuned"):  # of `rtfx tune`
+        if file.stem.endswith(".tuned"):  # a file that `rtfx tune` wrote
             continue
         for model in table(file.stem)["models"]:
             path = Path(model["path"])
@@ -78,7 +78,8 @@ def steps():
 
 
 def sample(manifest, count):
-    """Writes every n-th utterance by length beside the manifest; returns that file, or the manifest where it is as small."""
+    """Writes `count` utterances, evenly spread over the lengths, beside the manifest. Returns that file, or the
+    manifest if it has no more than `count`."""
     lines = [line for line in (ROOT / manifest).read_text(encoding="utf-8").splitlines() if line.strip()]
     if count >= len(lines):
         return manifest
@@ -92,7 +93,7 @@ def sample(manifest, count):
 
 
 def stand_in(dataset):
-    """Returns the data set with the manifest that is there, or None."""
+    """Returns the data set with its own manifest, or with that of a stand-in, or None if SETS lacks one."""
     if (ROOT / dataset["manifest"]).exists():
         return dataset
     name = "test_other" if dataset["id"].startswith("long_") else dataset["id"]
@@ -104,9 +105,9 @@ def stand_in(dataset):
 
 
 def by_batch(dataset, batches, samples):
-    """Yields the data set once for each size that it has at these batch sizes."""
+    """Yields the data set once for each number of utterances that it has at these batch sizes."""
     manifest = Path(dataset["manifest"])
-    if "batch_sizes" in dataset:  # a set of the table for some batch sizes alone
+    if "batch_sizes" in dataset:  # the table measures this set only at these sizes
         batches = [batch for batch in batches if batch in dataset["batch_sizes"]]
         dataset = dataset | {"batch_sizes": batches}
     if not batches:
@@ -126,7 +127,7 @@ def by_batch(dataset, batches, samples):
 
 
 def with_lm(decoder):
-    """Returns the decoder with the token language model that is there."""
+    """Returns the decoder with its own token language model if the file exists, else with LM."""
     lm = decoder.get("options", {}).get("lm")
     if not isinstance(lm, dict) or (ROOT / lm["path"]).exists():
         return decoder
@@ -134,10 +135,10 @@ def with_lm(decoder):
 
 
 def tunings(config, model, decoders):
-    """Returns what `rtfx tune` chooses for a model: once for each search and development set that is there.
+    """Yields the settings of `rtfx tune` for a model, one for each search and each development set that is there.
 
-    The forms of a search share their weights, and the fastest of them is tuned. Sets whose stand-in is the same share
-    them too.
+    The forms of a search share their weights, so only the fastest form is tuned. Sets with the same stand-in share
+    weights too.
     """
     options = {decoder["id"]: decoder.get("options", {}) for decoder in decoders}
     found = {}

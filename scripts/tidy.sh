@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs clang-tidy as part of a build in build/tidy, so that only changed sources are checked again.
-# `tidy.sh all` checks every source. Without it, only the folders that need no LibTorch are checked, which is quick.
+# `tidy.sh all` checks every source. `tidy.sh` alone checks only the folders that need no LibTorch, which is quick.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH

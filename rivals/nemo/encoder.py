@@ -21,7 +21,7 @@ from restore import about, restored
 
 
 def batches_of(clips, size):
-    """Samples [B, longest] with zeros behind each clip, and lengths [B], on the GPU."""
+    """Yields samples [B, longest], with zeros after the end of each clip, and lengths [B], on the GPU."""
     for first in range(0, len(clips), size):
         rows = clips[first : first + size]
         samples = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)

@@ -152,7 +152,7 @@ def keep_loop_memory(owner, device):
 
 
 class Computed:
-    """Stands in for NeMo's computer and returns a result that was computed before."""
+    """Replaces NeMo's computer, the object that runs its search, and returns a result that was computed before."""
 
     def __init__(self, computer):
         self.computer, self.answer = computer, None
@@ -165,9 +165,8 @@ class Computed:
 
 
 class Decoder:
-    """The common part of all decoders. `infer` is NeMo's class, and `inputs` makes the arguments of its forward.
-
-    The recall of the phrases in `boost` is counted."""
+    """The common part of all decoders. `infer` is an object of NeMo's class, and inputs() makes the arguments of its
+    forward(). rtfx counts the recall of the phrases in `boost`."""
 
     versions = {"nemo": version("nemo_toolkit")}
     has_durations = False
@@ -212,7 +211,7 @@ class Decoder:
         return {"encoder_output": frames.transpose(1, 2), "encoded_lengths": lengths}
 
     def results(self, hypotheses):
-        """Returns the results without blanks and padding, which are no tokens."""
+        """Returns the results without blanks and padding."""
         rows = [self.row(h.n_best_hypotheses[0] if hasattr(h, "n_best_hypotheses") else h) for h in hypotheses]
         names = ("tokens", "frames", "scores", "durations")[: 4 if self.has_durations else 3]
         return dict(zip(names, zip(*rows))) if rows else {name: [] for name in names}
@@ -230,7 +229,8 @@ class Decoder:
 
 
     def assumed_durations(self, frames):
-        """Returns the longest durations that do not pass the next token's frame, where NeMo 2.7.3's beam returns none."""
+        """Returns the longest durations that do not pass the next token's frame. It serves the beam search of NeMo
+        2.7.3, which returns no durations."""
         gaps = [after - before for before, after in zip(frames, [*frames[1:], float("inf")])]
         return [max((d for d in self.model.durations if d <= gap), default=0) for gap in gaps]
 
@@ -240,8 +240,8 @@ def listed(values):
 
 
 class Greedy(Decoder):
-    """greedy_batch. search: label_looping, or (RNN-T) frame_looping; graphs: true, false, or the mode
-    that label looping is to use."""
+    """NeMo's strategy greedy_batch. `search` is label_looping, or for RNN-T also frame_looping. `graphs` is true,
+    false, or the mode of CUDA graphs that label looping uses."""
 
     def __init__(self, model, search="label_looping", graphs=True, lm=None, lm_alpha=0.3, boost=None,
                  boost_alpha=1.0, nemo=None):  # fmt: skip
@@ -263,7 +263,8 @@ class Greedy(Decoder):
 
 
 class Beam(Decoder):
-    """malsd_batch, or (RNN-T) maes_batch, which has no graphs. The scores are ln p, not divided."""
+    """NeMo's strategy malsd_batch, or for RNN-T also maes_batch, which has no CUDA graphs. The scores are ln p, not
+    divided by a length."""
 
     def __init__(self, model, search="malsd_batch", beam_size=4, graphs=True, score_norm=True, lm=None,
                  lm_alpha=0.3, boost=None, boost_alpha=1.0, nemo=None, **settings):  # fmt: skip
@@ -298,7 +299,7 @@ class Ctc(Decoder):
 
 
 class CtcGreedy(Ctc):
-    """greedy_batch. Its result is a label for each frame."""
+    """NeMo's strategy greedy_batch of CTC. Its result is a label for each frame."""
 
     def __init__(self, model, graphs=True, lm=None, lm_alpha=0.3, boost=None, boost_alpha=1.0, nemo=None):
         tree, tokenizer = boosted(boost, nemo) if boost else (None, None)
@@ -315,7 +316,7 @@ class CtcGreedy(Ctc):
 
 
 class CtcBeam(Ctc):
-    """beam_batch."""
+    """NeMo's strategy beam_batch of CTC."""
 
     def __init__(self, model, beam_size=8, graphs=True, lm=None, lm_alpha=0.3, boost=None, boost_alpha=1.0,
                  nemo=None, beam_beta=0.0, **settings):  # fmt: skip
@@ -327,6 +328,7 @@ class CtcBeam(Ctc):
         super().__init__(model, infer, graphs, boost)
 
     def inputs(self, frames, lengths):
-        """Fills the padding, which this search adds to the scores. rtfx's may be NaN, and that of NeMo's encoder is not."""
+        """Fills the padding, because this search adds it to the scores. rtfx's padding may be NaN, unlike that of
+        NeMo's encoder."""
         ended = torch.arange(frames.shape[1], device=frames.device) >= lengths[:, None]
         return super().inputs(frames.masked_fill(ended[..., None], 0), lengths)

@@ -128,7 +128,7 @@ def standardise(layer, inputs):
 
 
 def speak(model, frames, lengths, rate):
-    """Sets the joint so that greedy search finds `rate` tokens in a frame of these; returns the rate found."""
+    """Sets the joint network so that greedy search finds `rate` tokens per frame. Returns the rate found."""
     known = torch.cat([one[:, :length].T for one, length in zip(frames, lengths)])
     standardise(model.joint.enc, known)
     labels = torch.randint(model.joint.num_classes_with_blank - 1, (1, 500), device=model.device)

@@ -12,7 +12,7 @@ keep_out_of_constants()
 
 
 def restored(path, device, dtype):
-    """Restores a model; missing settings for training are added empty, since NeMo asks for them."""
+    """Restores a model. Missing settings for training are added as empty ones, since NeMo asks for them."""
     config = ASRModel.restore_from(path, return_config=True)
     with open_dict(config):
         for name in ("train_ds", "validation_ds", "test_ds"):
@@ -22,9 +22,9 @@ def restored(path, device, dtype):
 
 
 def about(path, device):
-    """Returns what tells a measurement's checkpoint, GPU and time: SHA-256 of the file, the GPU's UUID, and the date in UTC.
+    """Returns the origin of a measurement: SHA-256 of the checkpoint, UUID of the GPU, and the date in UTC.
 
-    A host may have several GPUs of one name, of which each has another speed. A CPU has no UUID."""
+    The UUID is needed, since GPUs of one name in a host differ in speed. A CPU has no UUID."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     found = {"sha256": digest, "date": datetime.now(timezone.utc).isoformat(timespec="seconds")}

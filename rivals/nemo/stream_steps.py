@@ -98,7 +98,7 @@ def energy_counter():
 
 
 def percentile(times, share):
-    """Returns the nearest rank of the sorted times."""
+    """Returns the percentile of the sorted times by the nearest rank."""
     return times[max(0, math.ceil(share * len(times)) - 1)]
 
 
@@ -111,7 +111,7 @@ def measured(model, samples, streams, options, joules):
     caches = model.encoder.get_initial_cache_state(batch_size=streams, dtype=dtype)
     hypotheses, times, tokens = None, [], 0
     synchronize = torch.cuda.synchronize if options.device != "cpu" else lambda: None
-    hosts = [chunks() for _ in range(options.warmup + options.steps)]  # before, so that the GPU never waits for them
+    hosts = [chunks() for _ in range(options.warmup + options.steps)]  # so the GPU never waits for them
     start = None
     for step, host in enumerate(hosts):
         if step == options.warmup:

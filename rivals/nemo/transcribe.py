@@ -38,8 +38,8 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's n
 
 
 def timed(call, device):
-    """Returns ({"seconds", "cpu_seconds"}, result) of a call. The CPU seconds count all threads and are the steadier
-    figure on a machine with other work."""
+    """Returns ({"seconds", "cpu_seconds"}, result) of a call. CPU seconds count all threads. On a machine with other
+    work they vary less than seconds of wall time."""
     begin, cpu_begin = time.perf_counter(), time.process_time()
     found = call()
     if device.type == "cuda":
@@ -56,7 +56,7 @@ def call_of_nemo(model, files, options, batch):
 
 
 def measured(model, accelerated, whole, files, references, batch, options):
-    """whole: rtfx.Model, or None."""
+    """Returns the record of one batch size. `whole` is an rtfx.Model, whose transcribe() is timed too, or None."""
     nemos = partial(call_of_nemo, model, files, options, batch)
     rounds = []
     for _ in range(options.rounds + 1):

@@ -1,6 +1,6 @@
 """torchaudio's decoders as decoders of rtfx: CUCTCDecoder (a CTC prefix beam on the GPU) and
-RNNTBeamSearch (one utterance at a time). Neither reports the frames of its tokens. So they are at the first frames, as
-many at each as the model allows.
+RNNTBeamSearch (one utterance at a time). Neither reports the frames of its tokens. So CtcBeam puts all tokens at frame
+0, and RnntBeam puts them at the first frames, as many at each as the model allows.
 """
 
 from importlib.metadata import version
@@ -11,7 +11,7 @@ VERSIONS = {"torchaudio": version("torchaudio")}
 
 
 class CtcBeam:
-    """Frames whose blank is more probable than `skip` are left out; 1 keeps all."""
+    """CUCTCDecoder. It leaves out frames in which blank is more probable than `skip`. With 1 it keeps all frames."""
 
     versions = VERSIONS
 
@@ -25,7 +25,7 @@ class CtcBeam:
                                         blank_skip_threshold=skip)  # fmt: skip
 
     def decode(self, frames, lengths):
-        log_probs = self.model.log_probs(frames).roll(1, dims=-1)  # it wants blank as token 0
+        log_probs = self.model.log_probs(frames).roll(1, dims=-1)  # torchaudio wants blank as token 0
         return self.decoder(log_probs.contiguous(), lengths.to(torch.int32))
 
     def results(self, hypotheses):
@@ -35,7 +35,7 @@ class CtcBeam:
 
 
 class AsTorchaudio(torch.nn.Module):
-    """The run's prediction network and joint, called as those of torchaudio's RNNT."""
+    """The run's prediction network and joint network, behind the interface of torchaudio's RNNT."""
 
     def __init__(self, model):
         super().__init__()

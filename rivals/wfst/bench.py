@@ -94,7 +94,7 @@ def missing(row, options):
 
 
 def settings(options):
-    """Returns the options of which a record tells, so that a quick look is not taken for the whole."""
+    """Returns the options that a record holds, so that a quick trial is not mistaken for the whole measurement."""
     return {"scale": options.scale, "max_active": options.max_active, "runs": options.runs, "limit": options.limit}
 
 

@@ -1,9 +1,9 @@
-"""Decoding graphs as OpenFst files: their word table, and the form that forces an end.
+"""Reads the word table of a decoding graph, and writes a form of the graph that forces an end.
 
 riva's online mode reports the best token, whether its state is final or not. After the last frame that token is often
-inside a word, whose label has not been seen yet. with_end() turns every final state's cost into an arc with the label
-END to one last state. A search that is given END as one more frame then ends in a final state if any is left, like all
-other searches.
+inside a word, whose label has not been seen yet. with_end() turns the cost of every final state into an arc with the
+label END to one last state. The search is then given END as a further frame. So it ends in a final state if any is
+left, like all other searches.
 """
 
 from pathlib import Path
@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 NEVER = -1e4  # ln p of an impossible label; -inf would give NaN in sums
-NOT_FINAL = 1e3  # cost of ending anywhere else: only where no final state is left
-FRAMES = 2  # END frames: the best token that is reported may be of the frame before the last
+NOT_FINAL = 1e3  # cost of an end in any other state, so large that it counts only where no final state is left
+FRAMES = 2  # number of END frames, since riva may report the best token of the frame before the last
 
 
 def word_table(folder):
@@ -30,7 +30,8 @@ def texts(rows, table):
 
 
 def with_end(path, columns):
-    """Writes PATH.end.fst once. The emissions have `columns` columns, so END is label columns + 1."""
+    """Writes PATH.end.fst unless it exists, and returns its path. Emissions have `columns` columns, so END is the label
+    columns + 1."""
     import kaldifst
 
     path = Path(path)
@@ -54,7 +55,8 @@ def with_end(path, columns):
 
 
 def with_end_frames(lp):
-    """Turns [T, C] into [T + FRAMES, C + 1]: END is impossible before the end, and the only label behind it."""
+    """Returns ln p [T + FRAMES, C + 1] for ln p [T, C]. END is impossible in the first T frames, and the only label in
+    the others."""
     frames, columns = lp.shape
     longer = np.full((frames + FRAMES, columns + 1), NEVER, dtype=np.float32)
     longer[:frames, :columns] = lp

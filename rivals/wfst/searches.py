@@ -34,7 +34,7 @@ def pool(search, make, count, processes):
                 own.append((i, search(state, i)))
             results.put((time.perf_counter(), own, None))
         except threading.BrokenBarrierError:
-            results.put((0, [], None))  # another worker failed, and says why
+            results.put((0, [], None))  # another worker failed, and reports its error
         except Exception as error:
             results.put((0, [], repr(error)))
             start.abort()
@@ -46,7 +46,7 @@ def pool(search, make, count, processes):
     try:
         start.wait(300)
     except threading.BrokenBarrierError:
-        started = False  # a failed worker says why below
+        started = False  # a worker failed; its error is read below
     begin, end, found = time.perf_counter(), 0.0, [None] * count
     for _ in workers:
         ended, own, error = results.get(timeout=3600)
@@ -143,8 +143,10 @@ def flashlight(utterances, row, options):
 
 
 def riva(utterances, row, options):
-    """riva-asrlib-decoder on a GPU. The modes are "online", as it is; "online_end", made to end in a final state
-    (graphs.py); and "nbest", from lattices, with final costs."""
+    """riva-asrlib-decoder on a GPU.
+
+    The mode "online" takes the best path as riva gives it. The mode "online_end" makes it end in a final state
+    (graphs.py). The mode "nbest" takes the best path of a lattice, with final costs."""
     import torch
     from riva.asrlib.decoder import python_decoder
 

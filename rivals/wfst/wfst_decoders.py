@@ -11,7 +11,7 @@ import graphs
 import torch
 from workers import Workers, cpus, flashlight_search, kaldi_search
 
-SCALE = 1 / 0.55  # the scale of ln p beside the graph's costs, as in bench.py
+SCALE = 1 / 0.55  # factor on ln p before the graph's costs are added, as in bench.py
 
 
 def first_frames(labels, blank):
@@ -20,7 +20,7 @@ def first_frames(labels, blank):
 
 
 def token_frames(spelled, labels, blank):
-    """Returns the frames of the tokens that spell the words; all 0 if the tokens are not those of the labels.
+    """Returns the frames of the tokens that spell the words. All are 0 if the labels of the frames are other tokens.
 
     In the compact topology an equal token may follow without blank, so that one run of labels can be two tokens."""
     runs, frames = first_frames(labels, blank), []
@@ -70,7 +70,7 @@ class OnCpu:
 
 
 def pin(address, size):
-    """Locks memory, so that the GPU copies to it without a stop on the way, as for rtfx's searches on the CPU."""
+    """Locks memory, so that the GPU copies to it directly. rtfx does this for its own searches on the CPU too."""
     torch.cuda.check_error(torch.cuda.cudart().cudaHostRegister(address, size, 0))
 
 
@@ -112,9 +112,9 @@ class Flashlight(OnCpu):
 class Riva:
     """riva-asrlib-decoder, on the GPU.
 
-    The mode nbest returns the `nbest` best paths of its lattice, determinised on CPU threads. The mode online returns its
-    best path as it is, and online_end one that is made to end in a final state (README.md). `graph` is an OpenFst file
-    with words.txt and lexicon.txt beside it."""
+    The mode nbest returns the `nbest` best paths of its lattice, determinised on CPU threads. The mode online returns
+    the best path as riva gives it. The mode online_end returns a path that is made to end in a final state (README.md).
+    `graph` is an OpenFst file with words.txt and lexicon.txt beside it."""
 
     alive = []  # kept for good, since riva's destructors can hang
 
@@ -174,8 +174,8 @@ class Riva:
         return self.decoder.decode_batch(rows, views, every, every)[1]
 
     def with_end_frames(self, log_probs, lengths):
-        """Appends END frames on the device, like graphs.with_end_frames(): END is impossible before the end, and the
-        only label behind it."""
+        """Appends END frames on the device, like graphs.with_end_frames(). END is impossible before a row's end, and
+        the only label after it."""
         rows, frames, columns = log_probs.shape
         longer = torch.nn.functional.pad(log_probs, (0, 1, 0, graphs.FRAMES), value=graphs.NEVER)
         behind = torch.arange(frames + graphs.FRAMES, device=lengths.device) >= lengths[:, None]
@@ -199,6 +199,6 @@ class Riva:
 
 
 def divided(values, counts):
-    """Returns lists of so many consecutive values each."""
+    """Divides `values` into consecutive lists, whose lengths are `counts`."""
     values = iter(values)
     return [list(islice(values, count)) for count in counts]

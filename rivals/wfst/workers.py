@@ -21,7 +21,7 @@ def cpus():
 
 class Workers:
     """A pool of processes. Each calls make(**settings), which returns search(lp) -> (labels of the frames, words,
-    score). pin(address, size) and unpin(address) are called with shared memory as it comes and goes."""
+    score). pin(address, size) is called when shared memory is created, and unpin(address) before it is closed."""
 
     def __init__(self, make, settings, processes, pin=None, unpin=None):
         self.block, self.pin, self.unpin = None, pin, unpin
@@ -57,7 +57,7 @@ class Workers:
     def close(self):
         if self.block is not None:
             block, self.block = self.block, None
-            block.unlink()  # first, since the rest may fail where the process ends
+            block.unlink()  # comes first, since the rest may fail while the process ends
             if self.unpin:
                 self.unpin(self.address)
             block.close()
@@ -69,11 +69,11 @@ class Workers:
 
 
 NOTHING = ([], [], 0.0)
-state = {}  # of a worker
+state = {}  # a worker's search or error, and the shared memory that it has open
 
 
 def start_worker(make, settings):
-    os.nice(19)  # the process that hands out rows then need not wait for a CPU
+    os.nice(19)  # so the process that hands out rows does not wait for a CPU
     try:
         state["search"] = make(**settings)
     except Exception as error:
@@ -93,7 +93,7 @@ def search_row(task):
     return state["search"](np.ascontiguousarray(lp)) if length else NOTHING
 
 
-TRACKS = "track" in SharedMemory.__init__.__code__.co_varnames  # from Python 3.13 on
+TRACKS = "track" in SharedMemory.__init__.__code__.co_varnames  # true from Python 3.13 on
 
 
 def attached(name):
