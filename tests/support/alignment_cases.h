@@ -29,7 +29,7 @@ inline std::vector<int32_t> random_text(std::mt19937& random, int64_t frames, in
   return text;
 }
 
-/// A batch of emissions whose rows are NaN behind their ends, and a text for each row.
+/// A batch of emissions and a text for each row. Emissions after the end of a row are NaN.
 struct AlignmentBatch {
   at::Tensor emissions;  // [B, T, labels]
   std::vector<int64_t> lengths;

@@ -80,7 +80,7 @@ class HostWorkspaces {
   }
 
   /// Runs the search with a kernel for each phase. `history` receives the traces that
-  /// search_steps() collects.
+  /// search_steps() collects. Returns the number of traces that were used.
   int64_t run_phases(PassingBatch batch, const std::vector<PassingRow>& rows,
                      std::vector<PassingEnd>& ends, bool double_buffer,
                      std::vector<PassingTrace>& history, unsigned long long* links_used = nullptr) {

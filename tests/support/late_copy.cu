@@ -5,7 +5,7 @@ namespace rtfx::test {
 namespace {
 
 constexpr int kThreads = 1024;
-constexpr int64_t kDelay = 400'000;  // clocks
+constexpr int64_t kDelay = 400'000;  // clock cycles
 
 __global__ void __launch_bounds__(kThreads)
     late_copy_kernel(const unsigned char* from, unsigned char* to, int64_t bytes) {

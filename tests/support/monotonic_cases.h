@@ -40,7 +40,7 @@ inline void sort_by_score(std::vector<Entry>& list) {
                    [](const Entry& a, const Entry& b) { return a.score > b.score; });
 }
 
-/// The scores by which a search chooses labels, and those that it adds up.
+/// The scores by which a search chooses labels, and the scores that it adds up.
 struct Scorers {
   NextOf chosen_by, added;
 };

@@ -20,7 +20,7 @@ struct NgramTable {
   struct Entry {
     double probability, backoff;  // log10
   };
-  using Words = std::vector<int>;  // token ids, kStart, kEnd; oldest first
+  using Words = std::vector<int>;  // token ids, kStart or kEnd, with the oldest first
 
   int order = 2;
   int vocabulary = 0;
@@ -92,7 +92,7 @@ inline std::string written(int token, TokenForm form) {
   if (token == kStart) return "<s>";
   if (token == kEnd) return "</s>";
   if (form == TokenForm::number) return std::to_string(token);
-  const int code = token + 100;  // UTF-8 of up to two bytes
+  const int code = token + 100;  // has one or two bytes in UTF-8
   if (code < 0x80) return {static_cast<char>(code)};
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }

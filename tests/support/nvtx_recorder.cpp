@@ -59,7 +59,7 @@ std::string text_of(const nvtxEventAttributes_t& event) {
 json payload_of(const nvtxEventAttributes_t& event) {
   if (event.payloadType == NVTX_PAYLOAD_TYPE_INT64) return event.payload.llValue;
   if (event.payloadType != NVTX_PAYLOAD_TYPE_EXT) return nullptr;
-  // NVTX hands the pointer over as a number.
+  // NVTX passes the pointer as a number.
   const auto* data = reinterpret_cast<const nvtxPayloadData_t*>(event.payload.ullValue);  // NOLINT
   json fields = json::object();
   const auto* value = static_cast<const int64_t*>(data->payload);

@@ -11,8 +11,8 @@
 namespace rtfx::test {
 
 struct PlainFusion {
-  bool full;   // blank_scoring: lm_weighted_full, else no_score
-  bool early;  // pruning: labels are chosen by acoustic scores
+  bool full;   // blank_scoring is lm_weighted_full if true, else no_score
+  bool early;  // early pruning, which chooses labels by acoustic scores
   static constexpr double kAlpha = 0.7, kBeta = 0.2, kEps = 1e-2;
 
   /// Returns the decoder options, {"lm": ...}.
@@ -26,8 +26,8 @@ struct PlainFusion {
               {"blank_eps", kEps}}}};
   }
 
-  /// Returns the scores of `next` fused with those of `lm`, which must outlive them. Tokens are
-  /// those below `vocabulary`, and blank is the last label.
+  /// Returns the scores of `next` fused with those of `lm`, which must outlive the result. Labels
+  /// below `vocabulary` are tokens, and the last label is blank.
   NextOf fused(const NextOf& next, const SmallLm& lm, int32_t vocabulary) const {
     return [&lm, next, vocabulary, full = full](size_t frame, const Text& text) {
       Next n = next(frame, text);

@@ -1,4 +1,4 @@
-// Prints what rtfx reads of audio files, a line of JSON for each:
+// Prints a line of JSON for each audio file that rtfx reads:
 //   rtfx_read_audio FILE...
 // "samples" counts samples at 16 kHz. "sounds" holds the begin and the end of each sound in
 // seconds, where sounds are apart by more than 50 ms of silence. "seconds" is the length in the

@@ -1,5 +1,5 @@
-// Every test begins with the same random numbers, alone or after others. LibTorch seeds its default
-// generators by chance, so that a tolerance could be too small once in a hundred runs.
+// Every test begins with the same random numbers, whether it runs alone or after others. LibTorch
+// seeds its default generators randomly, so that a tolerance could be too small in rare runs.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ class Seed : public ::testing::EmptyTestEventListener {
 };
 
 [[maybe_unused]] const bool kSeeded = [] {
-  ::testing::UnitTest::GetInstance()->listeners().Append(new Seed);  // which owns it
+  ::testing::UnitTest::GetInstance()->listeners().Append(new Seed);  // the list owns it
   return true;
 }();
 

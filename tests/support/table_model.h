@@ -2,8 +2,8 @@
 // network. So every decoder can be compared with a plain search over the tables in exact
 // arithmetic.
 //
-// logits(b, t, context) = enc[b][t] + pred[context]: the joint gets both as they are. relu(x) and
-// relu(-x) side by side keep the sign: x = relu(x) - relu(-x).
+// logits(b, t, context) = enc[b][t] + pred[context]. The joint network must not change this sum. It
+// has relu(x) and relu(-x) side by side, which keeps the sign, since x = relu(x) - relu(-x).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ using Table = std::vector<std::vector<double>>;
 struct TableModel {
   int64_t vocabulary;                // V
   std::vector<int64_t> durations;    // empty for RNN-T
-  Table newest;                      // [V+1][columns], row V: the start symbol
+  Table newest;                      // [V+1][columns]; row V is the start symbol
   Table older;                       // [V+1][columns] of the label before, empty for context size 1
   std::vector<int64_t> blanks = {};  // multi-blank: frames of the blanks V, V+1, ...
   int64_t labels() const { return vocabulary + std::max<int64_t>(1, std::ssize(blanks)); }
@@ -53,7 +53,7 @@ inline std::shared_ptr<const AcousticModel> build(const TableModel& table,
   config.blank_durations = table.blanks;
   config.prediction.kind = PredictionConfig::Kind::stateless;
   config.prediction.context_size = two ? 2 : 1;
-  // Widths of context size 2 are [P - P/4, P/4]: with P = 4 n the older table gets n columns.
+  // The widths of context size 2 are [P - P/4, P/4]. With P = 4 n, the older table gets n columns.
   config.prediction.width = two ? 4 * n : n;
 
   StateDict weights;

@@ -1,4 +1,4 @@
-// Tiny decoding graphs, and a search over them that looks at every path.
+// Tiny decoding graphs, and a search that follows every path of them.
 #pragma once
 
 #include <gtest/gtest.h>

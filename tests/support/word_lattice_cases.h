@@ -1,4 +1,4 @@
-// Lattices of words: all their paths, and small random ones.
+// Small random lattices of words, and all paths of a lattice.
 #pragma once
 
 #include <algorithm>

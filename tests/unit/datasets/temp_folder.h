@@ -35,7 +35,7 @@ class TempFolder : public ::testing::Test {
     return path(name);
   }
 
-  /// `samples` are interleaved; `format` is libsndfile's.
+  /// Writes an audio file. `samples` are interleaved, and `format` is a constant of libsndfile.
   std::filesystem::path write_audio(const std::string& name, const std::vector<float>& samples,
                                     int format = SF_FORMAT_WAV | SF_FORMAT_PCM_16,
                                     int sample_rate = 16000, int channels = 1) const {
@@ -65,7 +65,7 @@ inline std::vector<float> sine(double hertz, double sample_rate, size_t samples)
   return wave;
 }
 
-/// The message of the UserError that `call` throws.
+/// Returns the message of the UserError that `call` throws.
 template <class Call>
 std::string user_error(Call call) {
   try {
