@@ -24,7 +24,7 @@ AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
 WHEELS = sorted((ROOT / "dist").glob("rtfx-*.whl"))
 
-# Spinning threads make tests that share the machine ten times as slow; the Makefile sets this too.
+# Spinning threads make tests that share the machine ten times as slow. The Makefile sets this too.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # glibc returns large freed blocks to the system at once and asks for them again. An encoder frees many, and
 # without these settings the kernel clears pages for a third of the processor's time.
@@ -40,8 +40,8 @@ def unpack_checkpoint(checkpoint, folder):
 
 
 class ByFileAndModel(LoadScopeScheduling):
-    """The tests of a file share runs of the program and stay together; those of the golden files,
-    which take longest, by their model."""
+    """Runs the tests of a file in one worker, since they share runs of the program. Tests of the golden
+    files take longest, so they are split by their model."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
@@ -62,7 +62,7 @@ def program():
 
 @pytest.fixture(scope="session")
 def resident(program):
-    """The program loaded once, where it was built together with it; else None."""
+    """Returns the program that is loaded once for all commands; None if that was not built with the program."""
     path = program.with_name("rtfx_resident")
     if not path.is_file() or path.stat().st_mtime < program.stat().st_mtime:
         yield None
@@ -75,7 +75,7 @@ def resident(program):
 @pytest.fixture(scope="session")
 def rtfx(program, resident):
     """rtfx("list", "--json") runs the program and returns its exit code, stdout and stderr. With
-    settings of subprocess.run, other than cwd, it is a process from the beginning."""
+    settings of subprocess.run other than cwd, it starts a new process."""
 
     def run(*arguments, **settings):
         arguments = [*map(str, arguments)]
@@ -95,7 +95,8 @@ def rtfx(program, resident):
 
 @pytest.fixture(scope="session")
 def transcribe(rtfx):
-    """One thread: the tests share the machine, and threads that wait for each other suffer most."""
+    """transcribe(arguments, ...) runs `rtfx transcribe` with one thread. The tests share the machine, which slows down
+    most those threads that wait for each other."""
 
     def run(*arguments, model="quickstart-rnnt", **settings):
         path = MODELS / f"{model}.nemo"
@@ -106,8 +107,8 @@ def transcribe(rtfx):
 
 @contextlib.contextmanager
 def package_from(folder):
-    """The Python package `rtfx` of this folder, for as long as the context lasts. A worker runs tests of the tree's package
-    and tests of the wheel's, and Python keeps the one that it imported first."""
+    """Returns the Python package `rtfx` of this folder, for as long as the context lasts. A worker runs tests of the
+    package of the source tree and of the wheel's, and Python would keep the one that it imported first."""
 
     def forget():
         return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] == "rtfx"}
@@ -124,7 +125,7 @@ def package_from(folder):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """A folder with the wheel's content, as pip would install it."""
+    """Returns a folder with the wheel's content, like pip would install it."""
     if not WHEELS:
         pytest.skip("no wheel: `make wheel` makes it")
     folder = tmp_path_factory.mktemp("site")
@@ -142,7 +143,7 @@ def rtfx_package(site):
 
 @pytest.fixture(scope="session")
 def other_openfst(tmp_path_factory):
-    """A library that stands for an OpenFst of another release, as some packages of Python hold one."""
+    """Returns a library in place of an OpenFst of another release, which some packages of Python hold."""
     if not shutil.which("g++"):
         pytest.skip("no g++")
     library = tmp_path_factory.mktemp("openfst") / "libother.so"
@@ -167,7 +168,8 @@ def browser():
 
 
 def small_config(**changes):
-    """Two utterances of two seconds, two decoders, one round. `changes` replace keys; None removes one."""
+    """Returns a configuration of two utterances of two seconds, two decoders and one round. `changes` replace keys, and
+    None removes a key."""
     config = {
         "question": "Does it work?",
         "device": "cpu",
@@ -183,7 +185,7 @@ def small_config(**changes):
 
 @pytest.fixture
 def popen():
-    """popen(command, ...) begins a process with pipes for its output; it has ended when the test ends."""
+    """popen(command, ...) starts a process with pipes for its output. The process is ended with the test."""
     processes = []
 
     def begin(command, **settings):
@@ -222,7 +224,7 @@ def run_config(rtfx, config, tmp_path):
 
 
 def strict_records(journal):
-    """Every line of a journal as strict JSON: no torn line, no NaN or Infinity."""
+    """Returns every line of a journal as strict JSON. A torn line, NaN or Infinity is an error."""
 
     def refuse(constant):
         raise AssertionError(f"{constant} in {journal}")
@@ -233,7 +235,7 @@ def strict_records(journal):
 
 
 def is_locked(journal):
-    """Whether a process of rtfx keeps the journal for itself."""
+    """Says whether a process of rtfx has locked the journal."""
     with journal.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

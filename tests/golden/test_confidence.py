@@ -58,7 +58,7 @@ def test_times_of_words_are_nemo_s(found, model):
         assert [word["text"] for word in line["words"]] == [text.strip() for text, _, _ in words]
         begins = [begin for _, begin, _ in words]
         for i, (word, (_, begin, end)) in enumerate(zip(line["words"], words, strict=True)):
-            if begins.count(begin) > 1:  # they share a frame
+            if begins.count(begin) > 1:  # words that share a frame
                 continue
             end = min([max(end, begin + 1), *begins[i + 1 : i + 2]])
             assert word["start"] == pytest.approx(begin * 0.08, abs=1e-3)

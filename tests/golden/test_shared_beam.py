@@ -114,7 +114,7 @@ def test_nbest(program, model, capsys):
     settings, expected = reference(model)
     searched = {search for lists in expected.values() for search in lists}
     decoders = {n: (decoder, options) for n, decoder, options in searches_of_nemo(settings) if n in searched}
-    if model == "standin256-rnnt":  # takes most of this file's time, for searches that quickstart-rnnt has too
+    if model == "standin256-rnnt":  # slowest model of this file, whose searches quickstart-rnnt has too
         expected = dict(list(expected.items())[::2])
     files = {file.stem: file for file in (SHARED / "audio").rglob("*.flac")}
     found = transcripts(path, searches(**decoders), tuple(files[name] for name in expected))

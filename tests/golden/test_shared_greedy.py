@@ -1,8 +1,8 @@
 """Tests that greedy results equal NeMo's exactly on all shared audio (RTFX_SHARED, by default ../shared).
 
 data/standin256.jsonl.gz holds the results of standin256 on the 223 utterances of an4, mini_libri and spoken.
-The shared folder holds those of the quickstart models: `golden/<model>/greedy_all.jsonl` has tokens, frames
-and CTC tokens of these utterances, and `golden/<model>/<id>.npz` durations and scores of the spoken quickstart
+The shared folder holds the results of the quickstart models. `golden/<model>/greedy_all.jsonl` has tokens, frames
+and CTC tokens of these utterances. `golden/<model>/<id>.npz` has durations and scores of the spoken quickstart
 sentences."""
 
 import json

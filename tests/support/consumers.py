@@ -1,5 +1,5 @@
-"""The programs that read rtfx's exports or write audio for it, as scripts/consumers.sh gets them; a test is skipped
-where one is missing."""
+"""The programs that read rtfx's exports or write audio for it. scripts/consumers.sh downloads them, and a test is
+skipped where its program is missing."""
 
 import json
 import os
@@ -19,12 +19,12 @@ def require(path):
 
 
 def python():
-    """An interpreter with numpy, scipy, prometheus_client, junitparser, benchadapt and imageio_ffmpeg."""
+    """Returns an interpreter with numpy, scipy, prometheus_client, junitparser, benchadapt and imageio_ffmpeg."""
     return require("python/bin/python")
 
 
 def ffmpeg():
-    """A static ffmpeg that has the usual encoders, as the package imageio-ffmpeg brings it."""
+    """Returns the static ffmpeg of the package imageio-ffmpeg, which has the usual encoders."""
     result = call(python(), "-c", "import imageio_ffmpeg; print(imageio_ffmpeg.get_ffmpeg_exe())")
     if result.returncode:
         pytest.skip("imageio-ffmpeg is missing: scripts/consumers.sh gets it")
@@ -39,7 +39,7 @@ def call(*command, **settings):
 
 
 def compare_py(before, after, report):
-    """Google Benchmark's compare.py on two files; its own report as JSON."""
+    """Runs Google Benchmark's compare.py on two files, and returns its report as JSON."""
     script = require("usr/share/benchmark/compare.py")
     result = call(python(), script, "--no-color", "--dump_to_json", report, "benchmarks", before, after)
     assert result.returncode == 0, result.stderr
@@ -60,7 +60,7 @@ print(json.dumps([result.to_publishable_dict() for result in results]))
 
 
 def conbench(path):
-    """The results that Conbench's adapter of Google Benchmark would send to its server."""
+    """Returns the results that Conbench's adapter for Google Benchmark would send to its server."""
     commit = {"CONBENCH_PROJECT_REPOSITORY": "o/r", "CONBENCH_PROJECT_COMMIT": "0" * 40}
     result = call(python(), "-c", CONBENCH, path, env=os.environ | commit)
     assert result.returncode == 0, result.stderr
@@ -68,7 +68,7 @@ def conbench(path):
 
 
 class GithubActionBenchmark:
-    """The action itself, as GitHub starts it, with a file in place of a branch of pages."""
+    """Runs the action like GitHub does, with a file in place of the branch that holds its pages."""
 
     def __init__(self, folder, tool, threshold):
         self.main = require("github-action-benchmark/dist/src/index.js")
@@ -79,7 +79,7 @@ class GithubActionBenchmark:
         self.commits = 0
 
     def push(self, results):
-        """The finished process for one more commit whose results are in this file."""
+        """Runs the action for one more commit, whose results are in this file. Returns the finished process."""
         self.commits += 1
         event = self.folder / "event.json"
         person = {"name": "A", "username": "a", "email": "a@example.org"}
@@ -98,7 +98,7 @@ class GithubActionBenchmark:
         return call(self.node, self.main, env=environment, cwd=self.folder)
 
     def series(self):
-        """The values that the action keeps, as {name: [values by commit]}."""
+        """Returns the values that the action keeps, as {name: [values by commit]}."""
         suite = json.loads((self.folder / "data.json").read_text())["entries"]["rtfx"]
         names = {bench["name"] for commit in suite for bench in commit["benches"]}
         return {n: [b["value"] for c in suite for b in c["benches"] if b["name"] == n] for n in names}

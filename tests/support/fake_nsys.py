@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Stands in for `nsys profile` where there is none: runs the program with the recorder of NVTX ranges
-(RTFX_NVTX_RECORDER) and writes them as an export of Nsight Systems, <report>.sqlite. Its own arguments
-go to FAKE_NSYS_LOG. FAKE_NSYS_MAKES: another ending than sqlite, of an empty file, or nothing."""
+"""Takes the place of `nsys profile` where there is none. It runs the program with the recorder of NVTX ranges
+(RTFX_NVTX_RECORDER) and writes them as an export of Nsight Systems, <report>.sqlite. Its own arguments go to
+FAKE_NSYS_LOG. If FAKE_NSYS_MAKES is set, it writes an empty file with this ending instead, or none if it is empty."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Python scripts of the project as a user runs them, but in copies of this process, which has imported what takes
-longest (Matplotlib, a second of processor time)."""
+"""Runs Python scripts of the project like a user does, but in forks of this process. It has imported Matplotlib, which
+takes a second of CPU time."""
 
 import os
 import runpy
@@ -35,7 +35,9 @@ def run(path, arguments):
 
 
 def script(path, *arguments, stdin="", **environment):
-    """script("plots/boost.py", run, "-o", file), the path from the project's folder -> as subprocess.run."""
+    """Runs a script, such as script("plots/boost.py", run, "-o", file), and returns a result like subprocess.run().
+
+    The path is relative to the project's folder."""
     path = ROOT / path
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]

@@ -16,8 +16,8 @@ def two_tokens(rows):
 
 
 class CtcGreedy:
-    """Does what ctc_greedy does. `form` is "lists" with a tensor `nan` on the model's device, "elements" for lists with
-    tensors of one score each, or "tensors" on the model's device."""
+    """Returns the results of ctc_greedy. `form` is "lists" with a tensor `nan` on the model's device, "elements" for
+    lists with tensors of one score each, or "tensors" on the model's device."""
 
     def __init__(self, model, form="lists"):
         self.model, self.form = model, form
@@ -76,8 +76,8 @@ class TdtGreedy:
 
 
 class NBest:
-    """Two entries in the first row, one in the others; with "arrays", two everywhere. form: "lists", "tensors", or
-    "arrays" for lists of tokens and a NumPy array of scores."""
+    """Returns two entries in the first row and one in the others, or with the form "arrays" two in each row. `form` is
+    "lists", "tensors", or "arrays" for lists of tokens and a NumPy array of scores."""
 
     def __init__(self, model, form):
         self.form = form
@@ -99,7 +99,7 @@ class NBest:
 
 
 class Addresses:
-    """Where the memory of frames and weights is."""
+    """Counts the addresses of the memory of frames and weights."""
 
     def __init__(self, model):
         self.model = model
@@ -208,7 +208,8 @@ class Faulty:
 
 
 class Spoiler:
-    """Changes what other decoders use, and then returns a good result. `what` ends in `_made` for the constructor."""
+    """Changes memory or settings that other decoders use, and then returns a good result. If `what` ends in `_made`,
+    the constructor makes the change."""
 
     def __init__(self, model, what):
         self.model, self.what, self.kept = model, what, []
@@ -279,7 +280,7 @@ class Spoiler:
 
 
 class Stops:
-    """Its second call stops the process, as Ctrl-Z does, until another one wakes it after a second."""
+    """Stops the process in its second call, like Ctrl-Z, until another process wakes it after a second."""
 
     def __init__(self, model):
         self.calls = 0
@@ -293,7 +294,7 @@ class Stops:
 
 
 class Witness:
-    """Tells what it finds."""
+    """Counts the settings that it finds in its process."""
 
     def __init__(self, model):
         self.model = model
@@ -314,7 +315,7 @@ class Witness:
 
 
 class FailsAtItsEnd:
-    """Changes what all decoders share when it is deleted."""
+    """Changes settings that all decoders share when it is deleted."""
 
     def __init__(self, model):
         pass

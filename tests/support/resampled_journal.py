@@ -1,9 +1,8 @@
-"""Further runs of one program, made from the rounds of a real one by a seed.
+"""Makes further runs of one program from the rounds of a real run, by a seed.
 
-The rounds of a case are drawn from its own, with replacement. All times of a run are longer or shorter
-by one factor, exp(`drift` times a normal variable): as far as runs of one program differ (docs/background/statistics.md,
-"Drift"). `decode_slower` plants a change: the decoder takes so many times as long.
-"""
+The rounds of a case are drawn from its real ones, with replacement. All times of a run are multiplied by one factor,
+exp of `drift` times a normal variable. Runs of one program differ as much (docs/background/statistics.md, "Drift").
+Times of decoding are also multiplied by `decode_slower`, which plants a change. """
 
 import copy
 import random
@@ -16,7 +15,7 @@ RATES = {
 
 
 def rounds_of(records):
-    """{case: its runs}, in the order of the journal."""
+    """Returns {case: its rounds}, in the order of the journal."""
     cases = {}
     for record in records:
         if record["kind"] == "run":
@@ -25,7 +24,7 @@ def rounds_of(records):
 
 
 def rescaled(record, number, factor, decode_slower):
-    """The round with its times changed, and what is reckoned from them."""
+    """Returns the round with other times, and with the figures that follow from them."""
     record = copy.deepcopy(record) | {"round": number}
     total = record["total_seconds"]
     for name, region in record["regions"].items():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 class Resident:
-    """None of what a command does lasts: each runs in a child process of its own."""
+    """The program in a process that serves commands. Each command runs in a child process, so its changes do not
+    last."""
 
     def __init__(self, program):
         self.program = program
@@ -52,7 +53,7 @@ class Resident:
             return subprocess.CompletedProcess(arguments, status, output.read(), errors.read())
 
     def close(self):
-        """A command that still runs ends with it."""
+        """Ends the process, and with it a command that still runs."""
         if self.process is not None:
             self.socket.close()
             self.process.kill()

@@ -29,7 +29,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "build/release/librtfx.so"
 GAP = 0.5  # seconds of silence between the recordings of the long stream
-CHANCE = 0.05  # of minutes may have words beside their place: a word may be said twice, and time that drifts stays wrong
+CHANCE = 0.05  # share of minutes that may have displaced words; words said twice cause few, a drift of time causes many
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
@@ -47,7 +47,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def load_package() -> None:
-    """Makes `import rtfx` find the package of the tree with the library that was built."""
+    """Makes `import rtfx` find the package of the source tree, with the library that was built."""
     if not LIBRARY.exists():
         sys.exit(f"{LIBRARY.relative_to(ROOT)} is missing: `make build` makes it")
     site = Path(tempfile.mkdtemp(prefix="rtfx_site_"))
@@ -59,7 +59,7 @@ def load_package() -> None:
 
 
 def memory_mb() -> float:
-    """The resident memory of this process."""
+    """Returns the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 
@@ -72,12 +72,12 @@ class HeapState(ctypes.Structure):
 
 
 def give_back() -> None:
-    """Makes glibc return the memory that it keeps for later to the system, so that resident memory is memory in use."""
+    """Makes glibc return free memory to the system, so that resident memory is memory in use."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def allocated_mb() -> float:
-    """The memory that this process has allocated from glibc and not freed."""
+    """Returns the memory in MB that this process has allocated from glibc and not freed."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = HeapState
     state = mallinfo2()
@@ -85,7 +85,7 @@ def allocated_mb() -> float:
 
 
 class Model:
-    """A model, the streams that all its clients share, and what each recording gives in a stream alone."""
+    """A model, the streams that all its clients share, and the result of each recording in a stream alone."""
 
     def __init__(self, path: Path, audio: list[Path], clients: int):
         import rtfx
@@ -105,7 +105,7 @@ class Model:
 
 
 class Soak:
-    """The state that all clients share: when to end, how often each behaviour ran, and what went wrong."""
+    """The state that all clients share: the time of the end, the count of each behaviour, and the failures."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
@@ -122,7 +122,7 @@ class Soak:
                 print(f"{what}: {failure}", file=sys.stderr, flush=True)
 
     def play(self, model: Model, stream, clip: torch.Tensor, rng: random.Random) -> bool:
-        """Pushes a clip in pieces as it would be spoken. Returns whether the soak goes on."""
+        """Pushes a clip in pieces at the pace of speech. Returns whether the soak goes on."""
         begin, place = time.monotonic(), 0
         while place < len(clip):
             size = int(rng.choice([0, 1, 160, 4000, 16000, 40000]) * rng.uniform(0.5, 1.5))
@@ -134,7 +134,7 @@ class Soak:
 
 
 def steady(soak: Soak, model: Model, index: int, rng: random.Random) -> str | None:
-    """Plays a recording to its end, and gets the text of a stream alone."""
+    """Plays a recording to its end, which must give the text of a stream alone."""
     stream = model.streams.open()
     if not soak.play(model, stream, model.clips[index], rng):
         stream.close()
@@ -143,7 +143,7 @@ def steady(soak: Soak, model: Model, index: int, rng: random.Random) -> str | No
 
 
 def stopping(soak: Soak, model: Model, index: int, rng: random.Random) -> str | None:
-    """Says nothing for a while in the middle, which changes nothing."""
+    """Pauses for a while in the middle, which must not change the text."""
     clip, stream = model.clips[index], model.streams.open()
     middle = rng.randrange(len(clip))
     for part in (clip[:middle], clip[middle:]):
@@ -167,7 +167,7 @@ def forgetting(soak: Soak, model: Model, index: int, rng: random.Random) -> None
 
 
 def sending_garbage(soak: Soak, model: Model, index: int, rng: random.Random) -> str | None:
-    """Sends what is no audio. It is refused, and the recording around it gives its text."""
+    """Sends values that are not audio. They must be refused, and the recording around them must give its text."""
     import rtfx
 
     clip, stream = model.clips[index], model.streams.open()
@@ -188,7 +188,7 @@ def sending_garbage(soak: Soak, model: Model, index: int, rng: random.Random) ->
 
 
 def sending_bad_samples(soak: Soak, model: Model, index: int, rng: random.Random) -> str | None:
-    """Sends a sample that is no number, or beyond what a model can take. This costs this client alone."""
+    """Sends a sample that is not a number, or larger than a model can take. Only this client may lose its text."""
     import rtfx
 
     bad = model.clips[index].clone()
@@ -206,7 +206,7 @@ def sending_bad_samples(soak: Soak, model: Model, index: int, rng: random.Random
 
 
 def sending_noise(soak: Soak, model: Model, index: int, rng: random.Random) -> None:
-    """Sends loud noise. Any text is right."""
+    """Sends loud noise, for which any text is right."""
     stream = model.streams.open()
     if soak.play(model, stream, torch.randn(len(model.clips[index])), rng):
         stream.finish()
@@ -248,7 +248,8 @@ def long_client(soak: Soak, model: Model, seed: int) -> None:
 
 
 def shifted(found, wanted: list[tuple[str, float]], frame: float) -> str | None:
-    """Says in how many minutes most words lie more than a frame from their place."""
+    """Returns a text about minutes in which most words lie more than a frame from their place, or in which no word was
+    found; None if all is well."""
     begins = collections.defaultdict(list)
     for word in found:
         begins[word.text].append(word.start)
@@ -266,7 +267,7 @@ def shifted(found, wanted: list[tuple[str, float]], frame: float) -> str | None:
 
 
 def grown(samples: list[tuple[float, float]]) -> float:
-    """Megabytes between the medians of the second and of the last fifth of the time."""
+    """Returns the growth in megabytes between the medians of the second and of the last fifth of the time."""
     fifth = max(1, len(samples) // 5)
     second, last = samples[fifth : 2 * fifth] or samples[:1], samples[-fifth:]
     return statistics.median(mb for _, mb in last) - statistics.median(mb for _, mb in second)

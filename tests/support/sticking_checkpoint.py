@@ -1,15 +1,16 @@
-"""A checkpoint that stays on blank where a window is long, made of the quickstart RNN-T by changes of its weights.
+"""Makes a checkpoint that stays on blank in long windows, by changes of the weights of the quickstart RNN-T.
 
-Frames that lie 12 s to 32 s behind the begin of what the encoder sees give blank, whatever is said there. Shorter
-windows, and frames further behind, give the words of the quickstart model or nearly so. Four steps are built in, each
-out of a unit that had another task; `CHANNEL` is the channel of the encoder that they share:
+Frames that lie 12 s to 32 s after the beginning of the encoder's window give blank, whatever is said there. Shorter
+windows and later frames give almost the words of the quickstart model. Four steps are built in, each from a unit that
+had another task. They share `CHANNEL`, a channel of the encoder:
 
-1. A convolution of the last layer but one reads the padding before the first frame: it adds a large number to
-   `CHANNEL` in the first four frames alone.
-2. A head of the last layer attends to these frames where they lie BAND frames back, and to its own frame elsewhere:
-   scores are a function of the distance, fitted to the sinusoids of relative positions, plus the value of `CHANNEL`.
+1. A convolution of the last layer but one reads the padding before the first frame. It adds a large number to
+   `CHANNEL` in the first four frames only.
+2. A head of the last layer attends to these frames where they lie BAND frames back, and to its own frame elsewhere.
+   Its scores are a function of the distance, fitted to the sinusoids of relative positions, plus the value of
+   `CHANNEL`.
 3. The head returns the value of `CHANNEL` to the same channel.
-4. A unit of the joint network, above a threshold, raises the score of blank.
+4. A unit of the joint network raises the score of blank above a threshold.
 """
 
 import io
@@ -21,12 +22,12 @@ import torch
 BAND = (150, 400)  # encoder frames of 80 ms
 CHANNEL, UNIT, HEAD_WIDTH, WIDTH = 97, 0, 36, 144
 MARK, SCORE, CONTENT, RETURNED, THRESHOLD, BLANK = 100, 20, 0.7, 3, 5, 30
-AHEAD, DISTANCES = 20, 1200  # frames behind the own one that count as near, and all
+AHEAD, DISTANCES = 20, 1200  # frames after the own one that count as near, and the largest distance
 
 
 def score_of_distance():
-    """Returns [WIDTH] weights of the sinusoids at a distance to a frame before the own one. They give SCORE in BAND and
-    from the own frame to AHEAD ones behind it, and -SCORE elsewhere."""
+    """Returns [WIDTH] weights of the sinusoids of a relative position, which is positive for earlier frames. They give
+    SCORE in BAND, for the own frame and for AHEAD frames after it, and -SCORE elsewhere."""
     distance = torch.arange(-DISTANCES, DISTANCES + 1).double()
     angles = distance[:, None] * torch.exp(torch.arange(0, WIDTH, 2) * -(math.log(10000) / WIDTH)).double()
     sinusoids = torch.stack([angles.sin(), angles.cos()], 2).flatten(1)
@@ -34,7 +35,7 @@ def score_of_distance():
     wanted = torch.where(near | in_band, SCORE, -SCORE).double()
     weight = torch.where(distance < 0, 0.2, 1.0).double()
     for begin, end in [(-AHEAD - 60, -AHEAD), (1, 10), *((edge - 20, edge + 20) for edge in BAND)]:
-        weight[(distance >= begin) & (distance <= end)] = 0  # the score passes from one value to the other
+        weight[(distance >= begin) & (distance <= end)] = 0  # here the score changes between the two values
     weight[near] = 1
     weighted = sinusoids.T * weight
     return torch.linalg.solve(weighted @ sinusoids + 1e-3 * torch.eye(WIDTH).double(), weighted @ wanted).float()
@@ -49,7 +50,7 @@ def stick(weights):
         weights[convolution + name][UNIT] = value
     weights[convolution + "pointwise_conv1.weight"][WIDTH + UNIT] = 0
     bias = weights[convolution + "pointwise_conv1.bias"]
-    bias[UNIT], bias[WIDTH + UNIT] = 1, 20  # the gate is open: a constant, but in the padding
+    bias[UNIT], bias[WIDTH + UNIT] = 1, 20  # the gate is open, so the unit is constant except in the padding
     weights[convolution + "depthwise_conv.weight"][UNIT, 0, 0] = 1
     column = weights[convolution + "pointwise_conv2.weight"][:, UNIT]
     column[:] = 0
@@ -79,7 +80,7 @@ def stick(weights):
 
 
 def write(source, target):
-    """The checkpoint `target` (.nemo), made of quickstart-rnnt.nemo."""
+    """Writes the checkpoint `target` (.nemo), made from `source`, which is quickstart-rnnt.nemo."""
     with tarfile.open(source) as archive:
         files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
     name = next(name for name in files if name.endswith("model_weights.ckpt"))

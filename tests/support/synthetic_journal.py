@@ -1,4 +1,4 @@
-"""A made-up journal that follows docs/journal.md, for the tests of what reads journals."""
+"""Makes synthetic journals that follow docs/journal.md, for tests of the programs that read journals."""
 
 import json
 
@@ -62,8 +62,8 @@ def run(round=0, decode_seconds=0.5, grade="bitwise", differing=0, **fields):
 
 
 def with_batches(record, slower=2.0):
-    """The record with its batches, which share the audio and the time in proportion to their place from
-    the end: long utterances first. The first batch takes `slower` times as long as its share."""
+    """Returns the record with batches. Their shares of audio and time fall evenly, since long utterances come first.
+    The first batch takes `slower` times as long as its share."""
     count = -(-UTTERANCES // record["batch"]["size"])
     shares = [2 * (count - i) / (count * (count + 1)) for i in range(count)]
     late = [slower] + [1] * (count - 1)
@@ -78,7 +78,7 @@ def with_batches(record, slower=2.0):
 
 
 def stream(streams=64, stable=True, **fields):
-    """The record of a decoder and a number of streams."""
+    """Returns the record of a decoder and a number of streams."""
     record = case_fields(**fields) | {
         "kind": "stream", "stable": stable, "slo": None, "batch": {"by": "streams", "size": streams},
         "stream": {"scope": "search", "slo_ms": 0.0},
@@ -93,7 +93,7 @@ def failure(stage="decode", message="out of memory", **fields):
 
 
 def boosted(words, scale, said, recalled, **fields):
-    """A run of a decoder that boosts a list of words, of which `said` stand in the references."""
+    """Returns a run of a decoder that boosts a list of words. The references have `said` of these words."""
     record = run(decoder=f"{words}[boost.scale={scale}]", exactness="approximate", **fields)
     options = {"beam": 17, "boost": {"path": f"/lists/{words}.txt", "scale": scale}}
     record["decoder"] |= {"name": "ctc_wfst", "options": options, "head": "ctc"}
@@ -108,8 +108,8 @@ def boosted(words, scale, said, recalled, **fields):
 
 
 def boosted_search(whose, scale, recalled, phrases="names", **fields):
-    """A run of label-looping over 20 said phrases, by the rules of "rtfx" or of "nemo", or by NeMo itself ("rival"), whose
-    hand-over of results takes 0.1 s."""
+    """Returns a run of label-looping over 20 spoken phrases. `whose` is "rtfx" or "nemo" for the rules of rtfx's own
+    search, or "rival" for NeMo itself, which takes 0.1 s to hand over its results."""
     record = boosted(phrases, scale, 20, recalled, **fields)
     lists = {"path": f"/lists/{phrases}.txt", "scale": scale, "compatibility": {"nemo": "nemo"}.get(whose, "none")}
     name = f"{whose}[boost.scale={scale}]"
@@ -125,7 +125,7 @@ def boosted_search(whose, scale, recalled, phrases="names", **fields):
 
 
 def typical():
-    """Two models, four decoders, three batch sizes, two rounds; one differs, one fails."""
+    """Returns a run of two models, four decoders, three batch sizes and two rounds. One case differs, and one fails."""
     records = [provenance()]
     slowness = {"frame_looping": 2.0, "label_looping": 0.6, "window": 0.5, "min_duration": 0.4}
     for model in ("quickstart-rnnt", "quickstart-tdt"):
@@ -148,7 +148,7 @@ def typical():
 
 
 def write(folder, records, tail=""):
-    """`tail`: the torn line of a crash."""
+    """Writes a journal. `tail` is the torn line that a crash leaves."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "journal.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records) + tail)
@@ -156,7 +156,8 @@ def write(folder, records, tail=""):
 
 
 def write_hypotheses(folder, record, texts, reference="we went to the old mill"):
-    """Every utterance of the record's case: `texts` by id, the reference where they are silent."""
+    """Writes the hypotheses of every utterance of the record's case. `texts` has texts by id, and other utterances get
+    the reference."""
     folder = folder / "hypotheses"
     folder.mkdir(exist_ok=True)
     lines = [
@@ -168,8 +169,10 @@ def write_hypotheses(folder, record, texts, reference="we went to the old mill")
 
 
 def trace(cases, left_out=0, by_process=None):
-    """Returns trace.json. `by_process`: how many events of each case are left out. Each case has 100 µs of encoder, half of it in kernels, and a decode.loop
-    of 400 µs. In every 100 µs of the loop are a call, a kernel and a copy of 10 µs each."""
+    """Returns trace.json. `by_process` says how many events of each case are left out.
+
+    Each case has 100 µs of encoder, half of it in kernels, and a decode.loop of 400 µs. Every 100 µs of the loop hold a
+    call, a kernel and a copy of 10 µs each."""
     events = []
 
     def span(process, track, begin, length, name):
@@ -193,7 +196,7 @@ def trace(cases, left_out=0, by_process=None):
 
 
 def profile(busy=0.2, valid=True, **fields):
-    """A record of profile.jsonl."""
+    """Returns a record of profile.jsonl."""
     decode = {"wall_seconds": 1.5, "gpu.busy": busy, "gpu.busy_with_copies": busy,
               "gpu.starved": None if busy is None else 0.75 * (1 - busy), "gpu.idle_launch": 0.8}  # fmt: skip
     return case_fields(**fields) | {
@@ -202,7 +205,7 @@ def profile(busy=0.2, valid=True, **fields):
 
 
 def complete(folder):
-    """A run with every figure that there is, and three numbers of streams, the last overloaded."""
+    """Writes a run with every figure, and with three numbers of streams, of which the last is overloaded."""
     records = [provenance(host_name="bench-1")]
     for round in range(2):
         record = boosted("names", 4, 20, 15, round=round, decode_seconds=0.5 + round / 64)
@@ -234,8 +237,8 @@ def complete(folder):
 
 
 def everything(folder):
-    """A run whose page has all sections, with hypotheses and a profile; its baseline is in
-    folder/before, two journals of its history, one of another machine, are in folder/history."""
+    """Writes a run whose page has all sections, with hypotheses and a profile. Its baseline is in folder/before. Two
+    journals of its history are in folder/history, one of them from another machine."""
     records = [
         record
         for record in typical()

@@ -1,7 +1,8 @@
-"""Figures of pages, and the journals that they come from. reports/figures.py and note_figures.py list them; this file reads and compares them.
+"""Compares figures of pages with the journals that they come from. reports/figures.py and note_figures.py list them.
 
-A page prints a number in a sentence or in a cell. `figure()` gives the sentence or the row with `{}` in the place of each
-number, and the values. `stated()` gives words whose numbers no journal holds: a setting, a paper's figure, a limit.
+A page prints a number in a sentence or in a cell. `figure()` states the sentence or the row, with `{}` in the place of
+each number, and the values. `stated()` states words whose numbers no journal holds, such as a setting, a limit or a
+figure of a paper.
 """
 
 import inspect
@@ -22,13 +23,14 @@ REASONS = ("data", "limit", "meaning", "paper", "setting")
 
 @dataclass
 class Source:
-    """A file below reports/, plain or packed: JSON lines, or the output of Google Benchmark."""
+    """A file below reports/, plain or packed. It holds JSON lines, or the output of Google Benchmark."""
 
     file: str
     read: list | None = field(default=None, repr=False)
 
     def records(self, **wanted):
-        """Returns the records that have the wanted fields: model, dataset, decoder and batch by id and size, others as they are."""
+        """Returns the records with the wanted fields. `model`, `dataset` and `decoder` are ids, `batch` is a size, and
+        other fields are compared as they are."""
         if self.read is None:
             path = ROOT / "reports" / self.file
             is_benchmark = self.file.removesuffix(".gz").endswith(".json")
@@ -46,7 +48,8 @@ class Source:
         return value
 
     def rounds(self, value, **wanted):
-        """Returns a value of each measured round of one case: a metric's name, or a function of the record."""
+        """Returns a value of each measured round of one case. `value` is the name of a metric, or a function of the
+        record."""
         wanted.setdefault("kind", "run")
         records = self.records(**wanted)
         keys = [record.get("result_key") for record in records]
@@ -73,7 +76,7 @@ def mean_and_half(values):
 
 
 def ratio(times, reference):
-    """Returns mean of `reference` / mean of `times` and the 95 % interval of the ratio, from rounds side by side."""
+    """Returns mean of `reference` / mean of `times`, and the 95 % interval of the ratio from paired rounds."""
     return fmean(reference) / fmean(times), *paired_ratio(times, reference)
 
 
@@ -123,7 +126,7 @@ def place_of_caller():
 
 
 class Page:
-    """A Markdown page. `unmeasured`: headings of sections that hold no measured figure."""
+    """A Markdown page. `unmeasured` has the headings of sections without measured figures."""
 
     def __init__(self, path, unmeasured=()):
         self.path, self.unmeasured, self.entries = path, unmeasured, []
@@ -147,8 +150,8 @@ def pattern(text):
 
 
 def unit(printed):
-    """Returns the value of the last digit that counts. Zeros at the end of a whole number may be rounded: 222,900 is a
-    multiple of 100. Three digits count at least."""
+    """Returns the value of the last digit that counts. Zeros at the end of a whole number may come from rounding, so
+    the value for 222,900 is 100. At least three digits count."""
     digits = printed.lstrip("+-").replace(",", "")
     if "." in digits:
         return 10.0 ** -len(digits.split(".")[1])
@@ -160,7 +163,7 @@ def agrees(printed, value):
     return abs(float(printed.replace(",", "")) - value) <= unit(printed) * 0.5 * (1 + 1e-6)
 
 
-# Numbers that need no entry, beside those in code, links, headings and generated tables.
+# Numbers that need no entry. Those in code, links, headings and generated tables need none either.
 ALLOWED = [
     r"\d{4}-\d\d-\d\d(?: and \d\d\b)?",  # dates
     r"\b(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,12}\b",  # revisions and checksums
@@ -186,7 +189,7 @@ def without(text, *patterns):
 
 
 def measured_text(text):
-    """Returns the text with spaces in the place of all that holds no figure of its own."""
+    """Returns the text with spaces in place of all parts that hold no figures of their own."""
     text = without(text, r"(?s)<!-- (\w+)[^>]*-->.*?<!-- /\1 -->", r"(?s)```.*?```", r"`[^`\n]*`", r"\]\([^)\s]*\)")
     text = without(text, r"(?m)^\|.*\n(?=\|[-:| ]+\|$)", r"(?m)^#.*$")  # heads of tables, headings
     return text
@@ -202,7 +205,7 @@ def without_sections(page, text, original):
 
 
 def check(page):
-    """Yields what is wrong with a page, each as one line."""
+    """Yields a line for each fault of a page."""
     original = (ROOT / page.path).read_text(encoding="utf-8")
 
     def place(offset):

@@ -4,11 +4,10 @@
     pip install "nemo_toolkit[asr]==3.0.0" transformers==5.23.0 soundfile  # tiny_hf_prompt: transformers==5.24.0
     python tests/data/checkpoints/make.py [NAME...]
 
-All weights are random. Two things are done after the draw, so that no reference hangs on the last
-bit of a sum: the output layer is centred and its blank given a bias that makes it neither rare nor
-the rule, and the output layer is fitted until the greedy decisions have a margin. A model counts
-only if its tokens stay the same when noise is added to its features; else the next seed is tried.
-"""
+All weights are random. Two changes follow, so that no reference depends on the last bit of a sum. First, the output
+layer is centred, and blank gets a bias that makes it neither rare nor too frequent. Then the output layer is fitted
+until the greedy decisions have a margin. A model counts only if its tokens stay the same when noise is added to its
+features. If not, the next seed is tried. """
 import json
 import os
 import sys
@@ -20,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 WORK = tempfile.TemporaryDirectory()
 sys.path.insert(0, str(HERE))
-os.chdir(WORK.name)  # the checkpoints name their tokenizer folders: keep those names relative
+os.chdir(WORK.name)  # checkpoints hold the names of their tokenizer folders, which stay relative
 
 import sentencepiece
 import soundfile
@@ -44,11 +43,11 @@ AUDIO = [soundfile.read(str(path), dtype="float32")[0] for path in FILES]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DURATIONS = [0, 1, 2, 3, 4]
 MODULES = "nemo.collections.asr.modules."
-PROMPTS = {"en-US": 0, "en": 0, "de-DE": 1, "auto": 3}  # of 5; names of prompts
+PROMPTS = {"en-US": 0, "en": 0, "de-DE": 1, "auto": 3}  # names of some of the 5 prompts
 
 
 def make_vocabularies():
-    """Folders `lower` (BPE), `upper` and `tags` (unigram), and `words` (WordPiece)."""
+    """Makes the folders `lower` (BPE), `upper` and `tags` (unigram), and `words` (WordPiece)."""
     lines = (ROOT / "datasets/quickstart/manifest.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in lines]
     unigram = dict(
@@ -70,7 +69,7 @@ def make_vocabularies():
         Path(name, "tokenizer.vocab").write_text(table, encoding="utf-8")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, "the", ",", "?"]
     words += [*("##" + letter for letter in LETTERS), "##ing", "##ed"]
-    # NeMo asks for bert-base-cased whatever the vocabulary: a folder serves instead of the hub.
+    # NeMo asks the hub for bert-base-cased with any vocabulary, so a folder of this name takes its place.
     for name in ("words", "bert-base-cased"):
         Path(name).mkdir()
         Path(name, "vocab.txt").write_text("\n".join(words) + "\n")
@@ -84,7 +83,10 @@ def pieces_of(name):
 
 
 def finish(name, first_seed, build):
-    """`build` saves a model, and gives its margin and what computes its references, by suffix."""
+    """Makes a model and its references with the first seed that serves.
+
+    `build` saves the model. It returns the margin of its decisions, and a function that computes {suffix: references}
+    with noise of a given size."""
     for seed in range(first_seed, first_seed + 30):
         margin, refer = build(HERE / name, seed)
         references = refer(0.0)
@@ -99,7 +101,7 @@ def finish(name, first_seed, build):
 
 
 def nemo_config(width=8, tokenizer=None, ctc=False, durations=None, **encoder):
-    """A transducer with characters, unless told."""
+    """Returns the configuration of a transducer with characters, unless other options are given."""
     joint = width if tokenizer else 2 * width
     vocabulary = dict(vocabulary=[] if tokenizer else list(" '" + LETTERS))
     count = len(vocabulary["vocabulary"]) or -1
@@ -225,7 +227,8 @@ def build_nemo(path, seed, kind, config, contexts=(None,), half=False, languages
 
 
 def repack(path):
-    """Half precision, compressed, and member names without `./`, as some are in the wild."""
+    """Repacks a .nemo file in half precision, compressed, and with member names without `./`. Some published files have
+    this form."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
@@ -239,7 +242,8 @@ def repack(path):
 
 
 def hf_parts(kind, width=16, prompts=False):
-    """Model, processor: BPE as the conversion script of transformers writes it for the TDT one."""
+    """Returns a model and its processor. For TDT, the tokenizer is BPE, like the conversion script of transformers
+    writes it."""
     if kind == "tdt":
         tokenizer = ParakeetConverter("lower/tokenizer.model").converted()
     else:
@@ -297,7 +301,7 @@ def hf_reference(model, processor, noise=0.0, language=None):
         text = processor.batch_decode([ids], skip_special_tokens=True)[0]
         if hasattr(model, "ctc_head"):
             row = dict(ctc_tokens=collapse(ids, model.config.pad_token_id), ctc_text=text)
-        else:  # the first token is the one that starts the prediction network
+        else:  # the first token only starts the prediction network
             row = dict(tokens=[i for i in ids[1:] if i != model.config.blank_token_id], text=text)
         frames = int(model._get_subsampling_output_length(lengths)[0])
         reference[path.name] = row | dict(encoder_frames=frames)
@@ -308,7 +312,7 @@ def build_hf(path, seed, kind, lookaheads=(None,), languages=(None,), **save):
     torch.manual_seed(seed)
     model, processor = hf_parts(kind, prompts=len(languages) > 1)
     randomise(model.eval(), seed)
-    if hasattr(model, "prompt_projector"):  # languages shall not differ so much that one says nothing
+    if hasattr(model, "prompt_projector"):  # with larger weights, a language may give no text
         model.prompt_projector.linear_1.weight[:, -model.config.num_prompts :] *= 0.3
     if kind != "ctc":
         model.generation_config.decoder_start_token_id = model.config.blank_token_id
@@ -341,7 +345,8 @@ def build_hf(path, seed, kind, lookaheads=(None,), languages=(None,), **save):
 
 
 def cases():
-    """Name, first seed to try (None: only saved), how to build it, and with which arguments."""
+    """Yields the name, the first seed to try (None if the model is only saved), the function that builds it, and the
+    arguments of that function."""
     lower, upper = dict(dir="lower", type="bpe"), dict(dir="upper", type="bpe")
     contexts = [[8, 3], [8, 1], [4, 0]]
     streaming = nemo_config(

@@ -27,8 +27,8 @@ def randomise(model, seed):
 
 
 def logits_of(layer, run, blank=None):
-    """The inputs of an output layer while `run` runs, one row a decision, and its logits. With
-    `blank`, the decisions are taken by lot."""
+    """Returns the inputs of an output layer during run(), one row per decision, and its logits. With
+    `blank`, the decisions are random."""
     rows = []
     generator = torch.Generator().manual_seed(1)
 
@@ -48,8 +48,8 @@ def logits_of(layer, run, blank=None):
 
 
 def tune(layer, durations, run, big_blanks=0, scale=6.0):
-    """Centres the logits and finds the bias of the blank; `run` gives (labels, frames). Big blanks become
-    likelier than tokens."""
+    """Centres the logits and finds the bias of the blank. run() returns (labels, frames). Big blanks become more
+    probable than tokens."""
     blank = layer.weight.shape[0] - durations - 1
     layer.bias.zero_()
     values = logits_of(layer, run, blank)[1]
@@ -57,7 +57,7 @@ def tune(layer, durations, run, big_blanks=0, scale=6.0):
     layer.weight.mul_(factor)
     layer.bias.sub_(factor * values.mean(0))
     if durations:
-        layer.bias[blank + 1] -= 2 * scale  # a duration of 0 is to be seldom
+        layer.bias[blank + 1] -= 2 * scale  # makes a duration of 0 rare
     layer.bias[blank - big_blanks : blank] += scale / 2
     low, high, middle = -10 * scale, 10 * scale, float(layer.bias[blank])
     for _ in range(9):
@@ -69,7 +69,7 @@ def tune(layer, durations, run, big_blanks=0, scale=6.0):
 
 
 def fit(layer, durations, run, half=False, wanted=0.1, rounds=6):
-    """Gives the decisions of the layer a margin, changing few or none; returns the smallest."""
+    """Gives the decisions of the layer a margin, and changes few or none of them. Returns the smallest margin."""
     rows, values = logits_of(layer, run)
     parts = [p for p in values.split([values.shape[1] - durations, durations], 1) if p.shape[1]]
     best = [part.argmax(1, keepdim=True) for part in parts]
@@ -90,18 +90,18 @@ def fit(layer, durations, run, half=False, wanted=0.1, rounds=6):
     layer.half().float() if half else None
     values = logits_of(layer, run)[1].split([p.shape[1] for p in parts], 1)
     margin = min(float(margins(v, v.argmax(1, keepdim=True)).min()) for v in values)
-    if margin < wanted / 4 and rounds > 1:  # not all could be met: take what they are now
+    if margin < wanted / 4 and rounds > 1:  # some margins stayed too small; the present decisions are fitted next
         return fit(layer, durations, run, half, wanted, rounds - 1)
     return margin
 
 
 def margins(values, best):
-    """How far the logit of the best is above the next one, row by row."""
+    """Returns for each row how far the best logit is above the next one."""
     return values.gather(1, best)[:, 0] - values.scatter(1, best, -1e9).amax(1)
 
 
 def fault_of(references, margin, noisy):
-    """What speaks against the references of a model."""
+    """Returns the reason why the references of a model do not serve, or an empty text."""
     if margin < 0.015:
         return f"margin {margin:.4f}"
     lists = {}
