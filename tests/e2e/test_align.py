@@ -223,7 +223,7 @@ def test_formats_say_the_same(align, text, tmp_path, model, head):
     assert [(round(s, 3), round(e, 3), t) for s, e, t in spoken] == [(w["start"], w["end"], w["text"]) for w in words]
     assert [t for _, _, t in tiers["tokens"] if t] == [token["piece"] for token in document["tokens"]]
     try:
-        import parselmouth  # Praat itself, of praat-parselmouth
+        import parselmouth  # Praat itself, in the package praat-parselmouth
     except ImportError:
         return
     grid = parselmouth.read(str(tmp_path / "grids/qs01.TextGrid"))

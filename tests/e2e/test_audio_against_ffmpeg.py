@@ -46,7 +46,7 @@ def write_sound(path, rate=16000, channels=1, sounds=SOUNDS, length=LENGTH):
 
 
 def sounds_of(samples):
-    """Counts the sounds in samples at 16 kHz as rtfx_read_audio does."""
+    """Returns the sounds in samples at 16 kHz like rtfx_read_audio."""
     sounds = []
     for i, value in enumerate(samples):
         if abs(value) < 0.05:
@@ -211,7 +211,7 @@ def test_times_count_from_the_start_of_the_file(ffmpeg, ending, codec, rate):
 
 
 def committed(ffmpeg):
-    """Writes the files of tests/data/ffmpeg and what ffmpeg decodes of them."""
+    """Writes the files of tests/data/ffmpeg and ffmpeg's results for them."""
     DATA.mkdir(exist_ok=True)
     long, short = (write_sound(ffmpeg.folder / f"{n}.wav", 16000, sounds=SOUNDS[: n + 1], length=n + 1.0) for n in (1, 0))
     encoder = ["-c:a", "libmp3lame", "-bitexact", "-map_metadata", "-1"]
