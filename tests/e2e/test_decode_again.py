@@ -1,6 +1,6 @@
-"""Speech for which a model says nothing is decoded again, in files, streams and Python, and normal audio is left alone.
+"""Speech for which a model returns no words is decoded again, in files, streams and Python. Other audio is not.
 
-The model of tests/support/sticking_checkpoint.py stays on blank from 12 s to 32 s behind the begin of a window.
+The model of tests/support/sticking_checkpoint.py stays on blank from 12 s to 32 s after the beginning of a window.
 """
 
 import json

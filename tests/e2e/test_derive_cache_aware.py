@@ -1,4 +1,4 @@
-"""A cache-aware checkpoint is derived from an offline one: rtfx reads and streams it, and it can be widened."""
+"""rtfx reads and streams a cache-aware checkpoint that was derived from an offline one, and it can be widened."""
 
 import json
 from argparse import Namespace

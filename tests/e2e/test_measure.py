@@ -89,7 +89,7 @@ def test_a_model_of_a_table_takes_its_decoders_and_sets(measure):
     assert {d["id"] for d in decoders} >= {"greedy", "alsd_pp_cg", "alsd_pp_cg_lm_spgi_24k"}
     assert not any(d["id"].endswith(("_1k", "_tdt")) or d["id"] == "alsd" for d in decoders)
     (lm,) = [d["options"]["lm"]["path"] for d in decoders if d["id"] == "alsd_pp_cg_lm_slurp_24k"]
-    assert lm in ("data/lm/slurp_6gram.arpa.gz", "data/token_6gram.arpa.gz")  # the latter where the former is absent
+    assert lm in ("data/lm/slurp_6gram.arpa.gz", "data/token_6gram.arpa.gz")  # the second where the first is absent
     sets = {d["id"]: d for d in json.loads(beam["datasets"])}
     assert sets.keys() == {"spgi", "europarl", "slurp"} and sets["slurp"]["stand_in"] == "the test set of AN4"
     assert [d["id"] for d in json.loads(ctc["decoders"])] == ["ctc_greedy"] and ctc["baseline"] == '"ctc_greedy"'
