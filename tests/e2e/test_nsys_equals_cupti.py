@@ -18,7 +18,7 @@ def track(number):
 
 
 class Export:
-    """A session in the tables of Nsight Systems."""
+    """Writes a session in the tables of Nsight Systems."""
 
     def __init__(self, path):
         self.database = sqlite3.connect(path)

@@ -8,8 +8,8 @@ from journal import read_records
 
 
 def kinds(path):
-    """Returns the kinds of records of a journal of `rtfx run` or `rtfx stream`. Profiles and
-    measurements of other programs are read by figures of their own, so it returns none for them."""
+    """Returns the kinds of records of a journal of `rtfx run` or `rtfx stream`. It returns none for
+    profiles and for measurements of other programs, since figures read these themselves."""
     records = read_records(path)
     first = records[0]
     if first.get("kind") != "provenance" or first.get("profiled"):

@@ -103,7 +103,7 @@ def test_quick_runs_are_stamped(finished):
 
 def test_latex_has_the_same_figures(finished):
     text = (finished[0] / "table.tex").read_text()
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 6  # the last one: counts that explain the figures
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 6  # the last one has counts that explain the figures
     assert r"label\_looping & 32" in text and "1403.6" in text
 
 
