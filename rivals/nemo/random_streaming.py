@@ -6,9 +6,10 @@ SMALL.nemo, saved by NeMo, gives the configuration, the tokenizer and the names 
 0.6B models: 24 layers of 1024, prediction network and joint network of 640. NeMo and rtfx both open OUT.nemo, so that
 their times for live streams can be compared. Its words mean nothing.
 
-The frames of a random encoder hardly differ, and a transducer on them returns nothing or one token without end. So the
-joint network reads frames with a mean of 0 and a deviation of 1 over AUDIO, and so for the prediction network. Then the
-script searches the bias of blank at which NeMo's greedy search finds --rate tokens in a frame, like a trained model.
+The frames of a random encoder hardly differ, so a transducer on them returns nothing or one token without end. The
+script therefore scales the frames of the encoder, and the outputs of the prediction network, to a mean of 0 and a
+deviation of 1 over AUDIO. Then it searches the bias of blank at which NeMo's greedy search finds --rate tokens in a
+frame, like a trained model.
 AUDIO should be the audio of the measurement. A model fitted to three recordings of one reader found 0.5 to 3.6 tokens
 in a frame of other readers.
 """

@@ -63,7 +63,7 @@ def pool(search, make, count, processes):
 
 
 def kaldi(utterances, row, options):
-    """kaldi-decoder: the best path of Kaldi's FasterDecoder."""
+    """Runs kaldi-decoder, which returns the best path of Kaldi's FasterDecoder."""
     import kaldi_decoder
     import kaldifst
 
@@ -90,8 +90,10 @@ def kaldi(utterances, row, options):
 
 
 def flashlight(utterances, row, options):
-    """flashlight-text: LexiconDecoder with KenLM. It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10
-    gives the same balance with the language model."""
+    """Runs the LexiconDecoder of flashlight-text with KenLM.
+
+    It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10 gives the same balance with the language
+    model."""
     from flashlight.lib.text.decoder import (
         CriterionType,
         LexiconDecoder,
@@ -143,7 +145,7 @@ def flashlight(utterances, row, options):
 
 
 def riva(utterances, row, options):
-    """riva-asrlib-decoder on a GPU.
+    """Runs riva-asrlib-decoder on a GPU.
 
     The mode "online" takes the best path as riva gives it. The mode "online_end" makes it end in a final state
     (graphs.py). The mode "nbest" takes the best path of a lattice, with final costs."""

@@ -1,4 +1,4 @@
-"""Manifests and audio files that are wrong, odd or at the edge."""
+"""Manifests and audio files that are wrong, unusual or at a limit."""
 
 import json
 import wave

@@ -1,4 +1,4 @@
-"""From journal to gate, export, consumer and dashboard: a planted slowdown of 5 % is found by each, and
+"""Gate, export with its consumers, and dashboard each find a planted slowdown of 5 % in journals, and
 50 runs of one program raise no alarm.
 
 The runs are made from a real one on an H200 (tests/support/resampled_journal.py). It has five

@@ -3,10 +3,10 @@
     .venv/bin/python tests/support/soak.py --seconds 7200 --output runs/soak
 
 Each client is a thread of one process and behaves in another way for each recording. Some play it in pieces of random
-length, at the pace of real time. Others stop for a while, leave in the middle, forget their stream, or send what is no
-audio. One client streams recordings for an hour without an end. The program ends with 1 if a text differs from that of
-a stream alone. It also does so if most words lie more than a frame from their place in more than a few minutes. It
-does so, too, if memory grows, be it what is resident or what is allocated."""
+length, at the pace of real time. Others stop for a while, leave in the middle, forget their stream, or send values that
+are not audio. One client streams recordings for an hour without an end. The program ends with 1 if a text differs from
+that of a stream alone. It also ends with 1 if most words lie more than a frame from their place in more than a few
+minutes, or if resident or allocated memory grows."""
 
 from __future__ import annotations
 
