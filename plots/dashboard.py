@@ -30,7 +30,7 @@ def page_of(journal, folder, output):
     beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
     name = f"runs/{journal.removesuffix('.gz').replace('.jsonl', '')}.html"  # a/journal.jsonl.1: a/journal.1.html
     page = output / name
-    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # --force keeps no page of an earlier run
+    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # journal.jsonl.1, which --force kept, has none
         page.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside, page)
     return name if page.is_file() else None

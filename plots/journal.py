@@ -113,7 +113,7 @@ class Journal:
     cases: list
     streams: list = field(default_factory=list)  # cases of `rtfx stream`, one for each number of streams
     mark_meanings: dict = field(default_factory=dict)  # the meaning of each mark that a case has
-    tuned: list = field(default_factory=list)  # a sentence for each search with weights that `rtfx tune` can choose
+    tuned: list = field(default_factory=list)  # a sentence for each search of `rtfx tune`, on its weights and their origin
 
     @property
     def provenance(self):
