@@ -39,9 +39,9 @@ from widen_checkpoint import Checkpoint, UserError, write
 RATE, HOP, FFT, WINDOW = 16000, 160, 512, 400  # samples; the features of all FastConformers
 CONTEXTS = [[70, 13], [70, 6], [68, 3], [70, 1], [70, 0]]  # left must divide by right + 1
 LONGEST = 20  # seconds of an utterance for training
-GRID = 8000  # samples; lengths of batches are multiples of it, since libraries make a plan for each new shape
+GRID = 8000  # samples: lengths of batches are multiples, since libraries plan for each new shape
 SPEEDS = (0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2)
-MOST_SYMBOLS = 10  # tokens of one frame in greedy search
+MOST_SYMBOLS = 10  # of a frame in greedy search
 
 
 def inside(lengths, extent):
@@ -49,7 +49,7 @@ def inside(lengths, extent):
 
 
 class Features(nn.Module):
-    """Computes log-mel features [B, mels, T] like NeMo, always in fp32."""
+    """Log-mel features [B, mels, T] as NeMo computes them, always in fp32."""
 
     def __init__(self, checkpoint, per_feature):
         super().__init__()
@@ -81,7 +81,7 @@ class Features(nn.Module):
 
 
 class Subsampling(nn.Module):
-    """NeMo's sub-sampling dw_striding. Causal padding is 2 before and 1 after, in time and in frequency."""
+    """dw_striding. Causal padding is 2 before and 1 after, in time and in frequency."""
 
     def __init__(self, channels, mels, width, causal):
         super().__init__()
@@ -135,17 +135,14 @@ class Attention(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
 
     def forward(self, x, positions, mask):
-        """Computes the attention of x [B, T, d].
-
-        `positions` [2 T - 1, d] holds the embeddings of the relative positions T - 1 down to 1 - T. `mask` is true
-        where a frame sees another one."""
+        """positions: [2 T - 1, d] from T - 1 down to 1 - T. mask: true where a frame is seen."""
         q = self.linear_q(x).unflatten(-1, (self.heads, -1))
         k, v = self.split(self.linear_k(x)), self.split(self.linear_v(x))
         of_content = (q + self.pos_bias_u).transpose(1, 2) @ k.transpose(-2, -1)
         keys = self.split(self.linear_pos(positions)).transpose(-2, -1)
         of_position = (q + self.pos_bias_v).transpose(1, 2) @ keys
         batch, heads, frames, extent = of_position.shape
-        # After the shift, column s of row t belongs to the relative position t - s.
+        # Row t of the shifted matrix begins at the position t - 0.
         of_position = F.pad(of_position, (1, 0)).view(batch, heads, extent + 1, frames)[:, :, 1:]
         of_position = of_position.reshape(batch, heads, frames, extent)[..., :frames]
         scores = (of_content + of_position) / math.sqrt(q.shape[-1])
@@ -154,7 +151,7 @@ class Attention(nn.Module):
 
 
 def pointwise(convolution, x):
-    """Computes a convolution of kernel size 1 over [B, T, d] as a matrix product."""
+    """A convolution of kernel 1 over [B, T, d] as a product."""
     return F.linear(x, convolution.weight.squeeze(-1), convolution.bias)
 
 
@@ -195,7 +192,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A FastConformer encoder, offline or cache-aware. Its tensors have NeMo's names."""
+    """A FastConformer under NeMo's names, offline or cache-aware."""
 
     def __init__(self, checkpoint, causal):
         super().__init__()
@@ -215,7 +212,7 @@ class Encoder(nn.Module):
         return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)
 
     def forward(self, features, lengths, context=None):
-        """Returns frames [B, T, d] and their lengths. `context` is [left, right] of attention in chunks, in frames."""
+        """Frames [B, T, d] and their lengths. context: [left, right] of attention in chunks."""
         x, lengths = self.pre_encode(features, lengths)
         x = x * self.scale
         frames = x.shape[1]
@@ -267,11 +264,11 @@ class Heads(nn.Module):
         output = part(name.removesuffix("weight"))
         self.joint = nn.Linear(shape.joint_width, len(output["bias"]))
         self.joint.load_state_dict(output)
-        if len(output["bias"]) == self.blank + 1:  # not a TDT model
+        if len(output["bias"]) == self.blank + 1:  # no TDT model
             self.searches["transducer"] = self.transducer_words
 
     def scores(self, frames, labels):
-        """Returns log-probabilities of the tokens, and for a TDT model also of the durations."""
+        """Log-probabilities of the tokens, and of the durations of a TDT model."""
         logits = self.joint(F.relu(self.of_frame(frames) + labels)).float()
         parts = logits.split([self.blank + 1, logits.shape[-1] - self.blank - 1], -1)
         return [part.log_softmax(-1) for part in parts if part.shape[-1]]
@@ -281,14 +278,14 @@ class Heads(nn.Module):
         return self.of_labels(found), state
 
     def path(self, best, valid):
-        """Returns the label states before and after the token of each frame, along the CTC head's best path.
+        """Label states before and after the token of each frame, along the CTC head's best path.
 
-        `best` [B, T] is the best token of each frame. The result is two tensors [B, T, joint width]."""
+        best: [B, T], the best token of each frame. Returns two tensors [B, T, joint width]."""
         before = F.pad(best, (1, 0), value=self.blank)[:, :-1]
         emitted = (best != self.blank) & (best != before) & valid
         count = emitted.cumsum(1)
         tokens = best.new_full((len(best), int(count.max()) + 2), self.blank)
-        # The n-th token of a row goes to column n. Frames without a token write to the last column, which is not read.
+        # Token n of a row goes to place n; frames without one write to the last place.
         place = torch.where(emitted, count, tokens.shape[1] - 1)
         tokens.scatter_(1, place, best)
         states, _ = self.label_states(tokens[:, :-1])
@@ -309,7 +306,7 @@ class Heads(nn.Module):
             yield self.text(t for t, last in pairs if t not in (self.blank, last))
 
     def transducer_words(self, frames, lengths):
-        """Yields the words of each row. A greedy RNN-T search takes all rows together, frame by frame."""
+        """Greedy RNN-T search of all rows together, frame by frame."""
         rows = len(frames)
         start = torch.full((rows, 1), self.blank, device=frames.device)
         labels, state = self.label_states(start)
@@ -344,8 +341,7 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def begin(self, teacher, audio, lengths, context):
-        """Takes over the teacher's weights. A batch of audio gives the scale of the features, which the student does
-        not normalise, and the initial weights of the new layer norms."""
+        """Takes over the teacher's weights. A batch of audio sets the scale of what is new."""
         weights = dict(teacher.encoder.state_dict())
         values, frames = self.features(audio, lengths)
         known = values.transpose(1, 2)[inside(frames, values.shape[2])]
@@ -361,7 +357,7 @@ class Student(nn.Module):
             name, norm = f"layers.{n}.conv.", layer.conv.batch_norm
             scale = norm.weight / (norm.running_var + norm.eps).sqrt()
             taps = weights[name + "depthwise_conv.weight"]
-            kept = taps.shape[2] // 2 + 1  # taps of past frames and of the frame itself
+            kept = taps.shape[2] // 2 + 1  # those of the past and of the frame itself
             taps = F.pad(taps[:, :, :kept], (taps.shape[2] - kept, 0))
             bias = weights[name + "depthwise_conv.bias"] - norm.running_mean
             weights[name + "depthwise_conv.weight"] = taps * scale[:, None, None]
@@ -469,8 +465,7 @@ class Speech:
         return self.audio[index] / 32768 * (places < lengths.unsqueeze(1)), lengths
 
     def batches(self, seconds, choice):
-        """Returns batches of utterances of about equal lengths, in random order. With its padding, a batch has at most
-        `seconds` of audio."""
+        """Batches of about equal lengths and at most `seconds` with their padding, in random order."""
         batches, rows = [], []
         for u in sorted(self.used, key=lambda u: u.samples * choice.uniform(0.9, 1.1)):
             longest = max(row.samples for row in [u, *rows])
@@ -488,8 +483,7 @@ def on_grid(samples):
 
 
 def filtered(audio, lengths, speed):
-    """Returns the audio at another speed, and its lengths. Each row gets a random spectral colour, and some rows get a
-    random reverberation."""
+    """Audio at another speed, with a random colour, and for some rows a random room."""
     rows, device = len(audio), audio.device
     tail = RATE // 2  # the longest echo
     size = on_grid(audio.shape[1] + tail)
@@ -515,7 +509,7 @@ def filtered(audio, lengths, speed):
 
 
 def with_level(audio):
-    """Returns the audio with a random peak between -30 and 0 dB of full scale for each row."""
+    """Peaks between -30 and 0 dB."""
     peaks = audio.abs().amax(1, True).clamp_min(1e-4)
     return audio * 10 ** (-1.5 * torch.rand(len(audio), 1, device=audio.device)) / peaks
 
@@ -533,14 +527,14 @@ def with_noise(audio, lengths):
 
 
 def divergence(teacher, student, mask):
-    """Returns the Kullback-Leibler divergence of two log-probabilities, as a mean over the frames of `mask`."""
+    """Kullback-Leibler divergence of log-probabilities, its mean over the frames of `mask`."""
     return ((teacher.exp() * (teacher - student)).sum(-1) * mask).sum() / mask.sum()
 
 
 def aligned(targets, outputs, delay):
-    """Returns the teacher's frames, the student's frames that belong to them, and a mask of the frames that count.
+    """Frames of the teacher, those of the student beside them, and which of them count.
 
-    The student's first `delay` frames must be silent. Their target is the teacher's first frame."""
+    The teacher's first frame is also the target of the frames before it, which must be silent."""
     (wanted, count), (found, own) = targets, outputs
     wanted = torch.cat([wanted[:, :1].expand(-1, delay, -1), wanted], 1)
     extent = min(wanted.shape[1], found.shape[1])
@@ -549,9 +543,9 @@ def aligned(targets, outputs, delay):
 
 
 def losses(heads, targets, outputs, delay):
-    """Returns the unexplained share of the frames' variance, and the divergences of the heads.
+    """The unexplained share of the frames' variance, and the divergences of the heads.
 
-    `targets` and `outputs` are (frames, lengths) of the teacher and of the student."""
+    targets, outputs: frames and lengths of the teacher and of the student."""
     wanted, found, mask = aligned(targets, outputs, delay)
     known = wanted.float()[mask]
     error = (found.float()[mask] - known).square().sum()
@@ -619,7 +613,7 @@ def train(teacher, student, speech, arguments):
 
 
 def errors(reference, found):
-    """Returns the number of word errors, which is the edit distance."""
+    """Word errors: the edit distance."""
     row = list(range(len(found) + 1))
     for i, word in enumerate(reference, 1):
         diagonal, row[0] = row[0], i
@@ -630,7 +624,7 @@ def errors(reference, found):
 
 @torch.no_grad()
 def evaluate(teacher, student, speech, arguments):
-    """Prints losses and word error rates in percent on held-out speech, in whole utterances without added noise."""
+    """Prints losses and word error rates in % of held-out speech, whole utterances, without noise."""
     device = speech.audio.device
     results = defaultdict(lambda: defaultdict(float))
     batches = speech.batches(arguments.batch_seconds, random.Random(0))

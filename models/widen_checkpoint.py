@@ -40,7 +40,7 @@ from ruamel.yaml import YAML, YAMLError
 NORM_EPSILON = 1e-5  # of NeMo's layer norms
 SILU_OF_ONE = 1 / (1 + math.exp(-1))
 UNUSED_BIAS = -1000.0  # of an added token: its probability is 0 in fp32
-LINEAR_GAIN = 2.0**-10  # factor that makes inputs of tanh so small that it changes them by a millionth at most
+LINEAR_GAIN = 2.0**-10  # inputs of tanh that it changes by a millionth at most
 LOST = 2.0**-80  # fp32 sums lose products with weights of this size; in fp16 they are 0
 OPEN, SHUT = 100.0, -100.0  # biases of an LSTM's gates
 UNUSED = 5  # SentencePiece's type of a piece that is never produced
@@ -54,7 +54,7 @@ LAYER_TENSOR = re.compile(
     rf"({'|'.join(map(re.escape, LINEAR))}|norm_\w+|conv\.batch_norm)\.\w+"
     r"|self_attn\.(linear_pos\.weight|pos_bias_[uv])"
 )
-BRANCHES = {  # {layers that compute the units of a branch: the layer that reads these units}
+BRANCHES = {  # what makes the units of a branch: what they go into
     "feed_forward1.linear1": "feed_forward1.linear2",
     "feed_forward2.linear1": "feed_forward2.linear2",
     "self_attn.linear_v": "self_attn.linear_out",
@@ -65,14 +65,14 @@ CTC_CLASS = {
     "EncDecHybridRNNTCTCBPEModel": "nemo.collections.asr.models.ctc_bpe_models.EncDecCTCModelBPE",
     "EncDecHybridRNNTCTCModel": "nemo.collections.asr.models.ctc_models.EncDecCTCModel",
 }
-# The prompt layer of Nemotron 3.5 ASR: its class, its number of prompts, and the prompts of some languages.
+# The prompt layer of Nemotron 3.5 ASR, and some of its languages by their prompts.
 PROMPT_CLASS = "nemo.collections.asr.models.rnnt_bpe_models_prompt.EncDecRNNTBPEModelWithPrompt"
 PROMPTS = 128
 LANGUAGES = {"en-US": 0, "es-US": 3, "fr-FR": 8, "de-DE": 9, "auto": 101}
 
 
 class UserError(Exception):
-    """An error of the user. Its text has the form "where: problem; remedy"."""
+    """where: problem; remedy"""
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,13 @@ XL |= dict(biases=True, x_scaling=True)
 XXL = XL | dict(layers=42, x_scaling=False)
 V2 = XL | dict(mels=128, biases=False, x_scaling=False)
 LARGE = XL | dict(d_model=512, layers=17)
-# The shapes to which the older small models, of width 144 and 176, can be widened.
+# Widths that the older small models of width 144 and 176 can have.
 SMALL, MEDIUM, LARGE_1K = dict(layers=16), dict(layers=18), dict(d_model=528, layers=17, heads=12)
 TRANSDUCER = dict(prediction_width=640, prediction_layers=2, joint_width=640)
-# The head and the sizes of published models. Large transducers were published with one LSTM layer, but
-# their stand-ins have two. Conformers were published with 4x sub-sampling and longer kernels, but their
-# stand-ins keep the sub-sampling and kernels of the small model. Streaming shapes need a cache-aware
-# small model. No published model has exactly the shape with prompts. It adds the prompt layer of
-# Nemotron 3.5 ASR to the shape without prompts.
+# The head and the sizes of published models. Large transducers were published with one LSTM layer, and
+# Conformers with 4x sub-sampling and longer kernels: a stand-in keeps those of the small model.
+# Streaming shapes need a cache-aware small model. No published model has exactly the shape with
+# prompts: it is the one without them, and the prompt layer of Nemotron 3.5 ASR.
 SHAPES = {
     "conformer-ctc-small": ("ctc", SMALL),
     "conformer-ctc-medium": ("ctc", MEDIUM),
@@ -167,7 +166,7 @@ class Checkpoint:
         return found[0] if found else self.refuse(f"it holds no {ending}", "give a .nemo file")
 
     def setting(self, path, otherwise=None):
-        """Returns a setting such as encoder.d_model; `otherwise` where it is missing or null."""
+        """A setting such as encoder.d_model; `otherwise` where it is missing or null."""
         value = self.config
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -182,7 +181,7 @@ class Checkpoint:
         return [name for name in self.weights if re.fullmatch(pattern, name)]
 
     def mark(self, mark):
-        """Puts the present configuration into the archive, with an entry `stand_in` that says what the file is."""
+        """Keeps the configuration as it is now, with an entry that says what the file is."""
         self.config["stand_in"] = mark
         text = io.StringIO()
         self.yaml.dump(self.config, text)
@@ -190,7 +189,7 @@ class Checkpoint:
 
     @property
     def head(self):
-        """Returns "rnnt", "tdt" or "ctc". A hybrid counts as its transducer."""
+        """rnnt, tdt or ctc. A hybrid is its transducer."""
         if "joint.enc.weight" not in self.weights:
             return "ctc"
         kind = self.setting("decoding.model_type", "rnnt")
@@ -199,7 +198,7 @@ class Checkpoint:
         return kind
 
     def keep_ctc_head(self):
-        """Turns a hybrid into a CTC model."""
+        """Makes a CTC model of a hybrid."""
         if self.head == "ctc":
             return
         name = self.setting("target", "").rpartition(".")[2]
@@ -217,8 +216,7 @@ class Checkpoint:
         }
 
     def take_prompts(self):
-        """Turns a transducer into a model with prompts. NeMo's class for such models has no CTC head, so that of a
-        hybrid is dropped."""
+        """Makes a model with prompts of a transducer. NeMo's class for them has no CTC head."""
         if self.head == "ctc" or not self.setting("tokenizer"):
             self.refuse("it is no transducer with a tokenizer", "give one, or leave prompts out")
         self.config.setdefault("model_defaults", {}).update(
@@ -306,7 +304,7 @@ def repeat(value, times, axis=0):
 
 
 class Widening:
-    """Computes the weights of the large model. `weights` holds them in `dtype`, by NeMo's names."""
+    """The weights of the large model. `weights` holds them in `dtype`, by NeMo's names."""
 
     def __init__(self, small, new, dtype, seed):
         self.small, self.old, self.new, self.dtype = small, small.shape(), new, dtype
@@ -335,19 +333,18 @@ class Widening:
         self.weights[name] = value.contiguous() if keep else value.to(self.dtype).contiguous()
 
     def split(self, weight, times):
-        """Splits each column of a weight [rows, columns, ...] into `times` columns, which add up to it. The parts are
-        random, and none is near zero."""
+        """[rows, columns, ...] with each column `times` times. Parts are random, none near zero."""
         shares = torch.rand(*weight.shape[:2], times, generator=self.random) + 0.5
         shares = (shares / shares.sum(2, keepdim=True)).flatten(1)
         return repeat(weight, times, 1) * shares.reshape(*shares.shape, *[1] * (weight.dim() - 2))
 
     def repeat_heads(self, value):
-        """Returns [heads * places, ...] with copies of each head, and of each place in a head."""
+        """[heads * places, ...] with copies of each head, and of the places in it."""
         value = value.unflatten(0, (self.old.heads, -1))
         return repeat(repeat(value, self.head_times), self.place_times, 1).flatten(0, 1)
 
     def split_heads(self, weight):
-        """Splits weights [rows, heads * places] among the copies that repeat_heads() makes of their inputs."""
+        """[rows, heads * places]: the weights to what repeat_heads made."""
         heads, times = self.old.heads, self.place_times
         weight = weight.reshape(len(weight), heads, 1, -1, 1)
         places = weight.shape[3]
@@ -383,7 +380,7 @@ class Widening:
             self.put(name, self.position_bias(self.get(name)))
 
     def position_bias(self, value):
-        """Widens a bias [heads, places]. NeMo divides scores by the root of the width of a head, which grew."""
+        """[heads, places]. NeMo divides scores by the root of the width of a head, which grew."""
         return self.repeat_heads(value.flatten()).view(self.new.heads, -1) / math.sqrt(
             self.place_times
         )
@@ -404,9 +401,8 @@ class Widening:
 
     @staticmethod
     def normalise(layers):
-        """Moves the last norm of the small layer to the last of `layers`. The layers before it pass on
-        normalised values. The norms of added layers, whose input is normalised already, also undo the
-        effect of their own epsilon."""
+        """The last norm of the small layer moves to the last of `layers`. Those before it pass on
+        what is normalised, and each norm undoes what its epsilon took from the one before."""
         last = {key: layers[0][f"norm_out.{key}"] for key in ("weight", "bias")}
         for place, layer in enumerate(layers):
             undo = math.sqrt(1 + NORM_EPSILON) if place else 1.0
@@ -416,7 +412,7 @@ class Widening:
             layer["norm_out.bias"] = bias if at_end else torch.zeros_like(bias)
 
     def layer(self, index, added):
-        """Returns the tensors of a layer by their names in it. An added layer returns its normalised input."""
+        """A layer's tensors by their names in it. An added layer returns its input, normalised."""
         prefix = f"encoder.layers.{index}."
         names = [name.removeprefix(prefix) for name in self.small.named(re.escape(prefix) + ".*")]
         part = {
@@ -450,9 +446,8 @@ class Widening:
         return wide / math.sqrt(self.place_times) if "linear_q" in name else wide
 
     def drop_biases(self, part, added):
-        """Replaces biases by the outgoing weights of a constant. The constant is the first channel
-        behind each norm, and the first unit of each branch. The next copy of this channel or unit
-        takes over its former weights."""
+        """Turns biases into the weights of a constant: of the first channel behind each norm, and
+        of the first unit of each branch. Its next copy takes over the weights of the first one."""
         biases = {name: part.pop(f"{name}.bias") for name in LINEAR}
         part["conv.batch_norm.running_mean"] -= biases.pop("conv.depthwise_conv")
         if added:
@@ -472,8 +467,7 @@ class Widening:
 
     @staticmethod
     def cancel(part):
-        """Makes each second unit of a branch equal to the one before, with opposite outgoing weights. So the branch
-        adds zero."""
+        """Makes each second unit of a branch equal to the one before, with opposite weights out."""
         for inner, outer in BRANCHES.items():
             for name, value in part.items():
                 if name.startswith(inner) and value.dim():
@@ -483,8 +477,7 @@ class Widening:
                 part[f"{outer}.bias"].zero_()
 
     def more_tokens(self, value, bias=False):
-        """Returns [tokens, blank, durations] with more tokens. Their weights are copies of trained ones, so that they
-        cost as much time. Their bias is UNUSED_BIAS."""
+        """[tokens, blank, durations] with more tokens. They cost what trained ones cost."""
         had = self.old.vocabulary
         rows = torch.randint(had, (self.new.vocabulary - had,), generator=self.random)
         added = torch.full((len(rows),), UNUSED_BIAS) if bias else value[rows]
@@ -544,8 +537,8 @@ class Widening:
             self.output(name.removesuffix("weight"), self.times)
 
     def prompt(self):
-        """Makes a prompt layer that returns its input, since x = relu(x) - relu(-x). Its other weights
-        are not 0, so that it multiplies numbers like a trained layer. fp32 sums lose these products."""
+        """A layer that returns its input, since x = relu(x) - relu(-x). Its other weights are not 0,
+        so that it multiplies numbers as a trained layer does, but fp32 sums lose them."""
         if not self.new.prompts:
             return
         width = self.new.d_model
@@ -567,8 +560,7 @@ def unused_name(token):
 
 
 def with_unused_pieces(model, tokens):
-    """Returns a SentencePiece model with further pieces. They are appended to the file, since Protobuf merges messages
-    that follow each other."""
+    """A SentencePiece model with further pieces. Protobuf adds up messages that follow each other."""
 
     def field(number, content):
         return bytes([number << 3 | 2, len(content)]) + content
@@ -636,7 +628,7 @@ def write_settings(small, new, mark):
 
 
 def write(small, weights, path):
-    """Writes the archive beside `path` and moves it there. Equal contents give equal bytes."""
+    """Writes the archive beside `path` and moves it there. Equal contents are equal bytes."""
     unfinished = path.with_name(path.name + ".part")
     with tempfile.TemporaryFile(dir=path.parent) as stored, tarfile.open(unfinished, "w") as archive:
         torch.save(weights, stored)
