@@ -65,7 +65,7 @@ readme.figure(
 readme.figure("the WER over all {} utterances is {} %", utterances(files["rnnt_0.6b"]), files["rnnt_0.6b"].wer(dtype="bf16", **headline))
 SEARCHED = (1, 32, 128)
 malsd = {batch: {"decoder": "nemo_malsd4", "batch": batch} for batch in SEARCHED}
-readme.figure("Its beam search spends {} to {} % of its time on making Python objects", *span(
+readme.figure("NeMo's beam search spends {} to {} % of its time on making Python objects", *span(
     100 * (1 - searches.mean(algorithm, **malsd[b]) / searches.mean(whole_call, **malsd[b])) for b in SEARCHED
 ))  # fmt: skip
 readme.figure("copies to the host count, rtfx's beam search is {} to {} times as fast as NeMo's", *span(
@@ -81,12 +81,12 @@ def transcribe(model):
 
 record, theirs, ours = transcribe("rnnt_0.6b")
 readme.figure("turns {} hours of FLAC files into text in {} ± {} s", record["audio_seconds"] / 3600, *mean_and_half(ours))
-readme.figure("NeMo's takes {} ± {} s", *mean_and_half(theirs))
+readme.figure("NeMo's `transcribe()` takes {} ± {} s", *mean_and_half(theirs))
 readme.figure("a factor of {} [{}, {}] (NOISY)", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "the start of 8 processes", "is more than 5 % of their mean", "the 95 % interval here")
-readme.stated("data", "with 1,024 tokens. It takes", "hold for 1,024 tokens; NeMo")
+readme.stated("data", "with\n1,024 tokens: a small", "for a vocabulary of 1,024 tokens; larger")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
 readme.stated("meaning", "over rounds is more than 5 %")
 

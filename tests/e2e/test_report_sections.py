@@ -156,7 +156,7 @@ def test_changes_carry_the_marks_of_both_runs(facts_of, tmp_path):
     assert (row["rounds_before"], row["rounds_now"]) == ("3 of 3 rounds, 3 of them suspect", "3 of 3 rounds")
     assert report(*arguments).returncode == 0
     section = (tmp_path / "now/report.html").read_text(encoding="utf-8").split('id="baseline"')[1].split("</section>")[0]
-    assert '<span class="badge fair">suspect 3/3</span>' in section and "suspect: the machine disturbed" in section
+    assert '<span class="badge fair">suspect 3/3</span>' in section and "suspect before: the machine disturbed" in section
     assert "before: 3 of 3 rounds, 3 of them suspect" in section and "now: 3 of 3" not in section
     assert "The run before: WRONG: label_looping on quickstart-rnnt: it did not repeat its own hypotheses" in section
 
