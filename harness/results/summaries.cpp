@@ -191,6 +191,7 @@ struct Summarizer::Parts {
   std::vector<CaseRecords> cases;
   std::map<std::string, size_t> index;
   std::map<std::string, record::Provenance> provenances;
+  std::string last_provenance;  // its id
   double cv_max = CaseSummary().cv_max;
 
   template <class Record>
@@ -211,7 +212,8 @@ void Summarizer::add(record::Any&& record) {
   }
   if (auto* provenance = std::get_if<record::Provenance>(&record)) {
     parts_->cv_max = cv_max_of(*provenance);
-    parts_->provenances[provenance->provenance_id.value_or("")] = std::move(*provenance);
+    parts_->last_provenance = provenance->provenance_id.value_or("");
+    parts_->provenances[parts_->last_provenance] = std::move(*provenance);
   } else if (auto* run = std::get_if<record::Run>(&record)) {
     parts_->add(std::move(*run));
   } else if (auto* stream = std::get_if<record::StreamRun>(&record)) {
@@ -234,7 +236,8 @@ std::vector<CaseSummary> Summarizer::finish() {
     const std::string id = record::head(summary.last).provenance_id.value_or("");
     const record::Provenance& provenance = parts_->provenances[id];
     summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, provenance);
-    summary.required = required_by(provenance, summary.about().dtype);
+    summary.required =
+        required_by(parts_->provenances[parts_->last_provenance], summary.about().dtype);
   }
   // A failure is often the first record of its group. It stands below the results all the same.
   std::map<std::string, size_t> last;  // by group
