@@ -71,8 +71,9 @@ void print_noise_floors(const ResultSet& results) {
       const auto floor = measured_noise_floor(results, c.group(), metric);
       if (floor) floors += fmt::format(" {} {:.2f} %", metric.key, 100 * *floor);
     }
-    fmt::print("Noise floor of {} (A/A control):{}\n", printable(c.group()),
-               floors.empty() ? " unknown, it needs two rounds" : floors);
+    fmt::print(
+        "Noise floor of {} (A/A control):{}\n", printable(c.group()),
+        floors.empty() ? " unknown, it needs two rounds in the mode of its decoder" : floors);
   }
 }
 

@@ -524,12 +524,23 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
   return a.empty() || b.empty() ? std::nullopt : std::optional(unpaired_ratio(a, b));
 }
 
+namespace {
+
+bool is_overlapped(const CaseSummary& summary) {
+  const record::Run* run = summary.last_run();
+  return run != nullptr && run->pipeline;
+}
+
+}  // namespace
+
 std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
                                            const Metric& metric) {
   for (const CaseResult& control : results.cases) {
     if (control.control_of().empty() || control.group() != group) continue;
     for (const CaseResult& original : results.cases) {
       if (original.decoder() != control.control_of() || original.group() != group) continue;
+      // A resumed run may have measured one of them anew in the other mode.
+      if (is_overlapped(original.summary) != is_overlapped(control.summary)) continue;
       const auto ratio = ratio_within_run(metric, original.summary, control.summary);
       if (ratio && std::isfinite(ratio->high)) return noise_floor(*ratio);
     }

@@ -50,8 +50,8 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
                                          const CaseSummary& to);
 
 /// Returns the largest change that noise alone makes in a ratio metric of a group (noise_floor() in
-/// harness/results/statistics.h), from the group's A/A control. None without a control, or if
-/// either of the two has a single value.
+/// harness/results/statistics.h), from the group's A/A control. None without a control, if
+/// either of the two has a single value, or if they were measured in different modes.
 std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
                                            const Metric& metric);
 

@@ -250,6 +250,14 @@ TEST_F(GateTest, AControlWithOneValueGivesNoNoiseFloor) {
   }
 }
 
+TEST_F(GateTest, AControlOfTheOtherModeGivesNoNoiseFloor) {
+  ResultSet set = results(1);
+  for (CaseResult& c : set.cases) {
+    if (!c.control_of().empty()) std::get<record::Run>(c.summary.last).pipeline.emplace();
+  }
+  EXPECT_FALSE(measured_noise_floor(set, "m/d/b1/fp32", find_metric("rtfx.total", "")));
+}
+
 TEST_F(GateTest, ClearlySlowerIsRegressedThoughTheGateIsTight) {
   EXPECT_EQ(of(gate(results(1), results(2, 2.0), {{"rtfx.decode", 1e-4}}), "rtfx.decode"),
             Verdict::regressed);
