@@ -199,6 +199,18 @@ class Parent {
   const Config& config_;
 };
 
+/// Opens the journal and runs the groups of the plan. Returns false after an interrupt.
+bool run_groups(const Config& config, Journal::Mode mode, const std::vector<CaseGroup>& plan) {
+  const Journal journal(config.output, mode);  // the lock covers the children too
+  Parent parent(config);
+  try {
+    for (size_t i = 0; i < plan.size(); ++i) parent.run_group(static_cast<int64_t>(i), plan[i]);
+  } catch (const Interrupted&) {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string run_child(const Config& config, std::vector<std::string> arguments) {
@@ -229,21 +241,15 @@ void ChildTask::add_ended(const std::string& value) {
 
 bool measure_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
-  const Journal journal(config.output, mode);  // the lock covers the children too
-  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
-  Parent parent(config);
-  try {
-    for (size_t i = 0; i < plan.size(); ++i) parent.run_group(static_cast<int64_t>(i), plan[i]);
-  } catch (const Interrupted&) {
-    return false;
-  }
-  return true;
+  return run_groups(config, mode, make_plan(config, Workspace(config).kinds()));
 }
 
 int run_isolated(const Config& config, Journal::Mode mode) {
-  const bool whole = measure_isolated(config, mode);
+  const InterruptWatch watch;
+  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
+  const bool whole = run_groups(config, mode, plan);
   const std::vector<CaseSummary> cases =
-      summarize_cases(read_journal(config.output / "journal.jsonl"));
+      cases_of(plan, read_journal(config.output / "journal.jsonl"));
   print_while_read([&] { print_table(all_of(cases)); });
   return whole ? outcome(cases, config) : kInterrupted;
 }

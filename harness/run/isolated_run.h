@@ -52,7 +52,7 @@ std::vector<std::string> child_arguments(const Config& config, const std::string
 /// false after an interrupt.
 bool measure_isolated(const Config& config, Journal::Mode mode);
 
-/// Calls measure_isolated(), prints the table of all records, and returns an ExitCode.
+/// Does likewise, prints the table of the plan's cases, and returns an ExitCode.
 int run_isolated(const Config& config, Journal::Mode mode);
 
 /// Runs in a child: tells the parent which stage of which arm begins.

@@ -1,10 +1,13 @@
 #include "harness/run/record.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/json.h"
 #include "base/printable.h"
@@ -38,6 +41,26 @@ std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, doubl
                     name, 100 * (rate - base->second), 100 * allowed));
   }
   return above;
+}
+
+std::vector<CaseSummary> cases_of(const std::vector<CaseGroup>& plan, record::Records records) {
+  std::set<std::string> planned;
+  for (const CaseGroup& group : plan)
+    for (const PlannedDecoder& decoder : group.decoders) planned.insert(decoder.case_name);
+  std::vector<CaseSummary> cases = summarize_cases(std::move(records));
+  std::vector<std::string> others;
+  std::erase_if(cases, [&](const CaseSummary& summary) {
+    const std::string name = summary.case_name();
+    if (planned.contains(name)) return false;
+    others.push_back(printable(name));
+    return true;
+  });
+  if (!others.empty()) {
+    print_message(
+        "rtfx: notice: the journal has {} that this configuration does not have; left out: {}\n",
+        counted(static_cast<int64_t>(others.size()), "case"), fmt::join(others, ", "));
+  }
+  return cases;
 }
 
 int outcome(const std::vector<CaseSummary>& cases, const Config& config) {

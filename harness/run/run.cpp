@@ -414,12 +414,14 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   std::optional<Rendezvous> rendezvous;
   if (!shard.whole()) rendezvous.emplace(shard, common_to_shards(config, mode));
   record::Records records;
+  std::vector<CaseGroup> plan;
   bool whole = true;
   try {
     SessionOptions options;
     options.mode = task.is_child() ? Journal::Mode::child : mode;
     options.shard = shard;
     Session session(of_shard(config, shard), options);
+    plan = session.plan();
     if (mode == Journal::Mode::force && !shard.whole() && shard.index == 0)
       set_aside(config.output / "journal.jsonl");
     Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);
@@ -434,7 +436,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (task.is_child()) return whole ? kOk : kInterrupted;
   if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);
-  const std::vector<CaseSummary> cases = summarize_cases(std::move(records));
+  const std::vector<CaseSummary> cases = cases_of(plan, std::move(records));
   if (shard.index == 0) print_while_read([&] { print_table(all_of(cases)); });
   return whole ? outcome(cases, config) : kInterrupted;
 }

@@ -119,6 +119,15 @@ def test_results_are_those_of_one_process(run_config, tmp_path):
     assert results(tmp_path / "run/journal.jsonl") == expected
 
 
+def test_a_missing_file_costs_no_earlier_journal(run_config, tmp_path):
+    journal = tmp_path / "run/journal.jsonl"
+    journal.parent.mkdir()
+    journal.write_text("earlier\n")
+    result = run_config("--force", isolate=True, datasets=[{"id": "gone", "manifest": str(tmp_path / "gone.jsonl")}])
+    assert result.returncode == 2 and "gone.jsonl: no such file" in result.stderr
+    assert journal.read_text() == "earlier\n" and [*journal.parent.iterdir()] == [journal]
+
+
 def test_an_interrupt_reaches_the_child(program, config, tmp_path):
     path = config(isolate=True, protocol=PROTOCOL | {"measured_rounds": 1000})
     process = subprocess.Popen([program, "run", path, "--output", tmp_path / "run"],

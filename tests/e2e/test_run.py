@@ -182,6 +182,28 @@ def test_resumed_after_other_settings_shows_its_own_results(run_config, rtfx, tm
     assert [count for _, count in (one, ten, one_again, resumed)] == [1, 2, 3, 3]  # the last run measured nothing
 
 
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_resumed_run_judges_the_cases_of_its_configuration(run_config, tmp_path, isolate):
+    """A decoder with one token a frame at most misses the required grade, and is then left out of the configuration."""
+    limited = {"name": "label_looping", "options": {"max_symbols": 1}}
+    settings = {"datasets": [{"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}], "isolate": isolate}
+    assert run_config(decoders=["frame_looping", limited], **settings).returncode == 13
+    resumed = run_config("--resume", decoders=["frame_looping"], **settings)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "label_looping" not in resumed.stdout
+    notice = "the journal has 1 case that this configuration does not have; left out: quickstart-rnnt/one/label_looping/b2/fp32"
+    assert notice in resumed.stderr
+
+
+def test_a_resumed_run_takes_the_grade_that_its_configuration_requires(run_config, rtfx, tmp_path):
+    limited = {"name": "label_looping", "options": {"max_symbols": 1}}
+    dataset = {"id": "one", "files": [str(AUDIO / "1737-146161-0011.flac")]}
+    for mode, required, code in (([], "different", 0), (["--resume"], "exact", 13), (["--resume"], "different", 0)):
+        result = run_config(*mode, decoders=["frame_looping", limited], datasets=[dataset], verify={"required": {"fp32": required}})
+        assert result.returncode == code, result.stderr
+    assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2  # nothing was measured again
+
+
 @pytest.mark.parametrize("first, then, keys", [
     ([], ["confidence={}"], 2),
     (["sort=shuffle"], ["sort=shuffle", "protocol.seed=2"], 2),
