@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -11,6 +17,7 @@
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/run/record.h"
+#include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -36,9 +43,112 @@ std::string errors_text(const record::WordErrors& errors) {
   return fmt::format("- ({})", counted(errors.insertions, "insertion"));
 }
 
-using Rescored = std::map<std::string, record::WordErrors>;  // indexed by result key
+/// A case with its stored hypotheses, which are those of its first round.
+struct RescoredCase {
+  record::WordErrors errors;
+  std::vector<UtteranceText> texts;
+  std::string hash;     // hash of the hypotheses
+  bool repeats = true;  // all rounds have these hypotheses
+  std::string group, decoder;
+};
 
-/// Returns the lines of the journal with the new word errors, and with the scorer in its
+using Rescored = std::map<std::string, RescoredCase>;  // indexed by result key
+
+/// Returns whether the grade follows from normalised texts. Better ones follow from tokens.
+bool is_of_texts(const std::string& grade) {
+  return grade != "baseline" && grade_of(grade) >= Grade::text;
+}
+
+/// Returns the scorer that counted the errors; null if this release lacks it.
+const Normalizer* scorer_before(const record::WordErrors& errors) {
+  const auto found = std::ranges::find_if(normalizers(), [&](const Normalizer& one) {
+    return one.name == errors.normalizer && one.version == errors.version;
+  });
+  return found == normalizers().end() ? nullptr : &*found;
+}
+
+int64_t total_errors(const record::WordErrors& errors) {
+  return errors.substitutions + errors.insertions + errors.deletions;
+}
+
+/// The texts of a case beside those of its baseline.
+struct TextComparison {
+  int64_t different = 0;              // utterances with other words
+  bool changed = false;               // the scorer before may have found others equal
+  std::set<std::string> with_others;  // ids of the utterances with other words
+};
+
+/// Returns none if the texts are not of the same utterances. `before` may be null.
+std::optional<TextComparison> compare_texts(const std::vector<UtteranceText>& baseline,
+                                            const std::vector<UtteranceText>& own,
+                                            const Normalizer* before, const Normalizer& now) {
+  if (!std::ranges::equal(baseline, own, {}, &UtteranceText::id, &UtteranceText::id))
+    return std::nullopt;
+  TextComparison found;
+  found.changed = before == nullptr;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto equal = [&](const Normalizer& by) {
+      return by.words(baseline[i].text) == by.words(own[i].text);
+    };
+    const bool is_equal = equal(now);
+    found.changed = found.changed || equal(*before) != is_equal;
+    if (!is_equal) found.with_others.insert(own[i].id);
+  }
+  found.different = static_cast<int64_t>(found.with_others.size());
+  return found;
+}
+
+/// Sets the words of the first difference, or makes it null if its utterance no longer has the
+/// grade.
+void rescore_difference(record::Exactness& exactness, const RescoredCase& baseline,
+                        const RescoredCase& own, const TextComparison& texts,
+                        const Normalizer& now) {
+  if (!exactness.first_difference) return;
+  record::FirstDifference& first = *exactness.first_difference;
+  const auto at = std::ranges::find(own.texts, first.utterance, &UtteranceText::id);
+  const bool wanted = exactness.grade != "text";
+  if (at == own.texts.end() || texts.with_others.contains(first.utterance) != wanted)
+    return exactness.first_difference.reset();
+  const UtteranceText& other =
+      baseline.texts[static_cast<size_t>(std::distance(own.texts.begin(), at))];
+  std::tie(first.baseline_words, first.words) =
+      differing_words(now.words(other.text), now.words(at->text));
+}
+
+/// Returns the exactness of a round by the new scorer. Grades by tokens stay, and so does that of a
+/// failed replay. Null if the stored texts do not tell the grade. This is so if the round or one of
+/// the baseline had other texts, or if utterances with other words may be within rounding.
+Nullable<record::Exactness> rescored_exactness(const record::Run& run, const RescoredCase& own,
+                                               const Rescored& all, const Normalizer& now) {
+  if (!run.exactness || !is_of_texts(run.exactness->grade)) return run.exactness;
+  record::Exactness exactness = *run.exactness;
+  const record::Replay* replay = known(exactness.replay);
+  if (replay != nullptr && replay->beyond > 0) return run.exactness;
+  const auto baseline = std::ranges::find_if(all, [&](const auto& one) {
+    return one.second.group == own.group && one.second.decoder == exactness.baseline;
+  });
+  if (baseline == all.end() || !baseline->second.repeats || run.hypotheses_sha256 != own.hash)
+    return std::nullopt;
+  const auto texts = compare_texts(baseline->second.texts, own.texts, scorer_before(run.wer), now);
+  if (!texts) return std::nullopt;
+  const auto count = [&](const char* grade) -> int64_t& { return exactness.grades[grade]; };
+  if (texts->changed) {
+    if (count("rounding") > 0 && texts->different > 0) return std::nullopt;
+    count("text") += count("different") - texts->different;
+    count("different") = texts->different;
+  }
+  if (count("text") < 0 || count("text") + count("different") == 0) return std::nullopt;
+  const record::WordErrors &errors = own.errors, &theirs = baseline->second.errors;
+  const bool same_errors =
+      errors.reference_words.value_or(0) > 0 && total_errors(errors) == total_errors(theirs);
+  exactness.grade = to_string(count("different") == 0 ? Grade::text
+                              : same_errors           ? Grade::wer
+                                                      : Grade::different);
+  rescore_difference(exactness, baseline->second, own, *texts, now);
+  return exactness;
+}
+
+/// Returns the lines of the journal with the new word errors and grades, and with the scorer in its
 /// configurations.
 std::string rescored_lines(const std::filesystem::path& journal, const Rescored& rescored,
                            const Normalizer& normalizer) {
@@ -50,10 +160,16 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
       config["scorer"] = normalizer.name;
       provenance->config = OptionTree(std::move(config));
     }
+    if (auto* summary = std::get_if<record::Summary>(&record);
+        summary != nullptr && summary->grade && is_of_texts(*summary->grade))
+      summary->grade.reset();
     auto* run = std::get_if<record::Run>(&record);
     const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
     if (found != rescored.end()) {
-      run->wer = found->second;
+      run->exactness = rescored_exactness(*run, found->second, rescored, normalizer);
+      // The texts of the isolated pass are not stored.
+      if (run->isolated && is_of_texts(run->isolated->grade)) run->isolated.reset();
+      run->wer = found->second.errors;
       // These count words of the other scorer.
       run->oracle_wer.reset();
       run->boosted.reset();
@@ -81,7 +197,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     const auto* first =
         c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
     if (first == nullptr) continue;  // the case failed
-    const auto texts = read_hypotheses(results, c);
+    auto texts = read_hypotheses(results, c);
     if (!texts) {
       left_out.push_back(printable(c.name()));
       continue;
@@ -91,7 +207,12 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
                printable(before.normalizer), before.version, errors_text(before), normalizer.name,
                normalizer.version, errors_text(field), field.cer ? percent(*field.cer) : "-");
-    rescored[c.about().result_key] = field;
+    RescoredCase& now = rescored[c.about().result_key];
+    now = {field, std::move(*texts), first->hypotheses_sha256, true, c.group(), c.decoder()};
+    for (const record::Round& round : c.rounds()) {
+      const auto* run = std::get_if<record::Run>(&round);
+      now.repeats = now.repeats && run != nullptr && run->hypotheses_sha256 == now.hash;
+    }
   }
   if (rescored.empty()) {
     throw UserError(results.journal.string(), "has no hypotheses beside it",

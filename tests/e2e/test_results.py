@@ -304,6 +304,31 @@ def test_rescore_counts_other_words(rtfx, finished, tmp_path):
     assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
 
 
+@pytest.mark.parametrize("of_baseline, rounding, grade, counts", [
+    ({}, 0, "different", {"text": 1, "different": 1}),
+    ({"qs02": "We went to the old mill"}, 0, "wer", {"text": 0, "different": 2}),
+    ({}, 1, None, None),  # the utterance with other words may be the one within rounding
+])  # fmt: skip
+def test_rescore_grades_by_the_new_words(rtfx, tmp_path, of_baseline, rounding, grade, counts):
+    """Upper case is other words to `none` alone."""
+    baseline = synthetic.run(decoder="frame_looping", grade="baseline") | {"result_key": "baseline"}
+    run = synthetic.run(grade="text", differing=2) | {"result_key": "label"}
+    run["exactness"]["grades"] |= {"different": 0, "text": 2, "rounding": rounding}
+    synthetic.write(tmp_path / "run", [synthetic.provenance(), baseline, run])
+    synthetic.write_hypotheses(tmp_path / "run", baseline, of_baseline)
+    synthetic.write_hypotheses(tmp_path / "run", run, {"qs01": "we went to the Old mill"})
+    result = rtfx("rescore", tmp_path / "run", "--scorer", "none", "--output", tmp_path / "rescored")
+    assert result.returncode == 0, result.stderr
+    _, exactness = (r["exactness"] for r in runs_of(strict_records(tmp_path / "rescored/journal.jsonl")))
+    if grade is None:
+        assert exactness is None
+        return
+    assert exactness["grade"] == grade and exactness["grades"] == run["exactness"]["grades"] | counts
+    first = exactness["first_difference"]
+    assert (first["baseline_words"], first["words"]) == ("to the old mill", "to the Old mill")
+    assert first["utterance"] == "qs01" and first["frame"] == 12
+
+
 def test_rescore_counts_each_ideograph(rtfx, finished):
     """`unicode_words` counts each ideograph. Two of six are wrong here: one is replaced, and one is missing."""
     for file in (finished / "hypotheses").iterdir():
