@@ -176,8 +176,16 @@ void add_tune(CLI::App& app, int& code) {
                              : std::filesystem::path(args->target);
     const Document document = args->config.read();
     const Config config = parse_config(document);  // loads plug-ins, whose options may be paths
-    code = rtfx::tune(config, with_relative_paths(config_keys().info(), document), target,
+    // The device, the threads and the folder of this search are not those of later runs.
+    const std::vector<std::string>& kept = args->config.overrides;
+    const Document written = read_document(file, kept);
+    code = rtfx::tune(config, with_relative_paths(config_keys().info(), written), target,
                       args->mode.mode());
+    if (code != kOk || kept.empty()) return;
+    std::vector<std::string> keys;
+    for (const std::string& text : kept) keys.push_back(printable(text.substr(0, text.find('='))));
+    print_message("rtfx: notice: {} keeps what --set gives to {}\n", printable(target.string()),
+                  fmt::join(keys, ", "));
   });
 }
 

@@ -366,10 +366,6 @@ class Tuner {
     }
     EditCounts total;
     for (const EditCounts& one : edits) total += one;
-    if (total.reference_words == 0) {
-      throw UserError("dataset '" + spec_.dataset.id + "'", "has no texts to count errors against",
-                      "give a development set with transcripts");
-    }
     return total.errors();
   }
 
@@ -436,6 +432,20 @@ void require_chosen_once(const Config& config) {
                       fmt::format("decoder '{}' gets values from {} too", id, other->second),
                       "give each model or set a decoder of its own (\"models\", \"datasets\")");
     }
+  }
+}
+
+/// Throws UserError for a development set that is missing or has no words to count errors against.
+void require_references(const Config& config) {
+  const Normalizer& normalizer = find_normalizer(config.scorer, "scorer");
+  for (const TuneSpec& spec : config.tune) {
+    const Dataset dataset = load_dataset(spec.dataset);
+    const auto has_words = [&](const Utterance& utterance) {
+      return utterance.text && !normalizer.words(*utterance.text).empty();
+    };
+    if (std::ranges::any_of(dataset.utterances, has_words)) continue;
+    throw UserError("dataset '" + spec.dataset.id + "'", "has no texts to count errors against",
+                    "give a development set with transcripts");
   }
 }
 
@@ -512,9 +522,10 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
     require_chosen_once(config);
   });
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
-  // An entry that is missing is found before anything is measured.
+  // Missing entries and sets are found before anything is measured.
   for (const TuneSpec& spec : config.tune)
     for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
+  require_references(config);
   note_common_utterances(config, config.tune);
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
@@ -529,7 +540,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
     return kInterrupted;
   }
   write_file(target, to_text(document, 2) + "\n");
-  fmt::print("\nnext: rtfx run {}\n", printable(target.string()));
+  fmt::print("\nnext: rtfx run {}\n", for_shell(target.string()));
   return kOk;
 }
 

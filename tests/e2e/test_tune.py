@@ -294,6 +294,31 @@ def test_errors(rtfx, config, tmp_path, changes, message):
     assert result.returncode == 2 and "#/tune" in result.stderr and message in result.stderr
 
 
+def test_flags_of_the_search_are_not_written(rtfx, config, tmp_path):
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    path = config(decoders=DECODERS, tune=QUICK, device=None, threads=None)
+    target = tmp_path / "my tuned.json"
+    result = rtfx("tune", path, "--device", "cpu", "--threads", 1, "--output", tmp_path / "run", "--write", target,
+                  "--set", "question=Which weight?")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    written = json.loads(target.read_text())
+    assert written["question"] == "Which weight?" and not written.keys() & {"device", "threads", "output"}
+    assert "my tuned.json keeps what --set gives to question\n" in result.stderr
+    assert result.stdout.endswith(f"next: rtfx run '{target}'\n")
+
+
+@pytest.mark.parametrize("text, message", [("", "dataset 'second' has no texts"), (None, "second.jsonl: no such file")])
+def test_every_development_set_is_checked_before_the_first_search(rtfx, config, tmp_path, text, message):
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    second = tmp_path / "second.jsonl"
+    if text is not None:
+        second.write_text(json.dumps({"audio_filepath": str(AUDIO / "1737-146161-0011.flac"), "text": text}))
+    other = {"decoder": "frame_looping", "dataset": {"id": "second", "manifest": str(second)}, "options": {"blank_penalty": [0, 1]}}
+    result = rtfx("tune", config(decoders=DECODERS, tune=[QUICK, other]), "--output", tmp_path / "run")
+    assert result.returncode == 2 and message in result.stderr, result.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_the_key_or_into_another_folder(rtfx, config, tmp_path):
     assert 'has no key "tune"' in rtfx("tune", config()).stderr
     (tmp_path / "lm.arpa").write_text(arpa({}))
