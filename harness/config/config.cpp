@@ -332,11 +332,12 @@ json Config::resolved() const {
 
 std::string Config::hash() const {
   json canonical = resolved();
-  for_each_path_of_document(
-      config_keys().info(), origins.root(), canonical, [&](const std::string&, json& given) {
-        const std::filesystem::path path = given.get<std::string>();
-        given = path.lexically_proximate(origins.file().parent_path()).string();
-      });
+  const std::filesystem::path folder = std::filesystem::absolute(origins.file()).parent_path();
+  for_each_path_of_document(config_keys().info(), origins.root(), canonical,
+                            [&](const std::string&, json& given) {
+                              const auto path = std::filesystem::absolute(given.get<std::string>());
+                              given = path.lexically_proximate(folder).string();
+                            });
   for (const char* key : {"name", "question", "output", "protocol", "tune", "isolate"})
     canonical.erase(key);
   return sha256(to_text(canonical));

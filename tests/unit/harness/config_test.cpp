@@ -357,6 +357,11 @@ TEST(Config, HashIsOfWhatDeterminesTheResults) {
   EXPECT_EQ(parse_config({valid(), "/elsewhere/c.json"}).hash(), hash);
   EXPECT_NE(parse(valid(), {"sort=none"}).hash(), hash);
   EXPECT_NE(parse(valid(), {"decoders.1.options.window=8"}).hash(), hash);
+  json document = valid();
+  const auto here = std::filesystem::current_path();
+  document["models"] = json::array({(here / "m.nemo").string()});
+  EXPECT_EQ(parse_config({document, "c.json"}).hash(),
+            parse_config({document, here / "c.json"}).hash());
 }
 
 class ConfigFile : public test::TempFolder {};
