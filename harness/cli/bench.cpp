@@ -103,6 +103,13 @@ bool is_librispeech(const fs::path& folder) {
   return std::any_of(files, end, [](const auto& entry) { return is_transcript(entry.path()); });
 }
 
+/// Returns the name, with a number behind it if it is in `taken` already, and adds it there.
+std::string numbered(const std::string& name, std::set<std::string>& taken) {
+  std::string id = name;
+  for (int n = 2; !taken.insert(id).second; ++n) id = fmt::format("{}-{}", name, n);
+  return id;
+}
+
 std::string name_of(const fs::path& path) {
   const fs::path named = path.has_filename() ? path : path.parent_path();
   return fs::is_directory(path) ? named.filename().string() : named.stem().string();
@@ -114,9 +121,7 @@ json datasets_of(const BenchOptions& options) {
   json sets = json::array(), files = json::array();
   std::set<std::string> ids;
   const auto add = [&](const std::string& name, json set) {
-    std::string id = name;
-    for (int n = 2; !ids.insert(id).second; ++n) id = fmt::format("{}-{}", name, n);
-    set["id"] = id;
+    set["id"] = numbered(name, ids);
     if (options.limit > 0) set["limit"] = options.limit;
     sets.push_back(std::move(set));
   };
@@ -185,12 +190,15 @@ json bench_document(const BenchOptions& options) {
       for (json& decoder : bench_decoders(text)) decoders.push_back(std::move(decoder));
     });
   }
+  std::set<std::string> ids;
   for (const std::string& model : options.models) {
     errors.run([&] {
       const fs::path path = find_checkpoint(model);
       if (!fs::exists(path))
         throw UserError("--model " + model, "no such file or folder", "check the path");
-      document["models"].push_back(path.string());
+      const std::string name = model_name(path), id = numbered(name, ids);
+      document["models"].push_back(id == name ? json(path.string())
+                                              : json{{"id", id}, {"path", path.string()}});
     });
   }
   errors.throw_any();

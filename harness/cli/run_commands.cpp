@@ -146,7 +146,9 @@ void add_bench(CLI::App& app, int& code) {
       return;
     }
     const Config config = bench_config(*args);
-    code = rtfx::run(config, args->resume ? Journal::Mode::resume : Journal::Mode::force);
+    code = rtfx::run(config, args->resume ? Journal::Mode::resume : Journal::Mode::force, {}, {},
+                     "what was recorded is kept; the same command without that decoder and with "
+                     "--resume measures the other cases");
     print_next(config, code, "the same command with");
   });
 }

@@ -97,22 +97,9 @@ class Reader {
     std::set<std::string> seen;
     for (size_t i = 0; i < config_.models.size(); ++i) {
       ModelSource& model = config_.models[i];
-      if (model.id.empty()) model.id = name_of(model.path);
+      if (model.id.empty()) model.id = model_name(model.path);
       unique(seen, model.id, element("models", i));
     }
-  }
-
-  /// Returns "parakeet-ctc-1.1b" for parakeet-ctc-1.1b.nemo and for the folder parakeet-ctc-1.1b/.
-  /// It also does so for models--nvidia--parakeet-ctc-1.1b/snapshots/REVISION/, as `hf download`
-  /// names it.
-  static std::string name_of(const std::filesystem::path& model) {
-    if (model.extension() == ".nemo") return model.stem().string();
-    const std::filesystem::path folder = model.has_filename() ? model : model.parent_path();
-    const std::filesystem::path snapshots = folder.parent_path();
-    const std::string cached = snapshots.parent_path().filename().string();
-    if (snapshots.filename() == "snapshots" && cached.starts_with("models--"))
-      return cached.substr(cached.rfind("--") + 2);
-    return folder.filename().string();
   }
 
   void check_datasets() {
@@ -313,6 +300,16 @@ class Reader {
 };
 
 }  // namespace
+
+std::string model_name(const std::filesystem::path& model) {
+  if (model.extension() == ".nemo") return model.stem().string();
+  const std::filesystem::path folder = model.has_filename() ? model : model.parent_path();
+  const std::filesystem::path snapshots = folder.parent_path();
+  const std::string cached = snapshots.parent_path().filename().string();
+  if (snapshots.filename() == "snapshots" && cached.starts_with("models--"))
+    return cached.substr(cached.rfind("--") + 2);
+  return folder.filename().string();
+}
 
 void DecoderSpec::describe() {
   description = make_decoder(name, options, where + "/options")->describe();

@@ -122,6 +122,11 @@ struct ModelSource {
   std::string language = {};
 };
 
+/// Returns the id of a model that is given without one: "parakeet-ctc-1.1b" for
+/// parakeet-ctc-1.1b.nemo and for the folder parakeet-ctc-1.1b/. It also does so for
+/// models--nvidia--parakeet-ctc-1.1b/snapshots/REVISION/, as `hf download` names it.
+std::string model_name(const std::filesystem::path& model);
+
 struct DecoderSpec {
   std::string id;
   std::string name;  // name in the registry

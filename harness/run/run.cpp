@@ -407,7 +407,8 @@ void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) 
 
 }  // namespace
 
-int run(const Config& config, Journal::Mode mode, const Shard& shard, const ChildTask& task) {
+int run(const Config& config, Journal::Mode mode, const Shard& shard, const ChildTask& task,
+        const std::string& remedy) {
   check_shards(config, mode, shard);
   if (config.isolate && !task.is_child()) return run_isolated(config, mode);
   const InterruptWatch watch;
@@ -425,6 +426,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
     if (mode == Journal::Mode::force && !shard.whole() && shard.index == 0)
       set_aside(config.output / "journal.jsonl");
     Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);
+    if (!remedy.empty()) runner.suggest(remedy);
     whole = session.run([&] { runner.run(); });
     if (!whole && rendezvous) rendezvous->leave("interrupted");
     records = session.records();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -21,9 +22,10 @@ namespace rtfx {
 ///   kOk           otherwise
 /// Throws UserError for an error that stops the whole run. A shard runs its part of the utterances,
 /// in step with the other shards, and writes into a folder of its own. Shard 0 then writes the
-/// journal of the whole run. `task` is the task of a child process (isolated_run.h).
+/// journal of the whole run. `task` is the task of a child process (isolated_run.h). `remedy` is
+/// the advice of errors for a case that ends the program; empty: that of `rtfx run`.
 int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
-        const ChildTask& task = {});
+        const ChildTask& task = {}, const std::string& remedy = {});
 
 /// Continues the journal, which the caller has locked. Prints neither a table nor a verdict.
 /// Returns false after an interrupt, which it reports on stderr.

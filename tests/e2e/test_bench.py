@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
+from conftest import AUDIO, MODELS, PROGRAM, ROOT, runs_of, strict_records
 
 MODEL = MODELS / "quickstart-rnnt.nemo"
 DATA = AUDIO / "manifest.jsonl"
@@ -65,6 +65,25 @@ def test_data_and_decoders_by_themselves(bench, tmp_path):
     assert [entry["id"] for entry in document["datasets"]] == ["clips", "clips-2", "files"]
     assert len(document["datasets"][2]["files"]) == 2
     assert [d["name"] for d in document["decoders"]] == ["frame_looping", "label_looping", "ctc_greedy"]
+
+
+def test_models_of_one_name_are_numbered(rtfx, bench, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.nemo").symlink_to(MODEL)
+    result = bench("--print-config", "--decoder", "frame_looping", "--model", tmp_path / "a/model.nemo", tmp_path / "b/model.nemo")
+    models = json.loads(result.stdout)["models"]
+    assert models == [str(MODEL), str(tmp_path / "a/model.nemo"), {"id": "model-2", "path": str(tmp_path / "b/model.nemo")}]
+    (tmp_path / "mine.json").write_text(result.stdout)
+    assert "  model-2/quickstart/frame_looping/b1/fp32" in rtfx("validate", tmp_path / "mine.json").stdout
+
+
+def test_a_decoder_that_ends_the_program_has_the_advice_of_a_bench(bench):
+    plugin = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
+    result = bench("--plugins", plugin, "--decoder", "frame_looping,faulty[fault=exit]", "--limit", 2, "--rounds", 1, "--warmup", 0)
+    line = result.stderr.splitlines()[-1]
+    assert result.returncode == 1 and "was ended by exit()" in line
+    assert "the same command without that decoder and with --resume" in line and "--set" not in line
 
 
 def test_all_errors_name_their_flags(bench, tmp_path):
