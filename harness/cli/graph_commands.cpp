@@ -127,6 +127,23 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
                   R"(add {"name": "ctc_wfst_cpu", "options": {"graph": "words.tlg"}})");
 }
 
+/// Returns the utterances' ids as Kaldi's archives and CTM have them. Throws UserError for two that
+/// are equal.
+std::vector<std::string> kaldi_keys(const std::vector<Utterance>& utterances) {
+  std::vector<std::string> keys;
+  std::set<std::string> seen;
+  for (const Utterance& utterance : utterances) {
+    std::string key = utterance.id;
+    for (char& c : key)
+      if (static_cast<unsigned char>(c) <= ' ') c = '_';
+    if (key.starts_with(";;")) key.replace(0, 2, "__");  // such a text begins a comment in CTM
+    if (!seen.insert(key).second)
+      throw UserError(key, "is the key of two utterances", "give them ids that differ in letters");
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
 class LatticeWriter {
  public:
   LatticeWriter(const Config& config, const LatticeOptions& options, const WfstGraph& graph,
@@ -140,14 +157,13 @@ class LatticeWriter {
       set_aside(folder_ / name);
   }
 
-  void put(const Utterance& utterance, const WordLattice& lattice) {
+  void put(const Utterance& utterance, const std::string& key, const WordLattice& lattice) {
     if (lattice.states() == 0) {
       print_message("rtfx: error: {}: no path through the graph, or NaN in the emissions\n",
                     printable(utterance.id));
       ++failed_;
       return;
     }
-    const std::string key = key_of(utterance.id);
     const std::string fst = fmt::format("fst/{:05}.txt", number_++);
     write_file(folder_ / fst, openfst_text(lattice, graph_, scales_));
     archive_ += kaldi_text(lattice, key);
@@ -180,15 +196,6 @@ class LatticeWriter {
   }
 
  private:
-  std::string key_of(std::string id) {
-    for (char& c : id)
-      if (static_cast<unsigned char>(c) <= ' ') c = '_';
-    if (id.starts_with(";;")) id.replace(0, 2, "__");  // such a text begins a comment in CTM
-    if (!keys_.insert(id).second)
-      throw UserError(id, "is the key of two utterances", "give them ids that differ in letters");
-    return id;
-  }
-
   json posteriors(const WordLattice& lattice) const {
     json frames = json::array();
     for (const auto& words : words_by_frame(lattice, lattice_posteriors(lattice, scales_))) {
@@ -211,7 +218,6 @@ class LatticeWriter {
   const WfstGraph& graph_;
   LatticeScales scales_;
   double frame_seconds_;
-  std::set<std::string> keys_;
   std::string archive_, lines_;
   size_t number_ = 0, failed_ = 0;
 };
@@ -229,6 +235,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   const LoadedDataset& dataset = workspace.datasets().front();
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
   const auto model = workspace.model(0, scope.device(), config.dtypes.front());
+  const std::vector<std::string> keys = kaldi_keys(dataset.dataset.utterances);
   decoder->prepare(model, {});
   const CompiledBiases biases =
       compile_biases(*decoder, dataset.dataset.utterances, workspace.normalizer());
@@ -248,7 +255,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
       options.acoustic_scale.value_or(decoder->options().at("acoustic_scale").get<double>())};
   LatticeWriter writer(config, options, source->graph(), scales, model->config.frame_seconds());
   for (size_t i = 0; i < lattices.size(); ++i)
-    writer.put(dataset.dataset.utterances[i], lattices[i]);
+    writer.put(dataset.dataset.utterances[i], keys[i], lattices[i]);
   return writer.finish();
 }
 
@@ -313,7 +320,6 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     numbers += bytes_of(emissions[i]);
     frames += emissions[i].size(0);
   }
-  std::filesystem::create_directories(folder);
   for (const char* name : {"emissions.npy", "utterances.jsonl"}) set_aside(folder / name);
   write_file(folder / "emissions.npy",
              npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));

@@ -147,6 +147,17 @@ def test_earlier_results_are_kept(lattice, settings, tmp_path):
     assert (out / "utterances.jsonl.1").read_text() == "of `rtfx emissions`" and len(lines_of(out)) == 1
 
 
+def test_ids_of_one_key_cost_no_earlier_results(lattice, tmp_path):
+    manifest, audio = tmp_path / "same.jsonl", str(AUDIO / "1737-146161-0007.flac")
+    manifest.write_text("".join(json.dumps({"audio_filepath": audio, "id": name}) + "\n" for name in ("a b", "a_b")))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "words.txt").write_text("earlier")
+    result = lattice(datasets=[{"id": "same", "manifest": str(manifest)}])
+    assert result.returncode == 2 and "a_b: is the key of two utterances" in result.stderr
+    assert [path.name for path in out.iterdir()] == ["words.txt"]
+
+
 @pytest.mark.parametrize(
     "arguments, changes, complaint",
     [

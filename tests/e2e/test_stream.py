@@ -468,6 +468,12 @@ def test_emissions_are_log_probabilities(rtfx, config, tmp_path):
     assert all(line["text"] and line["seconds"] > 0 for line in lines)
 
 
+def test_emissions_into_a_file_are_an_error_of_the_user(rtfx, config, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = rtfx("emissions", config(), "--output", tmp_path / "file")
+    assert result.returncode == 2 and f"{tmp_path}/file/emissions.npy: " in result.stderr and "Not a directory" in result.stderr
+
+
 @pytest.fixture
 def emissions_module():
     sys.path.insert(0, str(ROOT / "rivals/wfst"))
