@@ -24,6 +24,7 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
   app.add_option("--device", device,
                  "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU "
                  "(default: the configuration's).")
+      ->check(not_empty())
       ->type_name("DEVICE");
   app.add_option("--threads", threads,
                  "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
@@ -32,6 +33,7 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
   app.add_option("--output", output,
                  "Folder for the results (default: the configuration's \"output\", else runs/ and "
                  "the configuration's name).")
+      ->check(not_empty())
       ->type_name("FOLDER");
   app.add_flag("--sync-debug", sync_debug,
                "Let a case fail if its decoder waits for the device without declaring it. Only "

@@ -51,6 +51,13 @@ inline CLI::Validator between(double low, double high) {
       fmt::format("{}..{}", low, high));
 }
 
+/// Refuses an empty text, such as that of an unset variable of a shell.
+inline CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); },
+      "");
+}
+
 /// The help text of --dtype.
 inline constexpr const char* kDtypeHelp =
     "Number type of encoder and decoder: fp32, bf16 or fp16, and fp64 on a CPU. bf16+fp32: encoder "

@@ -37,9 +37,11 @@ def test_usage_errors_exit_with_2(rtfx, arguments):
         (["transcribe", "a", "--threads", "5000"], "--threads: must be from 0 to 1024, not '5000'"),
         (["stream", "--model", "m", "-", "--threads", "5000"], "--threads: is 5000; give 0 to 1024"),
         (["transcribe", "a", "--chunk", "nan"], "--chunk: must be from 0.5 to 3600, not 'nan'"),
+        (["validate", "c", "--output", ""], "--output: must not be empty"),
+        (["run", "c", "--device", ""], "--device: must not be empty"),
     ],
 )
-def test_a_number_out_of_range_says_what_is_allowed(rtfx, arguments, rule):
+def test_a_value_out_of_range_says_what_is_allowed(rtfx, arguments, rule):
     result = rtfx(*arguments)
     assert result.returncode == 2 and rule in result.stderr
     assert len(result.stderr) < 200
