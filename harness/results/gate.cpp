@@ -391,6 +391,8 @@ Judgement judge_results(const CaseResult& old, const CaseResult& now) {
   if (const std::string beyond = beyond_rounding(now.summary);
       !beyond.empty() && least < Grade::different)
     return {Verdict::correctness, "beyond rounding: " + beyond};
+  if (const std::string wrong = now.summary.inexact(); !wrong.empty())
+    return {Verdict::correctness, wrong};
   const record::Run &x = first_run(old), &y = first_run(now);
   if (x.hypotheses_sha256 == y.hypotheses_sha256)
     return {Verdict::pass, "the same, score bits included"};
@@ -407,6 +409,14 @@ Judgement judge_results(const CaseResult& old, const CaseResult& now) {
     return {Verdict::correctness, "other tokens or frames than the baseline's"};
   return {Verdict::pass, proven ? "other tokens, every decision within rounding"
                                 : "other tokens, which is allowed here"};
+}
+
+/// Returns the word errors beyond those in fp32 that the run's configuration does not allow.
+std::string fault_beside_fp32(const ResultSet& run, const CaseResult& now) {
+  const json allowed = config_value(now.provenance(), "/verify/wer_above_fp32");
+  const CaseResult* in_fp32 = run.find(name_in_fp32(now.name()));
+  if (in_fp32 == nullptr || !allowed.is_number()) return "";
+  return above_fp32(now.summary, in_fp32->summary, allowed);
 }
 
 GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) {
@@ -570,6 +580,8 @@ void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet&
     const auto [verdict, reason] = judge_results(*run, now);
     rows.all.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
   }
+  if (const std::string above = fault_beside_fp32(current, now); !above.empty())
+    rows.all.push_back({name, "results", {}, {}, {}, {}, {}, Verdict::correctness, above});
   for (const Metric& metric : metrics()) {
     const auto given = options.tolerances.find(metric.key);
     const auto tolerance =

@@ -138,6 +138,7 @@ struct GateOptions {
 
 /// Judges every case of any set except A/A controls. A case has a row for each gated ratio and for
 /// each allowed difference. For each baseline it has one row for the results and one for the WER.
+/// Results for which `rtfx run` exits with CORRECTNESS are CORRECTNESS, whatever the baseline has.
 /// REGRESSED rows are corrected for the number of rows with a change (Bonferroni). So equal runs
 /// show any such row with a probability of at most 5 %.
 ///

@@ -502,6 +502,17 @@ std::string CaseSummary::inexact() const {
   return "";
 }
 
+std::string above_fp32(const CaseSummary& summary, const CaseSummary& in_fp32, double allowed) {
+  if (summary.failure || in_fp32.failure) return "";
+  const record::WordErrors *now = summary.word_errors(), *base = in_fp32.word_errors();
+  if (now == nullptr || base == nullptr || !now->wer || !base->wer) return "";
+  const double more = *now->wer - *base->wer;
+  if (more <= allowed) return "";
+  return fmt::format(
+      "{:.2f} points more word errors than in fp32, `verify.wer_above_fp32` allows {:.2f}",
+      100 * more, 100 * allowed);
+}
+
 std::string CaseSummary::fault() const {
   if (failure) return "";
   if (std::string reason = inexact(); !reason.empty()) return reason;

@@ -115,6 +115,10 @@ struct CaseSummary {
   std::string grade_text() const;
 };
 
+/// Returns how far the word error rate of a case exceeds that of the same case in fp32. Empty if it
+/// does so by at most the share `allowed` (verify.wer_above_fp32), or if one of both has no rate.
+std::string above_fp32(const CaseSummary& summary, const CaseSummary& in_fp32, double allowed);
+
 /// Some or all cases of a run.
 using Summaries = std::vector<std::reference_wrapper<const CaseSummary>>;
 Summaries all_of(const std::vector<CaseSummary>& cases);

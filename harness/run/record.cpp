@@ -26,19 +26,14 @@ namespace rtfx {
 using nlohmann::json;
 
 std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed) {
-  std::map<std::string, double> rates;
-  for (const CaseSummary& summary : cases) {
-    const record::WordErrors* errors = summary.failure ? nullptr : summary.word_errors();
-    if (errors != nullptr && errors->wer) rates[summary.case_name()] = *errors->wer;
-  }
+  std::map<std::string, const CaseSummary*> by_name;
+  for (const CaseSummary& summary : cases) by_name[summary.case_name()] = &summary;
   std::vector<std::string> above;
-  for (const auto& [name, rate] : rates) {
-    const auto base = rates.find(name_in_fp32(name));
-    if (base == rates.end() || rate - base->second <= allowed) continue;
-    above.push_back(
-        fmt::format("{}: {:.2f} points more word errors than in fp32, "
-                    "`verify.wer_above_fp32` allows {:.2f}",
-                    name, 100 * (rate - base->second), 100 * allowed));
+  for (const auto& [name, summary] : by_name) {
+    const auto base = by_name.find(name_in_fp32(name));
+    if (base == by_name.end()) continue;
+    if (const std::string text = above_fp32(*summary, *base->second, allowed); !text.empty())
+      above.push_back(name + ": " + text);
   }
   return above;
 }

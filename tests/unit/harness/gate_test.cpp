@@ -518,6 +518,39 @@ TEST_F(GateTest, FewerWordErrorsByAnotherScorerExcuseNoOtherTokens) {
   EXPECT_HAS(reason_of(judged(), "results"), "other tokens or frames");
 }
 
+/// `rtfx run` exits with 13 for both. Workflows leave the verdict to the gate.
+TEST_F(GateTest, ResultsThatFailTheirOwnRunAreWrongThoughTheBaselineHasTheSame) {
+  ResultSet current = results(2);
+  for (CaseResult& c : current.cases) {
+    for (record::Round& round : c.summary.rounds)
+      std::get<record::Run>(round).isolated.emplace().grade = "different";
+  }
+  const auto rows = gate(current, current);
+  EXPECT_EQ(of(rows, "results"), Verdict::correctness);
+  EXPECT_HAS(reason_of(rows, "results"),
+             "graded different against the isolated pass, and exact is required");
+}
+
+TEST_F(GateTest, WordErrorsAboveThoseInFp32AreJudgedAsTheConfigurationSays) {
+  ResultSet current = results(2);
+  CaseResult other = *current.find("m/d/label/b1/fp32");
+  auto& last = std::get<record::Run>(other.summary.last);
+  last.case_name = std::string("m/d/label/b1/bf16");
+  last.wer.wer = Number(0.102);
+  current.cases.push_back(other);
+  const auto rows = [&](double allowed) {
+    set(current, "/config/verify/wer_above_fp32", allowed);
+    return gate(current, current);
+  };
+  EXPECT_EQ(worst(rows(1)), Verdict::pass);
+  EXPECT_EQ(worst(rows(0.001)), Verdict::correctness);
+  const auto judged = rows(0.001);
+  EXPECT_TRUE(std::ranges::any_of(judged, [](const GateRow& row) {
+    return row.case_name == "m/d/label/b1/bf16" &&
+           row.reason.starts_with("0.20 points more word errors than in fp32");
+  }));
+}
+
 TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
   ResultSet old = results(1), current = results(2);
   for (CaseResult& c : current.cases)
