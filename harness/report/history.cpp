@@ -9,6 +9,7 @@
 #include <cstring>
 #include <set>
 
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
@@ -86,6 +87,24 @@ json checksums(const Optional<Named<std::string>>& files, const OptionTree& opti
   return found;
 }
 
+/// Returns the decoder's options. An option that the journal lacks has its default here: the
+/// release that added it decodes as before unless it is set.
+json options_with_defaults(const record::Decoder<record::Always>& decoder) {
+  json options = to_json(decoder.options);
+  if (!options.is_object()) return options;
+  for (const DecoderEntry* entry : decoder_entries()) {
+    if (entry->name != std::string_view(decoder.name)) continue;
+    for (const OptionInfo& option : entry->options) {
+      std::string path = "/" + option.name;
+      std::ranges::replace(path, '.', '/');
+      const json::json_pointer place(path), object = place.parent_pointer();
+      if (options.contains(object) && options[object].is_object() && !options.contains(place))
+        options[place] = option.default_value;
+    }
+  }
+  return options;
+}
+
 /// Null if there is no figure.
 json interval_json(const char* metric, const CaseResult& result) {
   const auto interval = metric_interval(find_metric(metric, ""), result);
@@ -160,7 +179,7 @@ json conditions_of(const CaseResult& result) {
   return {
       {"case", result.name()},
       {"decoder", of.decoder.name},
-      {"options", to_json(of.decoder.options)},
+      {"options", options_with_defaults(of.decoder)},
       {"decoder_files", checksums(about.decoder_files, options)},
       {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
       {"sort", config.value("sort", json())},

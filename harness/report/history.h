@@ -17,7 +17,8 @@ namespace rtfx {
 std::vector<ResultSet> read_history(const std::filesystem::path& folder);
 
 /// Returns the parts of a result key without the revision. Two results of equal conditions differ
-/// only by the source that they were built from, and by noise.
+/// only by the source that they were built from, and by noise. Options that a journal lacks, since
+/// its release did not have them, count with their defaults.
 nlohmann::json conditions_of(const CaseResult& result);
 
 /// Returns the history of those cases of the run that another journal holds too:

@@ -195,6 +195,19 @@ def test_results_of_other_conditions_are_other_series(rtfx, tmp_path):
     assert len(series) == 4 and {part for one in series for part in one["apart"]} == {"libtorch 2.11.0", "libtorch 2.12.0"}
 
 
+def test_an_option_of_a_later_release_ends_no_series(rtfx, tmp_path):
+    """A journal of the earlier release lacks the option, which is the same as its default."""
+    options = [{"max_symbols": 10}, {"max_symbols": 10, "count_rows": False}, {"max_symbols": 10, "count_rows": True}]
+    for day, of_decoder in enumerate(options):
+        record = synthetic.run()
+        record["decoder"]["options"] = of_decoder
+        synthetic.write(tmp_path / f"{day}", [synthetic.provenance(started=f"2026-01-0{1 + day}T08:00:00Z"), record])
+    assert rtfx("dashboard", tmp_path, "--output", tmp_path / "site").returncode == 0
+    series = data_of((tmp_path / "site/index.html").read_text())["series"]
+    found = {tuple(one["apart"]): len(one["points"]) for one in series}
+    assert found == {("options.count_rows false",): 2, ("options.count_rows true",): 1}
+
+
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=\'document.title="owned"\'>'
 
 
