@@ -30,27 +30,39 @@ std::vector<Metric> judged(const std::vector<std::string>& keys) {
   return chosen;
 }
 
-/// Returns the logarithms of a metric for each run in which the case has two rounds or more.
-std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& name,
+/// The logarithms of a metric in one run.
+struct RunLogs {
+  Summary logs;
+  size_t rounds;
+};
+
+/// Returns an entry for each run in which the case has two rounds or more.
+std::vector<RunLogs> by_run(std::span<const ResultSet> runs, const std::string& name,
                             const Metric& metric) {
-  std::vector<Summary> summaries;
+  std::vector<RunLogs> found;
   for (const ResultSet& run : runs) {
     const CaseResult* result = run.find(name);
     std::vector<double> logs =
         result == nullptr ? std::vector<double>() : counted_values(metric, result->summary);
     if (logs.size() < 2) continue;
     for (double& value : logs) value = std::log(value);
-    summaries.push_back(summarize(logs));
+    found.push_back({summarize(logs), logs.size()});
   }
-  return summaries;
+  return found;
 }
 
-/// Returns the drift between runs, by the rule of runs_ratio().
-double drift_between(const std::vector<Summary>& runs) {
+/// Returns the drift between runs. The variance of their means includes the variance of a mean of
+/// rounds, which visible_change() adds by itself.
+double drift_between(const std::vector<RunLogs>& runs) {
   std::vector<double> means;
   means.reserve(runs.size());
-  for (const Summary& run : runs) means.push_back(run.mean);
-  const double between = summarize(means).sd;
+  double by_rounds = 0;
+  for (const auto& [logs, rounds] : runs) {
+    means.push_back(logs.mean);
+    by_rounds += logs.sd * logs.sd / static_cast<double>(rounds * runs.size());
+  }
+  const double sd = summarize(means).sd;
+  const double between = std::sqrt(std::max(0.0, sd * sd - by_rounds));
   return runs.size() >= kRunsThatTellDrift ? between : std::max(kRunDrift, between);
 }
 
@@ -65,11 +77,11 @@ std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
     if (!result.control_of().empty()) continue;
     for (const Metric& metric : judged(metrics)) {
       const size_t rounds = counted_values(metric, result.summary).size();
-      const std::vector<Summary> known = by_run(runs, result.name(), metric);
+      const std::vector<RunLogs> known = by_run(runs, result.name(), metric);
       if (rounds < 2) continue;
       double variance = 0;
-      for (const Summary& run : known)
-        variance += run.sd * run.sd / static_cast<double>(known.size());
+      for (const auto& [logs, _] : known)
+        variance += logs.sd * logs.sd / static_cast<double>(known.size());
       NoiseRow& row = rows.emplace_back(NoiseRow{.case_name = result.name(),
                                                  .metric = metric.key,
                                                  .rounds = rounds,

@@ -29,9 +29,9 @@ struct NoiseRow {
 /// the metrics of the gate are taken.
 ///
 /// Several runs of one program show how far runs differ. With kRunsThatTellDrift runs or more,
-/// their own spread replaces kRunDrift. With fewer runs it does so only if it is larger, as in
-/// runs_ratio(). `drift` replaces either. Throws UserError for runs without a case, and if no case
-/// has two rounds.
+/// their own spread replaces kRunDrift, less the part that the noise of their rounds explains. With
+/// fewer runs it does so only if it is larger. `drift` replaces either. Throws UserError for runs
+/// without a case, and if no case has two rounds.
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift);
 

@@ -44,11 +44,18 @@ def test_five_runs_tell_the_drift(rtfx, tmp_path):
     speeds = [0.98, 1.01, 1.0, 1.02, 0.99]
     runs = [run_with(tmp_path / f"{i}", 0.004, speed=speed) for i, speed in enumerate(speeds)]
     mean = sum(map(math.log, speeds)) / 5
-    spread = math.sqrt(sum((math.log(s) - mean) ** 2 for s in speeds) / 4)
+    of_means = sum((math.log(s) - mean) ** 2 for s in speeds) / 4
     (row,) = rows_of(rtfx, *runs, "--metric", "rtfx.decode")
-    assert row["drift"] == pytest.approx(spread) and row["sd"] == pytest.approx(0.004)
+    assert row["drift"] == pytest.approx(math.sqrt(of_means - 0.004**2 / 10)) and row["sd"] == pytest.approx(0.004)
     (row,) = rows_of(rtfx, runs[0], "--metric", "rtfx.decode")
     assert row["drift"] == 0.01
+
+
+def test_noise_of_rounds_is_no_drift(rtfx, tmp_path):
+    speeds = [0.99, 1.005, 1.0, 1.01, 0.995]  # not farther apart than means of ten rounds with 3 % of noise
+    runs = [run_with(tmp_path / f"{i}", 0.03, speed=speed) for i, speed in enumerate(speeds)]
+    (row,) = rows_of(rtfx, *runs, "--metric", "rtfx.decode")
+    assert row["drift"] == 0
 
 
 def test_the_table_on_the_terminal(rtfx, tmp_path):
