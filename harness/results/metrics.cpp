@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -508,20 +510,27 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
 }
 
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
-                                         const CaseSummary& to) {
-  const auto theirs = counted(metric, to);
+                                         const CaseSummary& to, double confidence) {
+  const auto ours = counted(metric, from), theirs = counted(metric, to);
   const std::map<RoundId, double> others(theirs.begin(), theirs.end());
   std::vector<double> a, b;  // values of the rounds that count for both
-  for (const auto& [round, value] : counted(metric, from)) {
+  for (const auto& [round, value] : ours) {
     const auto other = others.find(round);
     if (other == others.end()) continue;
     a.push_back(value);
     b.push_back(other->second);
   }
-  if (a.size() >= 2) return paired_ratio(a, b);
+  if (a.size() >= 2) return paired_ratio(a, b, confidence);
+  if (ours.empty() || theirs.empty()) return std::nullopt;
+  std::set<std::string> invocations;
+  for (const auto* rounds : {&ours, &theirs}) {
+    for (const auto& [round, _] : *rounds) invocations.insert(round.first);
+  }
   a = counted_values(metric, from);
   b = counted_values(metric, to);
-  return a.empty() || b.empty() ? std::nullopt : std::optional(unpaired_ratio(a, b));
+  // `--resume` measures a new decoder in another process than the baseline.
+  const auto drift = invocations.size() == 1 ? std::optional(0.0) : std::nullopt;
+  return runs_ratio({a}, b, drift, confidence);
 }
 
 namespace {

@@ -44,10 +44,11 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary);
 
 /// Returns the ratio `to` / `from` of the counted_values() of two cases of one run, or none if
-/// either has no value. It is paired_ratio() if at least two rounds count for both, else
-/// unpaired_ratio(). Two rounds form a pair if they have one number and one invocation.
+/// either has no value. Two rounds form a pair if they have one number and one invocation. It is
+/// paired_ratio() if at least two pairs count. Otherwise it is runs_ratio(), without drift if all
+/// rounds are of one invocation. A decoder that `--resume` added has its rounds in another one.
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
-                                         const CaseSummary& to);
+                                         const CaseSummary& to, double confidence = kConfidence);
 
 /// Returns the largest change that noise alone makes in a ratio metric of a group (noise_floor() in
 /// harness/results/statistics.h), from the group's A/A control. None without a control, if

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/json.h"
 #include "harness/results/metrics.h"
 #include "tests/unit/datasets/temp_folder.h"
@@ -167,6 +169,18 @@ TEST_F(ConclusionTest, RoundsOfTwoRunsInOneJournalPairByTheirRun) {
       find_metric("rtfx.decode", ""), results.cases.at(0).summary, results.cases.at(1).summary);
   EXPECT_NEAR(ratio.low, 2, 1e-9);
   EXPECT_NEAR(ratio.high, 2, 1e-9);
+}
+
+TEST_F(ConclusionTest, ADecoderOfAnotherInvocationIsComparedWithDrift) {
+  ResultSet results = run({frame, {"fast", {1, 1, 1}}});
+  const auto ratio = [&] {
+    return *ratio_within_run(find_metric("rtfx.decode", ""), results.cases.at(0).summary,
+                             results.cases.at(1).summary);
+  };
+  EXPECT_NEAR(ratio().high, 2, 1e-9);
+  for (record::Round& round : results.cases.at(1).summary.rounds)
+    std::get<record::Run>(round).provenance_id = "q";
+  EXPECT_NEAR(ratio().high, 2 * std::exp(1.96 * kRunDrift * std::sqrt(2.0)), 1e-3);
 }
 
 TEST_F(ConclusionTest, ASuspectRoundThatIsLeftOutCostsNoPlace) {
