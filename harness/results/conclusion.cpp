@@ -103,6 +103,7 @@ std::set<std::string> disturbances(const CaseSummary& a, const CaseSummary& b) {
 /// A decoder's gain over its baseline.
 struct Gain {
   const CaseSummary *baseline, *summary;
+  const Metric* speed;
   const char* verb;
   Interval ratio;
   std::set<std::string> marks;
@@ -128,7 +129,7 @@ std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) 
   for (const auto& [metric, verb] : {std::pair{"rtfx.decode", kDecodes}, {"rtfx.total", kTotal}}) {
     const Metric& speed = find_metric(metric, "");
     if (const auto ratio = ratio_within_run(speed, *baseline, summary))
-      return Gain{baseline, &summary, verb, *ratio, disturbances(*baseline, summary)};
+      return Gain{baseline, &summary, &speed, verb, *ratio, disturbances(*baseline, summary)};
   }
   return std::nullopt;
 }
@@ -239,19 +240,23 @@ std::string speed_sentence(const std::string& subject, const std::string& verb,
 }
 
 Conclusion conclude(const Summaries& cases) {
-  std::map<std::string, Gain> best;
+  std::map<std::string, std::vector<Gain>> gains;
   std::vector<std::string> models;
   for (const CaseSummary& summary : cases) {
-    const auto gain = gain_of(cases, summary);
+    auto gain = gain_of(cases, summary);
     if (!gain) continue;
     const std::string model(summary.about().model.id);
-    const auto [found, fresh] = best.emplace(model, *gain);
-    if (fresh) models.push_back(model);
-    if (!fresh && found->second.rank() < gain->rank()) found->second = *gain;
+    if (!gains.contains(model)) models.push_back(model);
+    gains[model].push_back(std::move(*gain));
   }
   Conclusion conclusion{wrong_of(cases), {}};
   for (const std::string& model : models) {
-    const Gain& gain = best.at(model);
+    std::vector<Gain>& rivals = gains.at(model);
+    // The largest of many gains is often a chance one, so its interval allows for their number.
+    const double corrected = 1 - (1 - kConfidence) / static_cast<double>(rivals.size());
+    for (Gain& one : rivals)
+      one.ratio = *ratio_within_run(*one.speed, *one.baseline, *one.summary, corrected);
+    const Gain& gain = *std::ranges::max_element(rivals, {}, &Gain::rank);
     const record::Case& about = gain.summary->about();
     std::string conditions =
         fmt::format("{}, {}", batch_text(about.batch), std::string(about.dtype));

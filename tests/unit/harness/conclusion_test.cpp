@@ -183,6 +183,16 @@ TEST_F(ConclusionTest, ADecoderOfAnotherInvocationIsComparedWithDrift) {
   EXPECT_NEAR(ratio().high, 2 * std::exp(1.96 * kRunDrift * std::sqrt(2.0)), 1e-3);
 }
 
+/// The interval of either alone excludes 1.
+TEST_F(ConclusionTest, TheLargestOfManyGainsIsCorrectedForTheirNumber) {
+  const std::vector<double> rounds = {1.9, 1.96, 1.99, 1.92, 1.97};
+  const Arm still{"frame", {2, 2, 2, 2, 2}, "baseline"};
+  std::vector<Arm> arms = {still, {"a", rounds}};
+  EXPECT_HAS(conclude(all_of(run(arms))).won.at(0), "m: a decodes 1.027 times as fast");
+  for (const char* id : {"b", "c", "d", "e", "f", "g"}) arms.push_back({id, rounds});
+  EXPECT_HAS(conclude(all_of(run(arms))).won.at(0), "m: no difference: a decodes 1.027 times");
+}
+
 TEST_F(ConclusionTest, ASuspectRoundThatIsLeftOutCostsNoPlace) {
   const Arm still{"frame", {kSlow, kSlow, kSlow, kSlow}, "baseline"},
       label{"label", {1.9, 1.91, 1.89, 1.9}};
