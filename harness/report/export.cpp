@@ -110,10 +110,12 @@ std::string device_name(const record::Provenance& provenance, const std::string&
 
 void require_measurement(const ResultSet& results) {
   for (const CaseResult* c : results.all()) {
-    const record::Build build = build_of(c->provenance());
-    if (build.build_type.value_or("Release") == "Release" && build.sanitizer != true) continue;
-    throw UserError(results.journal.string(), "comes from a build that is not for measuring",
-                    "use the preset 'release'");
+    for (const record::Provenance* provenance : c->provenances()) {
+      const record::Build build = build_of(*provenance);
+      if (build.build_type.value_or("Release") == "Release" && build.sanitizer != true) continue;
+      throw UserError(results.journal.string(), "comes from a build that is not for measuring",
+                      "use the preset 'release'");
+    }
   }
 }
 

@@ -49,8 +49,9 @@ struct Machine {
 /// Collects the differences between two results.
 class ConditionComparison {
  public:
-  ConditionComparison(const CaseResult& a, const CaseResult& b)
-      : a_(a), b_(b), p_(a.provenance()), q_(b.provenance()) {}
+  ConditionComparison(const CaseResult& a, const record::Provenance& p, const CaseResult& b,
+                      const record::Provenance& q)
+      : a_(a), b_(b), p_(p), q_(q) {}
 
   std::vector<ConditionDifference> differences() {
     compare_machines();
@@ -219,8 +220,25 @@ json mode_of(const CaseResult& result) {
   return {{"in_flight", run->pipeline->in_flight}, {"audio", run->pipeline->audio}};
 }
 
+namespace {
+
+/// Adds what is not there yet.
+template <class Found>
+void add_new(std::vector<Found>& list, std::vector<Found> more) {
+  for (Found& one : more) {
+    if (std::ranges::find(list, one) == list.end()) list.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+  std::vector<ConditionDifference> found;
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b) {
-  return ConditionComparison(a, b).differences();
+  for (const record::Provenance* p : a.provenances()) {
+    for (const record::Provenance* q : b.provenances())
+      add_new(found, ConditionComparison(a, *p, b, *q).differences());
+  }
+  return found;
 }
 
 namespace {
@@ -279,8 +297,9 @@ std::optional<double> gpu_clock(const CaseResult& c) {
 /// Collects reasons to doubt the times.
 class Doubts {
  public:
-  Doubts(const CaseResult& a, const CaseResult& b)
-      : a_(a), b_(b), x_(Machine(a.provenance()).cpu), y_(Machine(b.provenance()).cpu) {}
+  Doubts(const CaseResult& a, const record::Provenance& p, const CaseResult& b,
+         const record::Provenance& q)
+      : a_(a), b_(b), x_(Machine(p).cpu), y_(Machine(q).cpu) {}
 
   std::vector<std::string> all() {
     same("CPU family", x_.family, y_.family);
@@ -338,16 +357,22 @@ class Doubts {
 }  // namespace
 
 std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b) {
-  return Doubts(a, b).all();
+  std::vector<std::string> found;
+  for (const record::Provenance* p : a.provenances()) {
+    for (const record::Provenance* q : b.provenances()) add_new(found, Doubts(a, *p, b, *q).all());
+  }
+  return found;
 }
 
 std::string unfit(const CaseResult& c) {
   if (c.summary.failure) return "failed: " + *c.summary.failure;
   if (!c.has_provenance()) return "no provenance record";
-  const record::Build build = c.provenance().rtfx.value_or(record::Build());
-  if (build.build_type != "Release")
-    return fmt::format("a build of type {}", shown(build.build_type).dump());
-  if (build.sanitizer == true) return "a build with sanitizers";
+  for (const record::Provenance* provenance : c.provenances()) {
+    const record::Build build = provenance->rtfx.value_or(record::Build());
+    if (build.build_type != "Release")
+      return fmt::format("a build of type {}", shown(build.build_type).dump());
+    if (build.sanitizer == true) return "a build with sanitizers";
+  }
   const json wanted = config_value(c.provenance(), "/protocol/measured_rounds");
   if (wanted.is_number() && c.rounds().size() < wanted.get<size_t>())
     return fmt::format("{} of {} rounds", c.rounds().size(), wanted.get<size_t>());

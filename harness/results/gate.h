@@ -20,6 +20,7 @@ struct ConditionDifference {
   /// all.
   std::string kind;
   std::string text;  // "other libtorch: 2.10.0, now 2.11.0"
+  bool operator==(const ConditionDifference&) const = default;
 };
 
 /// Differences that may be what the user wants to judge, such as a new LibTorch. `rtfx gate
@@ -52,7 +53,7 @@ nlohmann::json mode_of(const CaseResult& result);
 /// data, batches and their order, mode, the decoder's options and the files they name, confidence,
 /// encoder, LibTorch, driver and scorer. It does not compare the revision of rtfx, which a gate
 /// judges, nor anything that one of the two journals lacks, such as an option that only one release
-/// has.
+/// has. Where `--resume` joined rounds of several invocations, it compares each of them.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
 
 /// Says why times of `b` may differ from those of `a`, though the program is as fast. The reasons

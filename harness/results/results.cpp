@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -114,6 +115,12 @@ const record::Provenance& CaseResult::provenance() const {
   return shared_provenance ? *shared_provenance : kNone;
 }
 
+std::vector<const record::Provenance*> CaseResult::provenances() const {
+  std::vector<const record::Provenance*> list = {&provenance()};
+  for (const auto& other : other_provenances) list.push_back(other.get());
+  return list;
+}
+
 std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
 
 std::vector<const CaseResult*> ResultSet::all() const {
@@ -174,8 +181,15 @@ ResultSet read_results(const std::filesystem::path& path) {
   results.streams.reserve(streams);
   for (CaseSummary& summary : summaries) {
     CaseResult result;
-    const auto found = by_id.find(record::head(summary.last).provenance_id.value_or(""));
+    const std::string last = record::head(summary.last).provenance_id.value_or("");
+    const auto found = by_id.find(last);
     if (found != by_id.end()) result.shared_provenance = found->second;
+    std::set<std::string> seen = {last};
+    for (const record::Round& round : summary.rounds) {
+      const std::string id = record::head(round).provenance_id.value_or("");
+      if (seen.insert(id).second && by_id.contains(id))
+        result.other_provenances.push_back(by_id.at(id));
+    }
     result.summary = std::move(summary);
     (is_stream(result.summary) ? results.streams : results.cases).push_back(std::move(result));
   }

@@ -18,10 +18,15 @@ struct CaseResult {
   /// The largest number of streams that a decoder sustained, taken from all its numbers.
   bool sustained = false;
   std::shared_ptr<const record::Provenance> shared_provenance = {};  // shared by many cases
+  /// The provenances of other invocations whose rounds count.
+  std::vector<std::shared_ptr<const record::Provenance>> other_provenances = {};
 
   /// Returns the provenance of the invocation that wrote the last record; an empty record if there
   /// is none.
   const record::Provenance& provenance() const;
+  /// Returns provenance() and then those of other invocations whose rounds count, which `--resume`
+  /// joined.
+  std::vector<const record::Provenance*> provenances() const;
   bool has_provenance() const { return provenance().kind.has_value(); }
 
   SharedText name() const { return summary.case_name(); }

@@ -230,6 +230,9 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
     // The loader looks for a name without a folder in its own folders.
     identity["plugins"].push_back(std::filesystem::exists(plugin) ? sha256_file(plugin) : plugin);
   }
+  // A build that is not for measuring must not add rounds to those of one that is.
+  if (build().type != "Release") identity["build_type"] = build().type;
+  if (build().sanitized) identity["sanitizer"] = true;
   if (build().dirty) identity["changes"] = build().changes;
   return sha256(to_text(identity)).substr(0, 16);
 }

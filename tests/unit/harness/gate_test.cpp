@@ -338,6 +338,34 @@ TEST_F(GateTest, OtherConditionsAreInvalidAndNamed) {
   }
 }
 
+/// `--resume` joins rounds of several invocations. The last one alone has the last provenance.
+TEST_F(GateTest, EachInvocationWhoseRoundsCountIsExamined) {
+  const ResultSet old = results(1);
+  std::string lines;
+  for (const char* id : {"p", "q"}) {
+    json about = record::write(old.provenance);
+    about["provenance_id"] = id;
+    const bool is_last = id == std::string("q");
+    about["cudnn"] = is_last ? 91002 : 90000;
+    if (!is_last) about["rtfx"]["build_type"] = "Debug";
+    lines += to_line(about);
+  }
+  for (int round = 0; round < 10; ++round) {
+    json line = record("label", round, 1);
+    line["provenance_id"] = round < 9 ? "p" : "q";
+    lines += to_line(line);
+  }
+  const ResultSet joined = read_results(write("joined/journal.jsonl", lines));
+  const CaseResult& c = joined.cases.at(0);
+  EXPECT_EQ(c.provenance().provenance_id.value_or(""), "q");
+  EXPECT_HAS(unfit(c), "Debug");
+  ResultSet other = results(2);
+  set(other, "/cudnn", 91002);
+  const auto found = condition_differences(*other.find("m/d/label/b1/fp32"), c);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].text, "other cudnn: 91002, now 90000");
+}
+
 TEST_F(GateTest, OtherSteadySecondsAreInvalidInTheModeThroughput) {
   ResultSet old = results(1), current = results(2);
   const auto overlap = [](ResultSet& set, double pass_seconds) {
