@@ -136,13 +136,15 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
     means.push_back(add(logarithms(run), 1 / square(runs)));
   const Summary between = summarize(means);
   const double difference = mean_now - between.mean;
-  const bool tell_drift = !drift && before.size() >= kRunsThatTellDrift;
+  const bool many = before.size() >= kRunsThatTellDrift;
   const bool are_single =
       std::ranges::all_of(before, [](const auto& run) { return run.size() == 1; });
-  if (one_round && !(tell_drift && are_single)) return exponential(around(difference, kInfinity));
-  if (tell_drift) {
-    // The variance between runs includes the variance between their rounds.
-    variance = square(between.sd) / runs + std::max(square(between.sd), variance_now);
+  if (one_round && !(many && are_single)) return exponential(around(difference, kInfinity));
+  if (many && (!drift || are_single)) {
+    // The variance between runs includes the variance between their rounds. Single values have no
+    // other estimate of it, so a given drift is only their least spread.
+    const double spread = square(std::max(between.sd, drift.value_or(0)));
+    variance = spread / runs + std::max(spread, variance_now);
     squares = square(variance) / (runs - 1);
   } else {
     variance += square(drift.value_or(std::max(kRunDrift, between.sd))) * (1 + 1 / runs);

@@ -78,7 +78,7 @@ constexpr size_t kRunsThatTellDrift = 5;
 /// - With fewer runs it is kRunDrift, or their spread if that is larger.
 /// A run with one value shows no spread of rounds, so the interval is infinite. It is finite if
 /// kRunsThatTellDrift runs or more before have one value each, since their spread contains that of
-/// rounds.
+/// rounds. Then `drift` is only the least spread.
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {}, double confidence = kConfidence);
 

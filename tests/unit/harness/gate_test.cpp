@@ -486,14 +486,24 @@ TEST_F(GateTest, FiveBaselinesJudgeAMetricWithOneValue) {
   std::vector<ResultSet> baselines;
   for (const double joules : {1000, 1005, 995, 1002, 998})
     baselines.push_back(with_energy(baselines.size() + 1, joules));
-  const auto verdict = [&](double joules, size_t count) {
+  const auto verdict = [&](double joules, size_t count, std::optional<double> drift = {}) {
     const auto rows = rtfx::gate(std::span(baselines).first(count), with_energy(9, joules),
-                                 {.tolerances = {{"energy.joules_per_hour", 0.1}}});
+                                 {.tolerances = {{"energy.joules_per_hour", 0.1}}, .drift = drift});
     return of(rows, "energy.joules_per_hour");
   };
   EXPECT_EQ(verdict(1004, 5), Verdict::pass);
   EXPECT_EQ(verdict(1300, 5), Verdict::regressed);
   EXPECT_EQ(verdict(1300, 4), Verdict::inconclusive);
+  EXPECT_EQ(verdict(1004, 5, 0.003), Verdict::pass);
+  EXPECT_EQ(verdict(1004, 5, 0.1), Verdict::inconclusive);  // a given drift is the least spread
+}
+
+/// Its spread of 0 would say that runs do not differ.
+TEST_F(GateTest, ABaselineThatIsGivenTwiceIsInvalid) {
+  const std::vector<ResultSet> baselines(5, results(1));
+  const auto rows = rtfx::gate(baselines, results(2));
+  EXPECT_EQ(worst(rows), Verdict::invalid);
+  EXPECT_EQ(rows.front().reason, "is given as a baseline twice");
 }
 
 TEST_F(GateTest, StreamsAreNotJudged) {
