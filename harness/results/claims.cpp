@@ -300,4 +300,10 @@ Judgement judge_caching(const Interval& ratio) {
       fmt::format("the interval holds the limit of {}: verify again on a quiet machine", limit)};
 }
 
+Interval graver_ratio(const Interval& a, const Interval& b) {
+  const Verdict of_a = judge_caching(a).verdict, of_b = judge_caching(b).verdict;
+  if (of_a == of_b) return a.low > b.low ? a : b;
+  return worse(of_a, of_b) == of_a ? a : b;
+}
+
 }  // namespace rtfx

@@ -38,4 +38,8 @@ constexpr double kCachingLimit = 0.1;
 /// if the whole interval is above 1 + kCachingLimit, and INCONCLUSIVE if the interval contains it.
 Judgement judge_caching(const Interval& ratio);
 
+/// Returns the ratio of an audit that has the graver verdict of judge_caching(). Of equal verdicts,
+/// it is the ratio whose interval begins higher.
+Interval graver_ratio(const Interval& a, const Interval& b);
+
 }  // namespace rtfx

@@ -318,7 +318,7 @@ GateRow caching_row(const CaseResult& claim, const CachingAudit& audit, const Re
   for (size_t i = 0; i < unseen.size(); ++i) unseen[i] /= audit.more_steps[i];
   const Interval again = paired_ratio(audit.again, audit.unseen),
                  known = paired_ratio(audit.seen, unseen);
-  row.change = again.low > known.low ? again : known;
+  row.change = graver_ratio(again, known);
   const auto [verdict, reason] = judge_caching(*row.change);
   row.verdict = verdict;
   row.reason = reason;

@@ -20,6 +20,15 @@ TEST(JudgeCaching, TheIntervalAgainstTheLimit) {
   EXPECT_HAS(caches.reason, "12.3 times as fast");
 }
 
+/// A ratio that passes must not hide one whose interval holds the limit.
+TEST(JudgeCaching, TheGraverOfBothRatiosIsShown) {
+  const Interval passes{1.02, 1.0, 1.05}, holds{1.2, 0.95, 1.6}, caches{2, 1.5, 3};
+  EXPECT_EQ(graver_ratio(passes, holds).high, holds.high);
+  EXPECT_EQ(graver_ratio(holds, passes).high, holds.high);
+  EXPECT_EQ(graver_ratio(caches, holds).low, caches.low);
+  EXPECT_EQ(graver_ratio({0.9, 0.8, 1.0}, passes).low, passes.low);
+}
+
 class ClaimsTest : public test::TempFolder {
  protected:
   /// Returns a journal of one exact case with two rounds. `changes` merges into its records.
