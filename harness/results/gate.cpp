@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "harness/results/metrics.h"
 #include "harness/scoring/exactness.h"
@@ -232,8 +233,8 @@ void add_new(std::vector<Found>& list, std::vector<Found> more) {
 
 }  // namespace
 
-  std::vector<ConditionDifference> found;
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b) {
+  std::vector<ConditionDifference> found;
   for (const record::Provenance* p : a.provenances()) {
     for (const record::Provenance* q : b.provenances())
       add_new(found, ConditionComparison(a, *p, b, *q).differences());
@@ -734,7 +735,12 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
                                        : "holds streams alone, which the gate does not judge"));
     }
   };
-  for (const ResultSet& baseline : baselines) check(baseline);
+  std::set<std::filesystem::path> journals;
+  for (const ResultSet& baseline : baselines) {
+    check(baseline);
+    if (!journals.insert(std::filesystem::weakly_canonical(baseline.journal)).second)
+      rows.push_back(invalid(baseline.journal.string(), "is given as a baseline twice"));
+  }
   check(current);
   if (!rows.empty()) return rows;
   auto [all, speeds] = rows_of(baselines, current, options);

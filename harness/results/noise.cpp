@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/terminal.h"
+#include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -66,12 +69,47 @@ double drift_between(const std::vector<RunLogs>& runs) {
   return runs.size() >= kRunsThatTellDrift ? between : std::max(kRunDrift, between);
 }
 
+/// Says on stderr which cases of `run` are not in `other`, and what follows from it.
+void note_missing(const ResultSet& run, const ResultSet& other, const char* consequence) {
+  for (const CaseResult& result : run.cases) {
+    if (result.control_of().empty() && other.find(result.name()) == nullptr) {
+      print_message("rtfx: notice: {}: is not in {}; {}\n", printable(result.name()),
+                    printable(other.journal.string()), consequence);
+    }
+  }
+}
+
+/// Throws UserError for a journal that is given twice, and for a case that was measured under other
+/// conditions than in the last run.
+void require_one_program(std::span<const ResultSet> runs) {
+  std::set<std::filesystem::path> journals;
+  const ResultSet& last = runs.back();
+  for (const ResultSet& run : runs) {
+    const std::string file = run.journal.string();
+    if (!journals.insert(std::filesystem::weakly_canonical(run.journal)).second)
+      throw UserError(file, "is given twice", "name each run once, since equal runs show no drift");
+    for (const CaseResult& result : run.cases) {
+      const CaseResult* now = last.find(result.name());
+      if (now == nullptr || result.summary.failure || now->summary.failure) continue;
+      const auto differences = condition_differences(result, *now);
+      if (differences.empty()) continue;
+      throw UserError(file,
+                      fmt::format("{}: {} in {}", std::string(result.name()),
+                                  differences.front().text, last.journal.string()),
+                      "give runs of one program on one machine");
+    }
+    note_missing(run, last, "left out");
+    note_missing(last, run, "its drift is that of the other runs");
+  }
+}
+
 }  // namespace
 
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift) {
   RTFX_CHECK(!runs.empty(), "no runs");
   for (const ResultSet& run : runs) run.require_cases();
+  require_one_program(runs);
   std::vector<NoiseRow> rows;
   for (const CaseResult& result : runs.back().cases) {
     if (!result.control_of().empty()) continue;

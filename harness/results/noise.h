@@ -30,8 +30,11 @@ struct NoiseRow {
 ///
 /// Several runs of one program show how far runs differ. With kRunsThatTellDrift runs or more,
 /// their own spread replaces kRunDrift, less the part that the noise of their rounds explains. With
-/// fewer runs it does so only if it is larger. `drift` replaces either. Throws UserError for runs
-/// without a case, and if no case has two rounds.
+/// fewer runs it does so only if it is larger. `drift` replaces either. Notices on stderr name the
+/// cases that only some runs have.
+///
+/// Throws UserError for runs without a case, for a journal that is given twice, and if no case has
+/// two rounds. Throws it also if condition_differences() finds one between a run and the last one.
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift);
 

@@ -70,6 +70,25 @@ def test_a_run_without_a_case_is_named(rtfx, tmp_path):
     assert result.returncode == 2 and "streams/journal.jsonl: holds results of streams alone" in result.stderr
 
 
+def test_runs_that_are_not_of_one_program_are_refused(rtfx, tmp_path):
+    one = run_with(tmp_path / "one", 0.01)
+    result = rtfx("noise", one, one)
+    assert result.returncode == 2 and "one/journal.jsonl: is given twice" in result.stderr
+    synthetic.write(tmp_path / "other", [synthetic.provenance(device={"type": "cpu", "name": "Another CPU"}),
+                                         *(synthetic.run(round=round) for round in range(3))])  # fmt: skip
+    result = rtfx("noise", one, tmp_path / "other")
+    assert result.returncode == 2 and 'other device/name: "Some CPU", now "Another CPU"' in result.stderr
+
+
+def test_cases_that_only_some_runs_have_are_named(rtfx, tmp_path):
+    rounds = [synthetic.run(round=i, decoder=decoder) for decoder in ("a", "label_looping") for i in (0, 1)]
+    synthetic.write(tmp_path / "both", [synthetic.provenance(), *rounds])
+    runs = [tmp_path / "both", run_with(tmp_path / "one", 0.01)]
+    notice = "quickstart-rnnt/quickstart/a/b16/fp32: is not in "
+    assert notice + f"{tmp_path}/one/journal.jsonl; left out" in rtfx("noise", *runs).stderr
+    assert notice + f"{tmp_path}/one/journal.jsonl; its drift" in rtfx("noise", *reversed(runs)).stderr
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [(["--metric", "wer"], "is repeated by every round"), (["--metric", "speed"], "unknown metric"), ([], "two rounds"),
