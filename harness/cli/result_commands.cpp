@@ -366,6 +366,7 @@ void add_diff_runs(CLI::App& app) {
     for (const ResultSet* set : {&a, &b})
       if (!set->profiled) set->require_results();  // a profile has an environment, too
     print_provenance_changes(provenance_changes(a.provenance, b.provenance));
+    for (const ResultSet* set : {&a, &b}) print_earlier_invocations(*set);
     print_counted_rounds(a, b);
   });
 }

@@ -265,6 +265,21 @@ void print_provenance_changes(const std::vector<ProvenanceChange>& changes) {
                   4);
 }
 
+void print_earlier_invocations(const ResultSet& run) {
+  std::set<const record::Provenance*> seen;
+  for (const CaseResult& c : run.cases) {
+    for (const auto& earlier : c.other_provenances) {
+      if (!seen.insert(earlier.get()).second) continue;
+      const auto changes = provenance_changes(*earlier, c.provenance());
+      if (changes.empty()) continue;
+      print_wrapped(fmt::format("{}: rounds of an earlier invocation count, too, which differs:",
+                                printable(run.journal.string())),
+                    4);
+      print_provenance_changes(changes);
+    }
+  }
+}
+
 void print_counted_rounds(const ResultSet& a, const ResultSet& b) {
   std::vector<std::string> lines;
   bool all = true;

@@ -88,6 +88,10 @@ std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
 /// Prints one line for each change to stdout, or one line that says that there is none.
 void print_provenance_changes(const std::vector<ProvenanceChange>& changes);
 
+/// Prints how an earlier invocation of a run, whose rounds count too since `--resume` joined them,
+/// differs from the last one. Prints nothing if none does.
+void print_earlier_invocations(const ResultSet& run);
+
 /// Prints the rounds that count in each case that both runs hold. Prints one line if all rounds
 /// count.
 void print_counted_rounds(const ResultSet& a, const ResultSet& b);

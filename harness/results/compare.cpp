@@ -107,6 +107,7 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
   require_common_cases(a, b);
   print_provenance_changes(provenance_changes(a.provenance, b.provenance));
   std::string alone;
+  for (const ResultSet* set : {&a, &b}) print_earlier_invocations(*set);
   for (const CaseResult& y : b.cases) {
     const CaseResult* x = a.find(y.name());
     if (x == nullptr) {

@@ -199,6 +199,18 @@ def test_diff_runs(rtfx, journals):
     assert "is the same" in rtfx("diff-runs", journals[0], journals[0]).stdout
 
 
+def test_diff_runs_shows_what_an_earlier_invocation_had(rtfx, tmp_path):
+    """`--resume` joined rounds of two builds, so that the last provenance is not that of all rounds."""
+    about = [synthetic.provenance(provenance_id=id, libtorch=libtorch) for id, libtorch in (("p0", "2.10"), ("p1", "2.11"))]
+    rounds = [synthetic.run(round=0), synthetic.run(round=1) | {"provenance_id": "p1"}]
+    synthetic.write(tmp_path / "joined", [about[0], rounds[0], about[1], rounds[1]])
+    synthetic.write(tmp_path / "one", [about[1], synthetic.run(round=0) | {"provenance_id": "p1"}])
+    lines = rtfx("diff-runs", tmp_path / "one", tmp_path / "joined").stdout.splitlines()
+    assert lines[:3] == ["The provenance of both is the same.",
+                         f"{tmp_path}/joined/journal.jsonl: rounds of an earlier invocation count, too, which differs:",
+                         'libtorch: "2.10" -> "2.11"']  # fmt: skip
+
+
 def test_diff_runs_of_a_journal_without_a_result(rtfx, journals, tmp_path):
     synthetic.write(tmp_path / "empty", [])
     for pair in ((tmp_path / "empty", tmp_path / "empty"), (journals[0], tmp_path / "empty")):
