@@ -158,7 +158,7 @@ std::string markdown_rows(const std::vector<GateRow>& rows, bool passed) {
     if ((row.verdict == Verdict::pass) != passed) continue;
     text += fmt::format("| {} | {} | {} | {} | {} |\n", to_string(row.verdict),
                         markdown_text(row.case_name), markdown_text(row.what),
-                        markdown_text(figures_of(row)), markdown_text(row.reason));
+                        markdown_text(figures_of(row)), markdown_text(row.full_reason()));
   }
   const char* head = "| verdict | case | what | figures | why |\n|---|---|---|---|---|\n";
   return text.empty() ? "" : head + text;
@@ -173,6 +173,7 @@ json gate_json(const std::vector<GateRow>& rows) {
                     {"what", row.what},
                     {"verdict", to_string(row.verdict)},
                     {"reason", row.reason},
+                    {"baseline_run", row.baseline_run.empty() ? json() : json(row.baseline_run)},
                     {"baseline", or_null(row.baseline)},
                     {"current", or_null(row.current)},
                     {"change", row.change ? to_json(*row.change) : json()},
@@ -199,8 +200,11 @@ std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive
     const std::string outcome = junit_outcome(row.verdict, allow_inconclusive);
     const std::string message =
         row.reason.empty() ? figures_of(row) : fmt::format("{}  {}", row.reason, figures_of(row));
+    // Some readers keep one test of each name.
+    const std::string name =
+        row.baseline_run.empty() ? row.what : fmt::format("{} ({})", row.what, row.baseline_run);
     text += fmt::format("<testcase classname=\"{}\" name=\"{}\">", xml_text(row.case_name),
-                        xml_text(row.what));
+                        xml_text(name));
     if (outcome == "skipped") {
       text +=
           fmt::format("<skipped message=\"{}: {}\"/>", to_string(row.verdict), xml_text(message));

@@ -13,12 +13,13 @@ namespace rtfx {
 // Writes the rows of a gate for other programs. A CI service shows JUnit XML in its list of tests,
 // and Markdown in the summary of a job.
 
-/// Returns {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline",
-/// "current", "change": {"estimate", "low", "high"}, "rounds" (text, empty if it has none),
-/// "tolerance", "noise_floor"}]}. Values that a row lacks are null.
+/// Returns {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline_run",
+/// "baseline", "current", "change": {"estimate", "low", "high"}, "rounds" (text, empty if it has
+/// none), "tolerance", "noise_floor"}]}. Values that a row lacks are null.
 nlohmann::json gate_json(const std::vector<GateRow>& rows);
 
-/// Returns a test case for each row, named by its case and the judged figure. REGRESSED and
+/// Returns a test case for each row, named by its case and the judged figure. A row about one of
+/// several baseline runs names that, too. REGRESSED and
 /// CORRECTNESS are failures, INVALID and INCONCLUSIVE are errors. With `allow_inconclusive`,
 /// INCONCLUSIVE is skipped.
 std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive);

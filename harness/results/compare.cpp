@@ -62,7 +62,8 @@ void print_changes(const Sides& sides, const std::vector<MetricChange>& changes)
     sides.print(c.metric->key, figure(*c.metric, c.from), figure(*c.metric, c.to), change_text(c));
 }
 
-void print_noise_floors(const ResultSet& results) {
+/// Prints the noise floors of a run. Each line begins with `side`, such as "A: ".
+void print_noise_floors(const ResultSet& results, const char* side) {
   for (const CaseResult& c : results.cases) {
     if (c.control_of().empty()) continue;
     std::string floors;
@@ -72,7 +73,8 @@ void print_noise_floors(const ResultSet& results) {
       if (floor) floors += fmt::format(" {} {:.2f} %", metric.key, 100 * *floor);
     }
     fmt::print(
-        "Noise floor of {} (A/A control):{}\n", printable(c.group()),
+        "{}Noise floor of {} (A/A control):{}
+", side, printable(c.group()),
         floors.empty() ? " unknown, it needs two rounds in the mode of its decoder" : floors);
   }
 }
@@ -106,8 +108,8 @@ std::string title(const CaseResult& c) {
 void print_comparison(const ResultSet& a, const ResultSet& b) {
   require_common_cases(a, b);
   print_provenance_changes(provenance_changes(a.provenance, b.provenance));
-  std::string alone;
   for (const ResultSet* set : {&a, &b}) print_earlier_invocations(*set);
+  std::string alone;
   for (const CaseResult& y : b.cases) {
     const CaseResult* x = a.find(y.name());
     if (x == nullptr) {
@@ -141,8 +143,8 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
   fmt::print("\n{}", alone);
   print_tuned(a, "A: ");
   print_tuned(b, "B: ");
-  print_noise_floors(a);
-  print_noise_floors(b);
+  print_noise_floors(a, "A: ");
+  print_noise_floors(b, "B: ");
   print_conclusion(wrong_of_both(a, b), conclude(a, b, "A", "B"));
 }
 
@@ -170,7 +172,7 @@ void print_speed_ups(const ResultSet& results) {
   if (compared.empty() && dtypes.empty())
     fmt::print("No decoder of this run has another one to be compared with.\n");
   print_tuned(results, "");
-  print_noise_floors(results);
+  print_noise_floors(results, "");
   const Conclusion conclusion = conclude(all_of(results));
   print_conclusion(conclusion.wrong, conclusion.won);
 }
@@ -196,11 +198,11 @@ void print_gate(const std::vector<GateRow>& rows) {
   std::string current;
   for (const GateRow& row : rows) {
     if (row.case_name != current) fmt::print("\n{}\n", printable(current = row.case_name));
-    const std::string figures = figures_of(row);
+    const std::string figures = figures_of(row), reason = row.full_reason();
     constexpr size_t kIndent = 28;
     const std::string line =
         fmt::format("  {:<12} {:<12} {}{}{}", to_string(row.verdict), row.what, figures,
-                    figures.empty() || row.reason.empty() ? "" : "  ", printable(row.reason));
+                    figures.empty() || reason.empty() ? "" : "  ", printable(reason));
     fmt::print("{}\n", wrapped(line, terminal_columns().value_or(line.size()), kIndent));
   }
 }

@@ -573,21 +573,31 @@ GateRow invalid(const std::string& case_name, const std::string& reason) {
   return {case_name, "case", {}, {}, {}, {}, {}, Verdict::invalid, reason};
 }
 
+/// Returns the name of a baseline run, where there are several.
+std::string run_name(std::span<const ResultSet> baselines, size_t index) {
+  return baselines.size() > 1 ? baselines[index].journal.string() : "";
+}
+
 /// Returns rows about the conditions: those that make a case invalid, and those that may differ.
-std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
-                                    const std::set<std::string>& allowed) {
+std::vector<GateRow> condition_rows(std::span<const ResultSet> baselines, const Cases& old,
+                                    const CaseResult& now, const std::set<std::string>& allowed) {
   const auto row = [&](Verdict verdict, const std::string& reason) {
     return GateRow{now.name(), "case", {}, {}, {}, {}, {}, verdict, reason};
   };
+  const auto refused = [&](size_t index, const std::string& reason) {
+    std::vector<GateRow> rows = {row(Verdict::invalid, reason)};
+    rows[0].baseline_run = run_name(baselines, index);
+    return rows;
+  };
   if (const auto p = unfit(now); !p.empty()) return {row(Verdict::invalid, p)};
   std::vector<GateRow> rows;
-  for (const CaseResult* run : old) {
-    if (const auto p = unfit(*run); !p.empty()) return {row(Verdict::invalid, "baseline: " + p)};
-    for (const ConditionDifference& difference : condition_differences(*run, now)) {
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (const auto p = unfit(*old[i]); !p.empty()) return refused(i, "baseline: " + p);
+    for (const ConditionDifference& difference : condition_differences(*old[i], now)) {
       if (!allowed.contains(difference.kind)) {
         const bool allowable = std::ranges::count(allowable_differences(), difference.kind) > 0;
         const std::string remedy = allowable ? fmt::format(" (--allow {})", difference.kind) : "";
-        return {row(Verdict::invalid, difference.text + remedy)};
+        return refused(i, difference.text + remedy);
       }
       const std::string text = "allowed: " + difference.text;
       if (rows.empty() || rows.back().reason != text) rows.push_back(row(Verdict::pass, text));
@@ -599,12 +609,13 @@ std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
 void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet& current,
               const Cases& old, const CaseResult& now, const GateOptions& options) {
   const std::string& name = now.name();
-  const auto conditions = condition_rows(old, now, options.allowed);
+  const auto conditions = condition_rows(baselines, old, now, options.allowed);
   rows.all.insert(rows.all.end(), conditions.begin(), conditions.end());
   if (!conditions.empty() && conditions.front().verdict == Verdict::invalid) return;
-  for (const CaseResult* run : old) {
-    const auto [verdict, reason] = judge_results(*run, now);
+  for (size_t i = 0; i < old.size(); ++i) {
+    const auto [verdict, reason] = judge_results(*old[i], now);
     rows.all.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
+    rows.all.back().baseline_run = run_name(baselines, i);
   }
   if (const std::string above = fault_beside_fp32(current, now); !above.empty())
     rows.all.push_back({name, "results", {}, {}, {}, {}, {}, Verdict::correctness, above});
@@ -615,7 +626,10 @@ void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet&
     if (!tolerance) continue;
     if (metric.change == Metric::Change::difference) {
       RTFX_CHECK(std::string_view(metric.key) == "wer", "the gate judges no other difference");
-      for (const CaseResult* run : old) rows.all.push_back(wer_row(*run, now, *tolerance));
+      for (size_t i = 0; i < old.size(); ++i) {
+        rows.all.push_back(wer_row(*old[i], now, *tolerance));
+        rows.all.back().baseline_run = run_name(baselines, i);
+      }
       continue;
     }
     const auto floor_of = [&](const ResultSet& set) {
@@ -634,14 +648,15 @@ Rows rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
   for (const CaseResult& now : current.cases) {
     if (!now.control_of().empty()) continue;
     Cases old;
-    for (const ResultSet& baseline : baselines) {
-      if (const CaseResult* found = baseline.find(now.name())) old.push_back(found);
+    for (size_t i = 0; i < baselines.size(); ++i) {
+      if (const CaseResult* found = baselines[i].find(now.name())) {
+        old.push_back(found);
+      } else {
+        rows.all.push_back(invalid(now.name(), "missing in the baseline"));
+        rows.all.back().baseline_run = run_name(baselines, i);
+      }
     }
-    if (old.size() == baselines.size()) {
-      add_case(rows, baselines, current, old, now, options);
-    } else {
-      rows.all.push_back(invalid(now.name(), "missing in the baseline"));
-    }
+    if (old.size() == baselines.size()) add_case(rows, baselines, current, old, now, options);
   }
   std::set<std::string> missing;
   for (const ResultSet& baseline : baselines) {
@@ -675,6 +690,11 @@ std::string number_text(double value) {
 }
 
 std::string percent_text(double share) { return number_text(100 * share) + " %"; }
+
+std::string GateRow::full_reason() const {
+  if (baseline_run.empty()) return reason;
+  return fmt::format("{}{}baseline {}", reason, reason.empty() ? "" : "; ", baseline_run);
+}
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {

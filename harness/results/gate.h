@@ -103,6 +103,11 @@ struct GateRow {
   std::string reason;
   std::string rounds = {};  // rounds that count before and now, for a ratio metric
   bool is_fair = true;      // both were measured on the same machine, and undisturbed
+  /// Journal of the baseline run that the row is about, if it is about one of several.
+  std::string baseline_run = {};
+
+  /// Returns the reason, followed by the baseline run if there is one.
+  std::string full_reason() const;
 };
 
 struct Judgement {

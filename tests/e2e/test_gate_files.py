@@ -64,6 +64,24 @@ def test_wrong_tokens_and_noise(gate, tmp_path):
     assert {kind for kind, _ in found.values()} == {"passed", "skipped"}
 
 
+def test_rows_name_the_baseline_that_they_are_about(rtfx, tmp_path):
+    def wrong(record):
+        record |= {"tokens_sha256": "t1", "hypotheses_sha256": "h1"}
+
+    runs = {"a": journal(1), "b": journal(2, change=wrong), "short": [r for r in journal(3) if "label" not in str(r)]}
+    for name, records in (runs | {"now": journal(4)}).items():
+        synthetic.write(tmp_path / name, records)
+    baselines = [part for name in runs for part in ("--baseline", tmp_path / name)]
+    arguments = ("gate", *baselines, tmp_path / "now", "--junit", tmp_path / "gate.xml")
+    rows = json.loads(rtfx(*arguments, "--json").stdout)["rows"]
+    said = {(row["what"], row["verdict"]): row["baseline_run"] for row in rows}
+    assert said["results", "CORRECTNESS"] == f"{tmp_path}/b/journal.jsonl"
+    assert said["case", "INVALID"] == f"{tmp_path}/short/journal.jsonl"
+    assert said["rtfx.total", "PASS"] is None
+    assert f"missing in the baseline; baseline {tmp_path}/short/journal.jsonl" in rtfx(*arguments).stdout
+    assert len(outcomes(tmp_path / "gate.xml")) == len(rows)  # each has a name of its own
+
+
 def test_junitparser_reads_it(gate, tmp_path):
     python = consumers.python()
     gate(journal(2, slower=1.2))
