@@ -402,7 +402,7 @@ std::filesystem::path audio_beside(const std::filesystem::path& transcript, cons
 /// paths and lines. Appends the bytes of the transcripts to `transcripts`.
 ///
 /// Throws UserError for a folder that is missing or has no transcripts. Throws UserError at
-/// "transcript:line" for missing audio, a repeated id or text that is not UTF-8.
+/// "transcript:line" for missing audio, a repeated id, a NUL or text that is not UTF-8.
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
                                         std::string& transcripts) {
   UtteranceList list;
@@ -415,6 +415,8 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
       ++number;
       const std::string where = fmt::format("{}:{}", transcript.string(), number);
       require_utf8(line, where);
+      if (line.find('\0') != std::string::npos)
+        throw UserError(where, "has a NUL character", "leave it out");
       std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;
@@ -434,6 +436,17 @@ bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& 
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::any_of(endings.begin(), endings.end(),
                      [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+/// Returns whether a file is AppleDouble. macOS writes such a file, "._NAME", beside the file NAME
+/// in archives and on disks of other systems. It has attributes of NAME and nothing of its content.
+bool is_apple_double(const std::filesystem::path& path) {
+  constexpr std::string_view kMagic("\0\x05\x16\x07", 4);
+  if (!path.filename().string().starts_with("._")) return false;
+  std::string head(kMagic.size(), '\xff');
+  std::ifstream(path, std::ios::binary)
+      .read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head == kMagic;
 }
 
 }  // namespace
@@ -476,7 +489,7 @@ class FolderWalk {
     if (!ends_in(entry.path(), endings_)) return;
     switch (type) {
       case std::filesystem::file_type::regular:
-        found.push_back(entry.path());
+        if (!is_apple_double(entry.path())) found.push_back(entry.path());
         break;
       case std::filesystem::file_type::not_found:
         skip(entry.path(), "is a link to nothing", "mend or remove it");

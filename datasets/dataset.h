@@ -99,10 +99,11 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
 /// Returns every file below `folder` whose name ends in one of `endings`, sorted by path. Endings
-/// are lower case, and the case of the file's name is ignored. Links are followed. Throws UserError
-/// if `folder` is no directory or holds no such file. Also throws for a folder that cannot be read,
-/// for a broken link, and for a pipe or device with such a name. If `skipped` is given, the last
-/// three errors are added to it, and the other files are returned.
+/// are lower case, and the case of the file's name is ignored. Links are followed. The files "._*"
+/// in which macOS keeps attributes of other files are left out. Throws UserError if `folder` is no
+/// directory or holds no such file. Also throws for a folder that cannot be read, for a broken
+/// link, and for a pipe or device with such a name. If `skipped` is given, the last three errors
+/// are added to it, and the other files are returned.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::vector<std::string>& endings,
                                                std::vector<UserError>* skipped = nullptr);

@@ -453,6 +453,25 @@ TEST_F(DatasetTest, TranscriptsAreUtf8) {
              "s.trans.txt:2: is not UTF-8: byte 8 is 0xe9");
 }
 
+TEST_F(DatasetTest, TranscriptsHaveNoNul) {
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", std::string("\none KNIT\0TWO\n", 14));
+  EXPECT_HAS(user_error([&] { librispeech("set"); }),
+             "s.trans.txt:2: has a NUL character; leave it out");
+}
+
+/// Archives that macOS packed hold these files beside the recordings and transcripts.
+TEST_F(DatasetTest, AttributesThatMacosKeepsAreNoData) {
+  const std::string attributes("\0\x05\x16\x07\0\x02\0\0Mac OS X", 16);
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", "one SHE SAID\n");
+  for (const char* name : {"set/._one.wav", "set/._s.trans.txt"}) write(name, attributes);
+  EXPECT_EQ(librispeech("set").utterances.size(), 1U);
+  EXPECT_EQ(list_audio_files({path("set").string()}).size(), 1U);
+  write_audio("set/._two.wav", sine(440, 16000, 1600));
+  EXPECT_EQ(list_audio_files({path("set").string()}).size(), 2U);
+}
+
 TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
   write("test-other/1/9/1-9.trans.txt", "1-9-0000 SHE ASKED WHY\n");
   write_audio("test-other/1/9/1-9-0000.flac", sine(440, 16000, 8000),
