@@ -93,14 +93,18 @@ json decoder_of(const std::string& text) {
   return decoder;
 }
 
-bool is_transcript(const fs::path& path) { return path.string().ends_with(".trans.txt"); }
-
+/// Returns whether the reader of LibriSpeech would find a transcript or a broken link to one.
 bool is_librispeech(const fs::path& folder) {
+  constexpr const char* kEnding = ".trans.txt";
   // Reading the dataset names the folders that may not be read.
-  const fs::recursive_directory_iterator files(folder,
-                                               fs::directory_options::skip_permission_denied),
-      end;
-  return std::any_of(files, end, [](const auto& entry) { return is_transcript(entry.path()); });
+  std::vector<UserError> skipped;
+  try {
+    if (!files_below(folder, {kEnding}, &skipped).empty()) return true;
+  } catch (const UserError&) {
+    return false;  // there is no such file
+  }
+  return std::ranges::any_of(
+      skipped, [&](const UserError& error) { return error.where().ends_with(kEnding); });
 }
 
 /// Returns the name, with a number behind it if it is in `taken` already, and adds it there.

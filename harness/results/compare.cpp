@@ -73,8 +73,7 @@ void print_noise_floors(const ResultSet& results, const char* side) {
       if (floor) floors += fmt::format(" {} {:.2f} %", metric.key, 100 * *floor);
     }
     fmt::print(
-        "{}Noise floor of {} (A/A control):{}
-", side, printable(c.group()),
+        "{}Noise floor of {} (A/A control):{}\n", side, printable(c.group()),
         floors.empty() ? " unknown, it needs two rounds in the mode of its decoder" : floors);
   }
 }

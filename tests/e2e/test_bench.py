@@ -86,6 +86,17 @@ def test_a_decoder_that_ends_the_program_has_the_advice_of_a_bench(bench):
     assert "the same command without that decoder and with --resume" in line and "--set" not in line
 
 
+def test_transcripts_behind_a_link_are_found(bench, tmp_path):
+    real, linked = tmp_path / "real", tmp_path / "linked"
+    for folder in (real, linked):
+        folder.mkdir()
+    (real / "one.flac").symlink_to(AUDIO / "qs10.flac")
+    (real / "r.trans.txt").write_text("one SHE SAID\n")
+    (linked / "test").symlink_to(real)
+    document = json.loads(bench("--print-config", data=[real, linked]).stdout)
+    assert all("librispeech" in entry for entry in document["datasets"]), document["datasets"]
+
+
 def test_all_errors_name_their_flags(bench, tmp_path):
     result = bench("--decoder", "label_loping,null[x", data=[tmp_path / "gone"], model="gone.nemo")
     assert result.returncode == 2
