@@ -671,7 +671,8 @@ Dataset load_dataset(const DatasetSource& source) {
       utterance.seconds = utterance.cut_seconds = wanted;
       utterance.text.reset();  // it does not match the audio any more
     }
-    if (utterance.seconds == 0) utterance.seconds = media_seconds(utterance.audio);
+    if (utterance.seconds == 0)
+      utterance.seconds = std::max(0.0, media_seconds(utterance.audio) - utterance.segment.offset);
   }
   return dataset;
 }

@@ -314,6 +314,7 @@ TEST_F(DatasetTest, ManifestNamesSegmentsOfARecording) {
   ASSERT_EQ(all.size(), 6U);
   EXPECT_EQ(all[0].id, "a");
   EXPECT_EQ(all[1].id, "a@0.5");
+  EXPECT_EQ(all[2].seconds, 0.25);  // what is left of the recording
   const std::vector<float> whole = read_audio(path("a.wav")).samples;
   const auto expect = [&](size_t index, ptrdiff_t begin, ptrdiff_t end, const std::string& notice) {
     const Audio audio = read_utterance(all[index]);
