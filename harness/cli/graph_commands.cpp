@@ -232,6 +232,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   const DeviceScope scope(config.threads, config.device, "device");
   Workspace workspace(config);
   workspace.read_audio_files();
+  workspace.print_notices();
   const LoadedDataset& dataset = workspace.datasets().front();
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
   const auto model = workspace.model(0, scope.device(), config.dtypes.front());
@@ -288,6 +289,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   const at::Device device = scope.device();
   Workspace workspace(config);
   workspace.read_audio_files();
+  workspace.print_notices();
   const LoadedDataset& dataset = workspace.datasets().front();
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
   const auto model = workspace.model(0, device, config.dtypes.front());

@@ -336,7 +336,7 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
       print_message("rtfx: warning: {}\n", warning);
     workspace_.read_audio_files();
     workspace_.keep(options_.shard);
-    print_notices();
+    workspace_.print_notices();
     const record::Provenance provenance = provenance_record(workspace_, device(), utc_now());
     provenance_id_ = *provenance.provenance_id;
     append(provenance);
@@ -345,22 +345,6 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
   } catch (const Interrupted&) {
     print_message("\nrtfx: interrupted; {}\n", remark);
     return false;
-  }
-}
-
-void Session::print_notices() const {
-  for (size_t i = 0; i < workspace_.checkpoints().size(); ++i) {
-    for (const std::string& notice : workspace_.checkpoints()[i].notices)
-      print_message("rtfx: notice: {}: {}\n", printable(config().models[i].path.string()),
-                    printable(notice));
-  }
-  constexpr size_t kShown = 5;
-  for (const LoadedDataset& dataset : workspace_.datasets()) {
-    for (size_t i = 0; i < std::min(kShown, dataset.notices.size()); ++i)
-      print_message("rtfx: notice: {}\n", printable(dataset.notices[i]));
-    if (dataset.notices.size() > kShown) {
-      print_message("rtfx: notice: ... and {} more like these\n", dataset.notices.size() - kShown);
-    }
   }
 }
 

@@ -122,8 +122,6 @@ class Session {
                       const std::string& message);
 
  private:
-  void print_notices() const;
-
   InterruptWatch watch_;
   DeviceScope scope_;
   Workspace workspace_;

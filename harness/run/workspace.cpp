@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "base/notices.h"
 #include "base/nvtx.h"
+#include "base/printable.h"
 #include "base/sha256.h"
+#include "base/terminal.h"
 #include "harness/config/document.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/spelling.h"
@@ -134,6 +136,22 @@ void Workspace::read_audio_files() {
     for (std::string& line : notices.lines()) loaded.notices.push_back(std::move(line));
     loaded.load_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+}
+
+void Workspace::print_notices() const {
+  for (size_t i = 0; i < checkpoints_.size(); ++i) {
+    for (const std::string& notice : checkpoints_[i].notices)
+      print_message("rtfx: notice: {}: {}\n", printable(config_.models[i].path.string()),
+                    printable(notice));
+  }
+  constexpr size_t kShown = 5;
+  for (const LoadedDataset& dataset : datasets_) {
+    for (size_t i = 0; i < std::min(kShown, dataset.notices.size()); ++i)
+      print_message("rtfx: notice: {}\n", printable(dataset.notices[i]));
+    if (dataset.notices.size() > kShown) {
+      print_message("rtfx: notice: ... and {} more like these\n", dataset.notices.size() - kShown);
+    }
   }
 }
 

@@ -65,6 +65,10 @@ class Workspace {
   /// makes its dataset fail. Throws Interrupted between files.
   void read_audio_files();
 
+  /// Prints what is to be known about the models, and after read_audio_files() about the audio. Of
+  /// each dataset it prints the first five notices.
+  void print_notices() const;
+
   /// Returns the tokens of the reference texts per second of their audio, after read_audio_files().
   /// The model's tokenizer spells the words that the scorer sees. Returns none without references,
   /// or if more than a hundredth of the tokens are unknown ones.

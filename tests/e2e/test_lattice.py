@@ -142,7 +142,9 @@ def test_earlier_results_are_kept(lattice, settings, tmp_path):
     (out / "utterances.jsonl").write_text("of `rtfx emissions`")
     assert lattice().returncode == 0
     settings["datasets"][0]["files"].pop()
-    assert lattice().returncode == 0
+    settings["datasets"][0]["stand_in"] = "read by colleagues"
+    second = lattice()
+    assert second.returncode == 0 and "notice: two: stand-in data: read by colleagues" in second.stderr
     assert [path.name for path in (out / "fst").iterdir()] == ["00000.txt"] and len(list((out / "fst.1").iterdir())) == 2
     assert (out / "utterances.jsonl.1").read_text() == "of `rtfx emissions`" and len(lines_of(out)) == 1
 

@@ -458,8 +458,10 @@ def test_the_table_of_the_paper(rtfx, tmp_path):
 
 def test_emissions_are_log_probabilities(rtfx, config, tmp_path):
     folder = tmp_path / "emissions"
-    result = rtfx("emissions", config(), "--output", folder)
+    data = {"id": "two", "manifest": str(ROOT / "tests/data/two.jsonl"), "stand_in": "read by colleagues"}
+    result = rtfx("emissions", config(datasets=[data]), "--output", folder)
     assert result.returncode == 0, result.stderr
+    assert "notice: two: stand-in data: read by colleagues" in result.stderr
     lp = np.load(folder / "emissions.npy")
     lines = [json.loads(line) for line in (folder / "utterances.jsonl").read_text().splitlines()]
     assert len(lines) == 2 and sum(line["frames"] for line in lines) == len(lp)
