@@ -153,7 +153,7 @@ class LatticeWriter {
         graph_(graph),
         scales_(scales),
         frame_seconds_(frame_seconds) {
-    for (const char* name : {"fst", "lattices.txt", "words.txt", "utterances.jsonl"})
+    for (const char* name : {"fst", "lattices.txt", "words.txt", "lattices.jsonl"})
       set_aside(folder_ / name);
   }
 
@@ -189,7 +189,7 @@ class LatticeWriter {
   int finish() {
     write_file(folder_ / "lattices.txt", archive_);
     write_file(folder_ / "words.txt", symbol_table(graph_));
-    write_file(folder_ / "utterances.jsonl", lines_);
+    write_file(folder_ / "lattices.jsonl", lines_);
     print_message("rtfx: {}: lattices of {}\n", printable(folder_.string()),
                   counted(static_cast<int64_t>(number_), "utterance"));
     return failed_ == 0 ? kOk : kFailed;

@@ -56,7 +56,7 @@ struct LatticeOptions {
 /// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order.
 /// - words.txt: the table of symbols.
 /// - fst/NUMBER.txt: each lattice for OpenFst, with scaled costs.
-/// - utterances.jsonl: one line for each utterance. It has the id, the key (the id with "_" for
+/// - lattices.jsonl: one line for each utterance. It has the id, the key (the id with "_" for
 /// white space), fst, frames, states and arcs, and the cost and words of the best path. With
 /// `posteriors`, it also has the words of each frame as [word, p].
 ///

@@ -360,7 +360,7 @@ void add_lattice(CLI::App& app, int& code) {
                     "Print the words with the fewest expected errors in NIST's CTM format, with "
                     "times and confidences.");
   command->add_flag("--posteriors", args->options.posteriors,
-                    "Add the words of each frame and their probabilities to utterances.jsonl.");
+                    "Add the words of each frame and their probabilities to lattices.jsonl.");
   command
       ->add_option("--acoustic-scale", args->options.acoustic_scale,
                    "Factor of acoustic costs in probabilities, best paths and OpenFst files "

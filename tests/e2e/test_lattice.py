@@ -59,7 +59,7 @@ def best_cost(arcs, end):
 
 
 def lines_of(folder):
-    return [json.loads(line) for line in (folder / "utterances.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "lattices.jsonl").read_text().splitlines()]
 
 
 def test_the_best_path_is_the_searches(lattice, transcribe, settings, tmp_path):
@@ -146,7 +146,8 @@ def test_earlier_results_are_kept(lattice, settings, tmp_path):
     second = lattice()
     assert second.returncode == 0 and "notice: two: stand-in data: read by colleagues" in second.stderr
     assert [path.name for path in (out / "fst").iterdir()] == ["00000.txt"] and len(list((out / "fst.1").iterdir())) == 2
-    assert (out / "utterances.jsonl.1").read_text() == "of `rtfx emissions`" and len(lines_of(out)) == 1
+    assert (out / "utterances.jsonl").read_text() == "of `rtfx emissions`" and len(lines_of(out)) == 1
+    assert (out / "lattices.jsonl.1").is_file()
 
 
 def test_ids_of_one_key_cost_no_earlier_results(lattice, tmp_path):
