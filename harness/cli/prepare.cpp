@@ -64,14 +64,17 @@ class Preparer {
     if (!fs::exists(from)) {
       throw UserError(from.string(),
                       fmt::format("no such file, and {} is made from it", to.string()),
-                      fmt::format("put either there, or name another with --set prepare.{}.{}=FILE",
-                                  index_of(entry), key));
+                      fmt::format("put either there, or name another with --set {}.{}=FILE",
+                                  place_of(entry), key));
     }
     return from;
   }
 
-  static std::string index_of(const JsonView& entry) {
-    return entry.where().substr(entry.where().rfind('/') + 1);
+  /// Returns the place of an entry as overrides write it: "prepare.0", or "prepare" without a list.
+  std::string place_of(const JsonView& entry) const {
+    std::string place = entry.where().substr(root_.where().size() + 1);
+    std::ranges::replace(place, '/', '.');
+    return place;
   }
 
   void make_graph(const JsonView& entry, const fs::path& to) const {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
@@ -52,6 +54,20 @@ json override_value(const std::string& text, const std::string& where) {
   return text;
 }
 
+/// Returns whether `key` is the index of an entry that stands for a whole list, as in
+/// {"datasets": {"id": "d", ...}}.
+bool is_list_of_one(const json& entry, const std::string& list, const std::string& key) {
+  constexpr std::array kLists = {"models", "datasets", "decoders", "prepare", "tune"};
+  return key == "0" && (entry.is_object() || entry.is_string()) && std::ranges::count(kLists, list);
+}
+
+/// Replaces a text in the list of models or decoders by the object for which it is short.
+void write_out(json& entry, const std::string& list) {
+  if (!entry.is_string()) return;
+  if (list == "models") entry = json::object({{"path", std::move(entry)}});
+  if (list == "decoders") entry = json::object({{"name", std::move(entry)}});
+}
+
 /// Sets a.b.0.c in the document, and returns the pointer to the value.
 std::string apply(json& document, const std::string& text) {
   const std::string where = "--set " + text;
@@ -62,8 +78,15 @@ std::string apply(json& document, const std::string& text) {
   }
   json* place = &document;
   json::json_pointer pointer;
-  std::istringstream keys(text.substr(0, equals));
-  for (std::string key; std::getline(keys, key, '.');) place = member(*place, key, pointer, where);
+  std::istringstream parts(text.substr(0, equals));
+  std::vector<std::string> keys;
+  for (std::string key; std::getline(parts, key, '.');) keys.push_back(key);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i == 1 && is_list_of_one(*place, keys[0], keys[1])) continue;
+    const bool is_entry = i == 2 && keys[1].find_first_not_of("0123456789") == std::string::npos;
+    if (is_entry) write_out(*place, keys[0]);
+    place = member(*place, keys[i], pointer, where);
+  }
   *place = override_value(text.substr(equals + 1), where);
   return pointer.to_string();
 }

@@ -64,10 +64,11 @@ class Origins {
 };
 
 struct Document {
-  /// Puts the overrides "a.b.0.c=value" into `value`, and makes missing objects. The value of an
-  /// override is JSON, or else plain text. Names of models on huggingface.co become paths
-  /// (models/formats/hub.h). Throws UserError for all overrides whose place does not exist, and for
-  /// models that were not downloaded.
+  /// Puts the overrides "a.b.0.c=value" into `value`, and makes missing objects. A text in the list
+  /// of models or decoders becomes an object where an override sets a part of it. Index 0 also
+  /// names an entry that stands for a list of one. The value of an override is JSON, or else plain
+  /// text. Names of models on huggingface.co become paths (models/formats/hub.h). Throws UserError
+  /// for all overrides whose place does not exist, and for models that were not downloaded.
   Document(nlohmann::json value, const std::filesystem::path& file,
            const std::vector<std::string>& overrides = {});
 

@@ -415,6 +415,8 @@ def test_prepare_names_what_is_missing_and_for_what(stream, tmp_path):
     for text in ("gone.arpa", "words.tlg is made from it", "--set prepare.0.lm=FILE"):
         assert text in result.stderr
     assert not (tmp_path / "made/words.tlg").exists()
+    result = stream(prepare=entry | {"lm": "gone.arpa"})
+    assert "--set prepare.lm=FILE" in result.stderr
 
 
 def test_a_missing_stand_in_whose_tokenizer_a_graph_needs_is_told_with_its_command(stream, tmp_path):

@@ -344,6 +344,25 @@ TEST(Config, OverridesReachAnyPlaceAsJsonOrText) {
   EXPECT_HAS(user_error([] { parse(valid(), {"devise=cpu"}); }), "did you mean 'device'");
 }
 
+TEST(Config, OverridesReachIntoShortForms) {
+  json document = valid();
+  document["models"] = {"a.nemo", "b.nemo"};
+  document["datasets"] = document["datasets"][0];
+  document["decoders"] = "label_looping";
+  const Config config = parse(document, {"models.1.path=mine.nemo", "models.0.id=first",
+                                         "datasets.0.limit=3", "decoders.0.options.window=2"});
+  EXPECT_EQ(config.models[0].path, "dir/a.nemo");
+  EXPECT_EQ(config.models[0].id, "first");
+  EXPECT_EQ(config.models[1].path, "mine.nemo");
+  EXPECT_EQ(config.datasets[0].limit, 3);
+  EXPECT_EQ(config.decoders[0].name, "label_looping");
+  EXPECT_EQ(config.decoders[0].options.at("window"), 2);
+  EXPECT_EQ(parse(document, {"decoders.0=frame_looping"}).decoders[0].name, "frame_looping");
+  EXPECT_HAS(user_error([&] { parse(document, {"datasets.0.limit=x"}); }),
+             "--set datasets.0.limit=x: dir/c.json#/datasets/limit: ");
+  EXPECT_HAS(user_error([&] { parse(document, {"decoders.1.id=x"}); }), "single value");
+}
+
 TEST(Config, HashIsOfWhatDeterminesTheResults) {
   const std::string hash = parse(valid()).hash();
   json reordered = json::parse(R"({"batch_sizes": [1, 8]})");
