@@ -157,8 +157,27 @@ std::vector<PlannedDecoder> those_for(const std::string& dataset, const Config& 
   return decoders;
 }
 
+/// Returns the error of a decoder whose own baseline does not run with it. `alike` are the decoders
+/// that it may be compared with, and itself.
+UserError wrong_baseline(const Config& config, const DecoderSpec& spec, size_t model,
+                         size_t dataset, std::vector<std::string> alike) {
+  const std::string& id = config.datasets[dataset].id;
+  const bool is_for_others = std::ranges::any_of(config.decoders, [&](const DecoderSpec& other) {
+    return other.id == spec.baseline && other.description.head == spec.description.head &&
+           !other.datasets.empty() && !contains(other.datasets, id);
+  });
+  std::erase(alike, spec.id);
+  return {spec.where + "/baseline",
+          is_for_others ? fmt::format("'{}' does not run on dataset '{}'", spec.baseline, id)
+                        : fmt::format("'{}' is no decoder of the same kind for model '{}'",
+                                      spec.baseline, config.models[model].id),
+          alike.empty() ? R"(leave out "baseline")"
+                        : fmt::format("name one of: {}", fmt::join(alike, ", "))};
+}
+
 /// Sets the decoder that each decoder of a group is compared to.
-void set_references(const Config& config, size_t model, std::vector<PlannedDecoder>& list) {
+void set_references(const Config& config, size_t model, size_t dataset,
+                    std::vector<PlannedDecoder>& list) {
   ErrorList errors;
   std::string ctc_reference, transducer_reference;
   for (const PlannedDecoder& decoder : list) {
@@ -180,12 +199,8 @@ void set_references(const Config& config, size_t model, std::vector<PlannedDecod
     for (const PlannedDecoder& other : list)
       if (config.decoders[other.spec].description.head == head)
         alike.push_back(config.decoders[other.spec].id);
-    if (!contains(alike, spec.baseline)) {
-      errors.add({spec.where + "/baseline",
-                  fmt::format("'{}' is no decoder of the same kind for model '{}'", spec.baseline,
-                              config.models[model].id),
-                  fmt::format("name one of: {}", fmt::join(alike, ", "))});
-    }
+    if (!contains(alike, spec.baseline))
+      errors.add(wrong_baseline(config, spec, model, dataset, alike));
     decoder.compared_to = spec.baseline;
   }
   errors.throw_any();
@@ -210,7 +225,7 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
       const std::string& dataset = config.datasets[d].id;
       std::vector<PlannedDecoder> of_dataset = those_for(dataset, config, decoders);
       errors.run([&] {
-        set_references(config, m, of_dataset);
+        set_references(config, m, d, of_dataset);
         if (of_dataset.empty() && !decoders.empty()) {
           throw UserError(
               "decoders",

@@ -78,8 +78,22 @@ TEST(Plan, ADecoderMayHaveABaselineOfItsOwn) {
     document["decoders"][3]["baseline"] = wrong;
     const std::string message = user_error([&] { make_plan(parse(document), kinds); });
     EXPECT_HAS(message, "#/decoders/3/baseline");
-    EXPECT_HAS(message, "name one of: frame_looping, alsd_pp, other");
+    EXPECT_HAS(message, "is no decoder of the same kind for model 'a'; ");
+    EXPECT_TRUE(message.ends_with("name one of: frame_looping, alsd_pp")) << message;
   }
+}
+
+TEST(Plan, ABaselineRunsOnTheDatasetsOfItsDecoder) {
+  json document = valid();
+  document["models"] = {"a.nemo"};
+  document["datasets"].push_back({{"id", "other"}, {"manifest", "o.jsonl"}});
+  document["decoders"] = json::array({{{"name", "frame_looping"}, {"datasets", {"d"}}},
+                                      {{"name", "alsd_pp"}, {"baseline", "frame_looping"}}});
+  const auto message = [&] { return user_error([&] { make_plan(parse(document), {{"rnnt"}}); }); };
+  EXPECT_HAS(message(),
+             "#/decoders/1/baseline: 'frame_looping' does not run on dataset 'other'; leave out");
+  document["decoders"].push_back("label_looping");
+  EXPECT_HAS(message(), "does not run on dataset 'other'; name one of: label_looping");
 }
 
 TEST(Plan, ADatasetMayBeForSomeBatchSizesAlone) {
