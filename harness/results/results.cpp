@@ -233,8 +233,8 @@ struct HypothesisLine {
 
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result) {
-  const std::filesystem::path file =
-      results.journal.parent_path() / "hypotheses" / (result.about().result_key + ".jsonl");
+  const std::filesystem::path file = plain_or_gzip(results.journal.parent_path() / "hypotheses" /
+                                                   (result.about().result_key + ".jsonl"));
   if (!std::filesystem::exists(file)) return std::nullopt;
   std::vector<UtteranceText> texts;
   TextLines lines(file, TextCheck::none);

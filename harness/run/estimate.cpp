@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 
+#include "base/files.h"
 #include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
@@ -115,7 +116,7 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
 std::optional<double> measured(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
   const Config& config = workspace.config();
   const auto journal = config.output / "journal.jsonl";
-  if (!std::filesystem::exists(journal)) return std::nullopt;
+  if (!std::filesystem::exists(plain_or_gzip(journal))) return std::nullopt;
   std::map<std::string, CaseSummary> known;
   for (CaseSummary& summary : summarize_cases(read_journal(journal)))
     known.emplace(summary.case_name(), std::move(summary));

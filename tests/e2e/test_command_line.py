@@ -1,5 +1,6 @@
 """Tests subcommands and exit codes: 0 for success, 1 for a failed case or file, 2 for usage or configuration."""
 
+import gzip
 import json
 import re
 
@@ -133,6 +134,10 @@ def test_the_estimate_holds(rtfx, config, tmp_path):
     assert f"as {run}/journal.jsonl measured" in after["basis"]
     other = rtfx("validate", path, "--json", "--output", run, "--set", "datasets.0.limit=1").stdout
     assert "measured" not in json.loads(other)["estimate"]["basis"]
+    journal = run / "journal.jsonl"
+    (run / "journal.jsonl.gz").write_bytes(gzip.compress(journal.read_bytes()))
+    journal.unlink()
+    assert json.loads(rtfx("validate", path, "--json", "--output", run).stdout)["estimate"] == after
 
 
 def test_a_run_ends_with_what_to_do_next(rtfx, config, tmp_path):

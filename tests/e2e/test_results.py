@@ -1,6 +1,7 @@
 """Tests compare, diff-runs, rescore, doctor, and the rule that ends a run."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -307,11 +308,12 @@ def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
 
 
 def test_rescore_counts_other_words(rtfx, finished, tmp_path):
-    """Upper case makes other words for the scorer `none`, but not for `basic_english`."""
-    for file in (finished / "hypotheses").iterdir():
+    """Upper case makes other words for the scorer `none`, but not for `basic_english`. The files are packed."""
+    for file in [*(finished / "hypotheses").iterdir()]:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         text = "".join(json.dumps(x | {"text": x["reference"].upper()}) + "\n" for x in lines)
-        file.write_text(text)
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(text.encode()))
+        file.unlink()
     assert "basic_english 2: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
     assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
 
