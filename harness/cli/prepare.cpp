@@ -132,16 +132,19 @@ class Preparer {
     return taken;
   }
 
+  /// Returns the dataset whose id the entry names, with the paths that this process must open.
   DatasetSource dataset(const JsonView& entry) const {
     const std::string id = entry.at("dataset").text();
     std::vector<std::string> ids;
     for (const JsonView& v : root_.at("datasets").elements()) {
       ids.push_back(v.at("id").text());
       if (ids.back() != id) continue;
-      DatasetSource found;
-      found.id = id;
-      found.manifest = path(v.at("manifest")).string();
-      return found;
+      nlohmann::json value = v.value();
+      for_each_path(dataset_keys().info(), v.where(), value,
+                    [&](const std::string& where, nlohmann::json& file) {
+                      file = origins_.opened(where, file.get<std::string>());
+                    });
+      return dataset_keys().fill(value, v.where());
     }
     throw unknown_name(entry.where() + "/dataset", "dataset id", id, ids);
   }

@@ -199,7 +199,8 @@ void add_validate(CLI::App& app) {
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("validate",
                                      "Check a configuration without running it. Prints its cases "
-                                     "and an estimate of the time. Needs no GPU.");
+                                     "and an estimate of the time. Makes missing files that its "
+                                     "key `prepare` lists. Needs no GPU.");
   args->config.add_to(*command);
   command->add_flag(
       "--json", args->as_json,

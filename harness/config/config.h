@@ -229,6 +229,9 @@ struct Config {
 /// are declared only there. parse_config() checks conditions on several keys.
 const OptionTable<Config>& config_keys();
 
+/// Returns the keys of an entry of "datasets".
+const OptionTable<DatasetSource>& dataset_keys();
+
 /// Throws UserError if the configuration asks for the largest batch. Called by commands that do not
 /// look for it.
 void require_sizes(const Config& config, const std::string& command);

@@ -60,6 +60,8 @@ const OptionTable<ModelSource>& model_keys() {
   return keys;
 }
 
+}  // namespace
+
 const OptionTable<DatasetSource>& dataset_keys() {
   static const OptionTable<DatasetSource> keys{
       {text_option("id", &DatasetSource::id, "Short name, which appears in the names of cases.")
@@ -92,6 +94,8 @@ const OptionTable<DatasetSource>& dataset_keys() {
       kKey};
   return keys;
 }
+
+namespace {
 
 /// Returns whether the list has at least two texts or truth values, each once.
 bool are_choices(const nlohmann::json& list) {

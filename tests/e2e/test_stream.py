@@ -432,11 +432,18 @@ def test_words_to_boost_come_from_the_texts(rtfx, config, tmp_path):
     line = {"audio_filepath": audio, "duration": 1.0, "text": "A, abaft; zebra!"}
     manifest.write_text(json.dumps(line) + "\n")
     made = [{"words": "said", "dataset": "d", "lexicon": str(LEXICON)},
-            {"words": "others", "dataset": "d", "lexicon": str(LEXICON), "said": False}]  # fmt: skip
-    data = [{"id": "d", "manifest": str(manifest)}]
+            {"words": "others", "dataset": "d", "lexicon": str(LEXICON), "said": False},
+            {"words": "first", "dataset": "folder", "lexicon": str(LEXICON)}]  # fmt: skip
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "f.trans.txt").write_text("one ABACK\ntwo ABAFT\n")
+    for name in ("one", "two"):
+        (folder / f"{name}.flac").symlink_to(audio)
+    data = [{"id": "d", "manifest": str(manifest)}, {"id": "folder", "librispeech": str(folder), "limit": 1}]
     result = rtfx("validate", config(datasets=data, prepare=made))
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "said").read_text() == "a 1\nabaft 1\n"
+    assert (tmp_path / "first").read_text() == "aback 1\n"
     others = [line.split()[0] for line in (tmp_path / "others").read_text().splitlines()]
     assert len(others) == 2 and not {"a", "abaft"} & set(others)
 
