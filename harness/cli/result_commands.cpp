@@ -383,10 +383,11 @@ void add_rescore(CLI::App& app) {
       ->required()
       ->type_name(kRun);
   command
-      ->add_option("--scorer", args->scorer,
-                   "Text normalisation. none: words between white space. basic_english: lower case "
-                   "without punctuation. unicode_words: basic_english, divided at Unicode's word "
-                   "boundaries, for scripts without spaces. whisper_english: Whisper's rules.")
+      ->add_option(
+          "--scorer", args->scorer,
+          "Text normalisation. none: words between ASCII white space. basic_english: lower case "
+          "without punctuation. unicode_words: basic_english, divided at Unicode's word "
+          "boundaries, for scripts without spaces. whisper_english: Whisper's rules.")
       ->required()
       ->type_name("SCORER");
   command
