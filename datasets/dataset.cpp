@@ -308,7 +308,13 @@ class Line {
 };
 
 void require_audio(const Utterance& utterance, const char* field) {
-  if (std::filesystem::exists(utterance.audio)) return;
+  const std::filesystem::file_status status = std::filesystem::status(utterance.audio);
+  if (std::filesystem::is_directory(status)) {
+    throw UserError(utterance.where,
+                    fmt::format("'{}': {} is a folder", field, utterance.audio.string()),
+                    "name the file of one recording");
+  }
+  if (std::filesystem::exists(status)) return;
   throw UserError(utterance.where,
                   fmt::format("'{}': no such file {}", field, utterance.audio.string()),
                   "paths are absolute or relative to the manifest's folder");

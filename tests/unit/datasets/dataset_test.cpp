@@ -293,6 +293,8 @@ TEST_F(DatasetTest, ManifestErrorsNameLineAndField) {
   EXPECT_HAS(manifest_error(R"({"audio_filepath": 3})", 1), "'audio_filepath' is 3");
   EXPECT_HAS(manifest_error(R"({"audio_filepath": ""})", 1), "'audio_filepath' is \"\"");
   EXPECT_HAS(manifest_error(R"({"audio_filepath": "none.wav"})", 1), "no such file");
+  EXPECT_HAS(manifest_error(R"({"audio_filepath": "audio", "duration": 1})", 1),
+             "audio is a folder; name the file of one recording");
   const std::string open = R"({"audio_filepath": "audio/one.wav", )";
   EXPECT_HAS(manifest_error(open + R"("duration": "long"})", 1), "'duration' is \"long\"");
   EXPECT_HAS(manifest_error(open + R"("duration": -1})", 1), "'duration' is -1");
