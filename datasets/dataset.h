@@ -94,8 +94,8 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
 /// that is not a JSON object. It also throws for a field that is missing, of the wrong type or out
 /// of range (a duration must be above 0). It throws for a repeated id or segment, and for audio
-/// that does not exist or is a folder (unless `audio` allows that). For an empty manifest, it throws
-/// at "path".
+/// that does not exist or is a folder (unless `audio` allows that). For an empty manifest, it
+/// throws at "path".
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
