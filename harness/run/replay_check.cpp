@@ -63,15 +63,17 @@ std::string ReplayCheck::left_out(const Decoder& decoder, const ModelConfig& mod
   if (model.is_multiblank() && decoder.describe().head == Head::transducer)
     return "decisions between several blanks are not recomputed";
   nlohmann::json options = decoder.options();
-  if (ReplayRules::from(decoder.describe(), options)) return "";
+  const bool is_foreign = decoder.is_foreign();
+  if (ReplayRules::from(decoder.describe(), options, is_foreign)) return "";
+  if (decoder.describe().has_own_rule) return "the decoder follows a rule that is not recomputed";
   Description as_exact = decoder.describe();
   as_exact.exactness = Description::Exactness::exact;
-  if (ReplayRules::from(as_exact, options))
+  if (ReplayRules::from(as_exact, options, is_foreign))
     return "the decoder is declared approximate, so that its decisions may follow another rule";
   if (!options.is_object()) return "";
   options.erase("boost");
   options.erase("allowed");
-  return ReplayRules::from(decoder.describe(), options)
+  return ReplayRules::from(decoder.describe(), options, is_foreign)
              ? "scores of a beam are not recomputed with boosted phrases or allowed characters"
              : "";
 }
@@ -83,7 +85,7 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBias
                                       const std::vector<Utterance>& names,
                                       std::optional<ReplayAudit>& audit) {
   std::vector<Proof> proofs(utterances.size(), Proof::none);
-  const auto rules = ReplayRules::from(decoder.describe(), decoder.options());
+  const auto rules = ReplayRules::from(decoder.describe(), decoder.options(), decoder.is_foreign());
   const bool several_blanks =
       model_->config.is_multiblank() && rules && rules->head == Head::transducer;
   if (!rules || several_blanks) return proofs;

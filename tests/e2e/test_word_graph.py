@@ -84,6 +84,7 @@ def test_a_run_counts_rows_without_an_end(run_config, graph, tmp_path):
             if run["decoder"]["name"] == "transducer_wfst"]  # fmt: skip
     assert len(runs) == 2
     assert all(run["counters"]["not_final"] >= 0 and run["counters"]["outer_iters"] > 0 for run in runs)
+    assert {run["exactness"]["replay_left_out"] for run in runs} == {"the decoder follows a rule that is not recomputed"}
 
 
 def test_an_lg_in_text_is_imported(rtfx, transcribe, tmp_path):

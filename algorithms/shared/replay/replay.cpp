@@ -215,7 +215,8 @@ std::string ReplayRules::key() const {
                      temperature, sums_alignments, ends_text, blank_penalty, fused, bias);
 }
 
-std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const json& options) {
+std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const json& options,
+                                             bool is_foreign) {
   ReplayRules rules;
   rules.head = decoder.head;
   rules.score_kind = decoder.score_kind;
@@ -231,7 +232,7 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
   }
   if (greedy && !uses_lm(rules.lm)) rules.lm.reset();
   rules.bias = bias_of(options);
-  rules.blank_penalty = blank_penalty_of(options);
+  rules.blank_penalty = is_foreign ? 0 : blank_penalty_of(options);
   // The score of a beam's text would have to follow the phrases through all of its alignments.
   if (rules.is_beam() && !rules.bias.empty()) return std::nullopt;
   // Other approximate decoders have a rule of their own.

@@ -65,7 +65,11 @@ struct ReplayRules {
   ///     the whole batch, and those that repeat NeMo's old arithmetic;
   ///   - beams with phrases or allowed characters;
   ///   - decoders with another kind of score than the ones above.
-  static std::optional<ReplayRules> from(const Description& decoder, const nlohmann::json& options);
+  ///
+  /// `is_foreign` is Decoder::is_foreign(). A foreign decoder has no blank penalty, since its
+  /// option of that name may mean something else.
+  static std::optional<ReplayRules> from(const Description& decoder, const nlohmann::json& options,
+                                         bool is_foreign = false);
 };
 
 class Replay {

@@ -235,6 +235,31 @@ TEST(BlankPenalty, IsKnownToReplays) {
   EXPECT_FALSE(ReplayRules::from(min->describe(), min->options()));
 }
 
+TEST(BlankPenalty, LeavesSearchesOverAGraphWithoutReplay) {
+  const std::string arpa = "tests/data/words.arpa", lexicon = "tests/data/words.lexicon";
+  for (const int penalty : {0, 1}) {
+    for (const auto& [name, files] : std::vector<std::pair<std::string, nlohmann::json>>{
+             {"ctc_wfst", {{"graph", arpa}}},
+             {"ctc_wfst_cpu", {{"graph", arpa}}},
+             {"ctc_lexicon_cpu", {{"lexicon", lexicon}, {"lm", arpa}}}}) {
+      nlohmann::json options = files;
+      options["blank_penalty"] = penalty;
+      const auto decoder = make_decoder(name, options, "");
+      EXPECT_FALSE(ReplayRules::from(decoder->describe(), decoder->options())) << name << penalty;
+    }
+  }
+}
+
+TEST(BlankPenalty, IsAnotherThingInAForeignDecoder) {
+  const auto decoder = make_decoder("label_looping", {{"blank_penalty", 2}}, "");
+  Description foreign = decoder->describe();
+  EXPECT_EQ(ReplayRules::from(foreign, decoder->options())->blank_penalty, 2);
+  foreign.exactness = Description::Exactness::exact;
+  EXPECT_EQ(ReplayRules::from(foreign, decoder->options(), true)->blank_penalty, 0);
+  foreign.exactness = Description::Exactness::approximate;
+  EXPECT_FALSE(ReplayRules::from(foreign, decoder->options(), true));
+}
+
 TEST(BlankPenalty, IsKnownToConfidences) {
   std::mt19937 random(46);
   Case c = random_case(random, false, false);

@@ -253,7 +253,9 @@ const Register<CtcLexiconCpu> registered{"ctc_lexicon_cpu",
 }
 
 Description CtcLexiconCpu::describe() const {
-  return {"ctc_lexicon_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+  return {"ctc_lexicon_cpu",    Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob",
+          /*streams=*/false,
+          /*has_own_rule=*/true};
 }
 
 void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {

@@ -196,8 +196,9 @@ constexpr size_t kRowsOfAThread = 32;  // fewer are not worth another thread
 }  // namespace
 
 Description CtcWfst::describe() const {
-  return {"ctc_wfst", Head::ctc, Description::Exactness::approximate,
-          {"ctc"},    "logprob", /*streams=*/true};
+  return {"ctc_wfst",           Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob",
+          /*streams=*/true,
+          /*has_own_rule=*/true};
 }
 
 void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {

@@ -291,8 +291,9 @@ WfstPath ViterbiSearch::best_path(const ViterbiState& u, bool at_end) const {
 }
 
 Description CtcWfstCpu::describe() const {
-  return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate,
-          {"ctc"},        "logprob", /*streams=*/true};
+  return {"ctc_wfst_cpu",       Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob",
+          /*streams=*/true,
+          /*has_own_rule=*/true};
 }
 
 void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
