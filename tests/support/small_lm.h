@@ -16,11 +16,14 @@ namespace rtfx::test {
 
 class SmallLm {
  public:
-  explicit SmallLm(int64_t vocabulary)
+  /// Without `has_unk`, the tokens beyond 0 and 1 are impossible.
+  explicit SmallLm(int64_t vocabulary, bool has_unk = true)
       : path_(std::filesystem::temp_directory_path() /
               ("rtfx_small_" + std::to_string(::getpid()) + ".arpa")) {
-    std::ofstream(path_) << "\\data\\\nngram 1=5\nngram 2=4\nngram 3=2\n\n"
-                            "\\1-grams:\n-1.0\t<unk>\n-99\t<s>\t-0.4\n-0.6\t</s>\n"
+    std::ofstream(path_) << "\\data\\\nngram 1=" << (has_unk ? 5 : 4)
+                         << "\nngram 2=4\nngram 3=2\n\n\\1-grams:\n"
+                         << (has_unk ? "-1.0\t<unk>\n" : "")
+                         << "-99\t<s>\t-0.4\n-0.6\t</s>\n"
                             "-0.5\t0\t-0.3\n-0.7\t1\t-0.2\n\n"
                             "\\2-grams:\n-0.2\t<s> 0\t-0.1\n-0.4\t0 1\t-0.25\n-0.9\t1 1\n"
                             "-0.3\t1 </s>\n\n"

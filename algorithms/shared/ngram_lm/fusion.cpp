@@ -61,6 +61,18 @@ at::Tensor widened(const at::Tensor& logprobs) {
   return logprobs.to(score_dtype(logprobs.scalar_type()));
 }
 
+/// Returns whether the model lacks some tokens and has no <unk>, so that these tokens are
+/// impossible.
+bool rules_out_tokens(const NgramLm& lm, int64_t vocabulary) {
+  const NgramArrays& arrays = lm.arrays();
+  const at::Tensor is_unknown = arrays.arc_to.narrow(0, 0, vocabulary) == 0;
+  return arrays.arc_weight.narrow(0, 0, vocabulary)
+      .isinf()
+      .logical_and(is_unknown)
+      .any()
+      .item<bool>();
+}
+
 bool changes_nothing(const LmOptions& options) { return options.alpha == 0 && options.beta == 0; }
 
 bool rescales_blank(const LmOptions& options) {
@@ -126,10 +138,17 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
   if (!lm) {
     const NgramLm read = load_ngram_lm(
         path, vocabulary, {options.normalize_unk, options.cache, options.memory_limit_mib << 20});
-    if (const int64_t unknown = read.unknown_tokens(); 2 * unknown > vocabulary) {
+    const int64_t unknown = read.unknown_tokens();
+    if (2 * unknown > vocabulary) {
       print_message(
           "rtfx: notice: {}: {} of the model's {} tokens are unknown to it; was it made "
           "with another tokenizer?\n",
+          printable(path.string()), unknown, vocabulary);
+    }
+    if (rules_out_tokens(read, vocabulary)) {
+      print_message(
+          "rtfx: notice: {}: it has no <unk>, so that {} of the model's {} tokens, which it lacks, "
+          "are impossible\n",
           printable(path.string()), unknown, vocabulary);
     }
     lm = std::make_shared<const NgramLm>(to_device(read, model.device, path.string()));

@@ -151,6 +151,25 @@ TEST_P(BeamOracle, AesWithALanguageModel) {
                [&](const NextOf& next) { return fused(next, lm, 0.7, 0, false); });
 }
 
+/// At the second frame, only a token survives the choice by acoustic scores, and the language model
+/// gives it the probability 0.
+TEST(AesLanguageModel, ABlankRemainsWhereAllChosenTokensAreImpossible) {
+  testing::internal::CaptureStderr();
+  const SmallLm lm(8, /*has_unk=*/false);
+  const BeamCase c = certain_token();
+  for (const int beam : {1, 4}) {
+    const nlohmann::json options = {{"beam_size", beam},
+                                    {"lm", {{"path", lm.path()}, {"alpha", 0.3}}}};
+    const Hypothesis found = run("aes", options, c)[0];
+    EXPECT_FALSE(found.nan);
+    EXPECT_TRUE(found.tokens.empty());
+    EXPECT_NEAR(found.score, exact_score(next_of(c.model, c.rows[0]), 3, c.model, {}), 1e-5);
+  }
+  const std::string messages = testing::internal::GetCapturedStderr();
+  EXPECT_NE(messages.find("has no <unk>, so that 6 of the model's 8 tokens"), std::string::npos)
+      << messages;
+}
+
 INSTANTIATE_TEST_SUITE_P(Heads, BeamOracle, testing::Bool(),
                          [](const auto& info) { return info.param ? "Tdt" : "Rnnt"; });
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
@@ -19,6 +20,8 @@ int64_t index_of_zero(const std::vector<int64_t>& durations) {
   const auto zero = std::find(durations.begin(), durations.end(), 0);
   return zero == durations.end() ? -1 : zero - durations.begin();
 }
+
+bool possible(const HostHypothesis& h) { return std::isfinite(h.score); }
 
 }  // namespace
 
@@ -76,6 +79,7 @@ class Aes::Search {
 
   void prefix_search(HostBeam& here, int64_t time);
   HostBeam expand(const HostBeam& here);
+  HostBeam with_blanks(const HostBeam& here);
   HostBeam candidates(const HostHypothesis& h, const HostLogProbs& next, size_t row);
   HostHypothesis with_blank(const HostHypothesis& h, const HostLogProbs& next, size_t row) const;
   double lm_score(Text text);
@@ -148,8 +152,12 @@ std::vector<Hypothesis> Aes::Search::run() {
     beam.erase(beam.begin(), later);
     if (here.empty()) continue;
     prefix_search(here, t);
-    const HostBeam moved = expand(here);
+    HostBeam moved = expand(here);
     if (nan_) return {};
+    // The language model may give ln p = -inf to all labels that were chosen. The frame then ends
+    // with blanks, which it does not score.
+    if (std::ranges::none_of(beam, possible) && std::ranges::none_of(moved, possible))
+      moved = with_blanks(here);
     beam.insert(beam.end(), moved.begin(), moved.end());
     keep_best(beam, beam.size());
     merge_equal(beam, /*same_time=*/true);
@@ -227,8 +235,16 @@ HostBeam Aes::Search::expand(const HostBeam& here) {
     if (open) expanding = std::move(longer);
   }
   if (!open && !moved.empty()) return moved;
-  const HostLogProbs next = lattice_.log_probs(expanding);
-  for (size_t i = 0; i < expanding.size(); ++i) moved.push_back(with_blank(expanding[i], next, i));
+  const HostBeam blanks = with_blanks(expanding);
+  moved.insert(moved.end(), blanks.begin(), blanks.end());
+  return moved;
+}
+
+/// Returns the hypotheses, each followed by a blank. Makes a joint call.
+HostBeam Aes::Search::with_blanks(const HostBeam& here) {
+  const HostLogProbs next = lattice_.log_probs(here);
+  HostBeam moved;
+  for (size_t i = 0; i < here.size(); ++i) moved.push_back(with_blank(here[i], next, i));
   return moved;
 }
 

@@ -22,7 +22,8 @@
 // smallest one above 0 if that is 0. A blank of step 2 with duration 0 moves one frame.
 //
 // With a language model, tokens get alpha * ln p(token) after the choice of step 2, and blank gets
-// nothing (early pruning, no_score).
+// nothing (early pruning, no_score). If all hypotheses of the beam have the probability 0 then,
+// those that came to the frame get blanks.
 #pragma once
 
 #include <memory>
@@ -53,10 +54,10 @@ struct AesOptions {
   static const OptionTable<AesOptions>& table();
 };
 
-/// Waits for the device up to num_steps + 2 times per frame, and once at the end. If neither a
-/// blank nor a new text survives at a frame, the hypotheses that were expanded last get blanks.
-/// With wide enough bounds, the score of a text of fewer than num_steps tokens is ln P(text): every
-/// alignment counts once.
+/// Waits for the device up to num_steps + 2 times per frame, once more where the language model
+/// rules out all hypotheses, and once at the end. If neither a blank nor a new text survives at a
+/// frame, the hypotheses that were expanded last get blanks. With wide enough bounds, the score of
+/// a text of fewer than num_steps tokens is ln P(text): every alignment counts once.
 class Aes : public DecoderBase<AesOptions> {
  public:
   using DecoderBase::DecoderBase;
