@@ -241,8 +241,12 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
 }
 
 std::string nan_problem(const Decoder& decoder) {
-  return decoder.options().contains("graph") ? "no path through the graph, or NaN in the emissions"
-                                             : "NaN in the emissions";
+  const nlohmann::json options = decoder.options();
+  if (options.contains("graph")) return "no path through the graph, or NaN in the emissions";
+  const auto lm = options.find("lm");
+  return lm != options.end() && !lm->is_null()
+             ? "no hypothesis with a finite score, or NaN in the emissions"
+             : "NaN in the emissions";
 }
 
 std::string remedy_for_nan(const AcousticModel& model) {

@@ -173,7 +173,8 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
                   const RegionClock& clock, RegionTimes& times);
 
 /// Returns the problem that an error about a row names if the row is marked `nan`. A search over a
-/// decoding graph also marks rows without a path.
+/// decoding graph also marks rows without a path, and a search with a language model those where it
+/// rules out all hypotheses.
 std::string nan_problem(const Decoder& decoder);
 
 /// Returns the remedy that an error about NaN in the emissions names.

@@ -56,6 +56,12 @@ void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& li
     for (int64_t n = 0; n < arrays.nbest; ++n) trace_back(arrays, b, n);
 }
 
+/// Returns the rows [B] of scores [B, K] without a usable hypothesis: some score is NaN, or all are
+/// -inf.
+at::Tensor unusable(const at::Tensor& scores) {
+  return scores.isnan().any(1).logical_or_(scores.isfinite().any(1).logical_not());
+}
+
 }  // namespace
 
 BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns,
@@ -160,7 +166,7 @@ Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tens
   Hypotheses h = Hypotheses::one_block(batch, count, columns, durations.defined(), scores.device());
   h.nbest.lengths.copy_(lengths.gather(1, order));
   h.nbest.scores.copy_(scores.gather(1, order));
-  at::logical_or_out(h.nan, nan, scores.isnan().any(1));
+  at::logical_or_out(h.nan, nan, unusable(scores));
   texts ? texts->write(order, h.nbest) : write_paths(*this, order, h.nbest);
   if (nbest == 1) h.nbest = {};
   return h;
@@ -240,7 +246,7 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
                        before[kLastLabel], before[kTime],      h.blank,
                        h.lattice};
   const at::Tensor scores = reads.values(h.scores.to(at::kFloat)), done = reads.values(consumed),
-                   marked = reads.values(nan.logical_or(h.scores.isnan().any(1)));
+                   marked = reads.values(nan.logical_or(unusable(h.scores)));
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));
   for (int64_t b = 0; b < h.batch; ++b) {
     RowPiece& row = rows[static_cast<size_t>(b)];

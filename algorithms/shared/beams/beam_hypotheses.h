@@ -70,7 +70,7 @@ struct BeamHypotheses {
 
   /// Returns the best hypothesis of each beam, ranked by score / (tokens + 1) if `score_norm`, else
   /// by score. If `nbest` is more than 1, an n-best list of at most that length comes with it. A
-  /// row is marked as NaN where `nan` [B] bool is set or a score is NaN.
+  /// row is marked as NaN where `nan` [B] bool is set, a score is NaN or all scores are -inf.
   Hypotheses result(int64_t nbest, bool score_norm, const at::Tensor& nan) const;
 
   /// Passes all tensors but the tree to `transfer`, for searches in pieces.
@@ -119,7 +119,7 @@ struct BeamPiece {
 /// Returns what a piece of a stream (algorithms/shared/streams) added to each hypothesis.
 /// The piece wrote the first `columns` columns of the tree of `h`. consumed [B] int64 counts the
 /// frames of the piece that no hypothesis needs any more; hypotheses' frames count from there
-/// afterwards. nan [B] bool marks rows. Waits for the device.
+/// afterwards. Rows are marked as NaN as in BeamHypotheses::result(). Waits for the device.
 std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int64_t columns,
                                   const at::Tensor& consumed, const at::Tensor& nan,
                                   HostReads& reads);

@@ -2,6 +2,7 @@
 // also holds with a language model.
 #include <gtest/gtest.h>
 
+#include "algorithms/streams.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 
@@ -168,6 +169,25 @@ TEST(AesLanguageModel, ABlankRemainsWhereAllChosenTokensAreImpossible) {
   const std::string messages = testing::internal::GetCapturedStderr();
   EXPECT_NE(messages.find("has no <unk>, so that 6 of the model's 8 tokens"), std::string::npos)
       << messages;
+}
+
+/// The language model gives the probability 0 to the only token that is chosen at the second frame.
+TEST(ImpossibleBeam, MarksTheResultOfABatchAndOfAStream) {
+  const SmallLm lm(8, /*has_unk=*/false);
+  const BeamCase c = certain_token();
+  const auto model = build(c.model);
+  const EncodedBatch batch = batch_of(c.rows, c.model.columns());
+  for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search"}) {
+    const nlohmann::json options = {
+        {"beam_size", 1}, {"lm", {{"path", lm.path()}, {"alpha", 0.3}, {"pruning", "early"}}}};
+    const auto decoder = make_decoder(name, options, "");
+    decoder->prepare(model, {});
+    EXPECT_TRUE(decoder->decode(batch).to_host()[0].nan) << name;
+    const auto streams = decoder->streams({1, 4});
+    const int64_t stream = streams->open();
+    streams->push({&stream, 1}, {streams->project(batch.frames), {}, {3}});
+    EXPECT_TRUE(streams->finish(stream).nan) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, BeamOracle, testing::Bool(),

@@ -226,10 +226,14 @@ TEST(RemedyForNan, NamesFp32OnlyWhereItWouldChangeSomething) {
   EXPECT_EQ(remedy_for_nan(model), "compute in dtype fp32");
 }
 
-TEST(NanProblem, NamesTheGraphWhereTheDecoderHasOne) {
+TEST(NanProblem, NamesTheGraphOrTheLanguageModelsDoing) {
   EXPECT_EQ(nan_problem(*make_decoder("label_looping", {}, "")), "NaN in the emissions");
   EXPECT_EQ(nan_problem(*make_decoder("ctc_wfst_cpu", {{"graph", "tests/data/words.arpa"}}, "")),
             "no path through the graph, or NaN in the emissions");
+  const nlohmann::json lm = {{"lm", {{"path", "tests/data/words.arpa"}}}};
+  EXPECT_EQ(nan_problem(*make_decoder("aes", lm, "")),
+            "no hypothesis with a finite score, or NaN in the emissions");
+  EXPECT_EQ(nan_problem(*make_decoder("aes", {}, "")), "NaN in the emissions");
 }
 
 TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
