@@ -93,7 +93,7 @@ void check_slot(int64_t row, const char* entry, size_t i, const Hypothesis& h, i
     fail(fmt::format("is at frame {}, the one before at {}", h.frames[i], h.frames[i - 1]));
   if (rules.durations.empty()) return;
   if (!std::ranges::count(rules.durations, h.durations[i])) {
-    fail(fmt::format("has the duration {}, the model's are {}", h.durations[i],
+    fail(fmt::format("has the duration {}, allowed are {}", h.durations[i],
                      fmt::join(rules.durations, ", ")));
   }
 }
@@ -122,6 +122,10 @@ ResultRules::ResultRules(const Description& decoder, const ModelConfig& model,
     : vocabulary(model.vocabulary), is_ctc(decoder.head == Head::ctc) {
   if (decoder.head != Head::transducer) return;
   if (model.is_tdt()) durations = model.durations;
+  // Such a search moves one frame after a token of the duration 0.
+  const bool moves = decoder.score_kind == kMonotonicBeamScore;
+  if (moves && std::ranges::count(durations, 0) > 0 && std::ranges::count(durations, 1) == 0)
+    durations.push_back(1);
   // A plug-in may use this name for an option of another type.
   if (!options.is_object()) return;
   const auto found = options.find("max_symbols");

@@ -46,9 +46,27 @@ TEST(ResultCheck, WhatTheContractAllows) {
 }
 
 TEST(ResultCheck, DurationsAreTheModels) {
-  EXPECT_NE(
-      problem_of({{1}, {0}, {3}, 0.0F}).find("token 0 has the duration 3, the model's are 0, 1"),
-      std::string::npos);
+  EXPECT_NE(problem_of({{1}, {0}, {3}, 0.0F}).find("token 0 has the duration 3, allowed are 0, 1"),
+            std::string::npos);
+}
+
+/// A search in which each label moves returns the duration 1 where the model's is 0.
+TEST(ResultCheck, AMovingTokenHasTheDurationOne) {
+  Description moving = decoder_of(Head::transducer), other = moving;
+  moving.score_kind = kMonotonicBeamScore;
+  other.score_kind = kBeamScore;
+  ModelConfig model = tdt_model();
+  for (const std::vector<int64_t>& durations :
+       std::vector<std::vector<int64_t>>{{0, 2, 3, 4}, {0}, {2, 3}}) {
+    model.durations = durations;
+    const std::vector<Hypothesis> rows = {{{1}, {0}, {1}, 0.0F}};
+    if (durations[0] == 0) {
+      EXPECT_NO_THROW(check_values(rows, batch_of({5}), ResultRules(moving, model)));
+    } else {
+      EXPECT_THROW(check_values(rows, batch_of({5}), ResultRules(moving, model)), WrongResult);
+    }
+    EXPECT_THROW(check_values(rows, batch_of({5}), ResultRules(other, model)), WrongResult);
+  }
 }
 
 /// Returns the problem in a row with `count` tokens at frame 0 and one at frame 3, of five frames.
