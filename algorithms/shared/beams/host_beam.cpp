@@ -189,15 +189,22 @@ void keep_best(HostBeam& beam, size_t count) {
 void merge_equal(HostBeam& beam, bool same_time) {
   std::map<std::pair<PredictionTree::Text, int64_t>, size_t> indices;  // in `merged`
   HostBeam merged;
+  std::vector<double> best;  // score of the hypothesis that stays, without the others
   for (HostHypothesis& hypothesis : beam) {
     const auto [found, fresh] =
         indices.emplace(std::pair{hypothesis.text, same_time ? hypothesis.time : 0}, merged.size());
     if (fresh) {
+      best.push_back(hypothesis.score);
       merged.push_back(std::move(hypothesis));
-    } else {
-      double& score = merged[found->second].score;
-      score = log_add(score, hypothesis.score);
+      continue;
     }
+    HostHypothesis& stays = merged[found->second];
+    const double sum = log_add(stays.score, hypothesis.score);
+    if (double& alone = best[found->second]; hypothesis.score > alone) {
+      alone = hypothesis.score;
+      stays = std::move(hypothesis);
+    }
+    stays.score = sum;
   }
   beam = std::move(merged);
 }

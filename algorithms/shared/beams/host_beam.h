@@ -90,8 +90,8 @@ double log_add(double a, double b);
 /// Sorts the beam, best first, and keeps at most `count` hypotheses.
 void keep_best(HostBeam& beam, size_t count);
 
-/// Merges hypotheses of equal text (and equal next frame, if `same_time`). The first of them stays
-/// and gets the sum of their probabilities.
+/// Merges hypotheses of equal text (and equal next frame, if `same_time`). The likeliest of them
+/// stays at the place of the first one, and gets the sum of their probabilities.
 void merge_equal(HostBeam& beam, bool same_time);
 
 /// Log-probabilities on the host. Row i belongs to the i-th node that was asked for.

@@ -72,6 +72,21 @@ TEST(BeamHypotheses, TheBestOfEqualTextsGetsTheSum) {
   EXPECT_EQ(h.scores[0][2].item<float>(), -1.0f);
 }
 
+/// Results of TDT that jumped different distances beyond the end are merged in the order in which
+/// they were found.
+TEST(HostBeam, TheLikeliestOfEqualTextsStaysAndGetsTheSum) {
+  HostBeam beam = {{3, -6, 5, {4}, {1}}, {8, -2, 5, {0}, {4}}, {3, -1, 6, {2}, {4}}};
+  merge_equal(beam, /*same_time=*/true);
+  EXPECT_EQ(beam.size(), 3);
+  merge_equal(beam, /*same_time=*/false);
+  ASSERT_EQ(beam.size(), 2);
+  EXPECT_EQ(beam[0].text, 3);
+  EXPECT_EQ(beam[0].frames, (std::vector<int32_t>{2}));
+  EXPECT_EQ(beam[0].durations, (std::vector<int32_t>{4}));
+  EXPECT_EQ(beam[0].score, log_add(-6, -1));
+  EXPECT_EQ(beam[1].text, 8);
+}
+
 TEST(BeamHypotheses, TheLowestSlotOfEqualsStays) {
   BeamHypotheses h = beams_of(3);
   emit(h, longs({3, 3, 3}));
