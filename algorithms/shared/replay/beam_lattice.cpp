@@ -378,6 +378,10 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
       results.push_back(ctc_scores(*hypotheses[i], lengths[i], cells[i], rules.sums_alignments));
       continue;
     }
+    if (rules.may_be_unfinished(std::ssize(hypotheses[i]->tokens), lengths[i])) {
+      results.emplace_back().has_bounds = false;
+      continue;
+    }
     results.push_back(
         transducer_scores(*hypotheses[i], lengths[i], cells[i],
                           durations > 0 ? model_->config.durations : std::vector<int64_t>{},

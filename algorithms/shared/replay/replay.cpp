@@ -206,13 +206,19 @@ bool ReplayRules::is_beam() const { return score_kind == kBeamScore || is_monoto
 
 bool ReplayRules::is_monotonic() const { return score_kind == kMonotonicBeamScore; }
 
+bool ReplayRules::may_be_unfinished(int64_t tokens, int64_t frames) const {
+  return max_target_ratio > 0 &&
+         tokens > static_cast<int64_t>(max_target_ratio * static_cast<double>(frames));
+}
+
 std::string ReplayRules::key() const {
   const std::string fused =
       lm ? fmt::format("{} {} {} {} {} {} {}", lm->path.string(), lm->alpha, lm->beta,
                        lm->blank_scoring, lm->pruning, lm->blank_eps, lm->normalize_unk)
          : "";
-  return fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
-                     temperature, sums_alignments, ends_text, blank_penalty, fused, bias);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}", static_cast<int>(head), score_kind,
+                     max_symbols, temperature, sums_alignments, ends_text, blank_penalty,
+                     max_target_ratio, fused, bias);
 }
 
 std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const json& options,
@@ -241,6 +247,7 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
     return std::nullopt;
   rules.max_symbols = value_of(options, "max_symbols", int64_t{0});
   rules.temperature = value_of(options, "temperature", 1.0);
+  if (rules.is_beam()) rules.max_target_ratio = value_of(options, "max_target_ratio", 0.0);
   rules.sums_alignments = value_of<std::string>(options, "merge", "sum") == "sum";
   rules.ends_text = value_of(options, "lm_end", false);
   return rules;

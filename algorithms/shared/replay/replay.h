@@ -48,12 +48,18 @@ struct ReplayRules {
   bool sums_alignments = true;  // beams: false for ctc_beam with "merge": "max"
   bool ends_text = false;       // beams: value of ctc_beam's "lm_end"
   double blank_penalty = 0;     // see blank_penalty.h
+  /// alsd: longer texts, as a multiple of the frames, may be unfinished; 0: there are none.
+  double max_target_ratio = 0;
   std::optional<LmOptions> lm;
   std::string bias;  // options "boost" and "allowed" as text; empty: rows have nothing of their own
 
   bool is_beam() const;
   /// Returns whether each label of a beam's alignments moves at least one frame.
   bool is_monotonic() const;
+  /// Returns whether a text of `tokens` tokens may lack its end, so that its score is not that of a
+  /// text. An unfinished text of alsd has more tokens than frames x max_target_ratio: all of its
+  /// labels are frames x (1 + max_target_ratio), and each blank moved at least one frame.
+  bool may_be_unfinished(int64_t tokens, int64_t frames) const;
   /// Returns a key. Two decoders have equal replays of a hypothesis if their keys are equal.
   std::string key() const;
 
@@ -87,7 +93,7 @@ class Replay {
 
   /// Returns the scores that the texts of a beam may have (beam_lattice.h). With a language model
   /// that rescales blanks, a blank may count with or without it, since aes_pp fuses all blanks but
-  /// those that end a frame.
+  /// those that end a frame. Texts that may be unfinished have no bounds.
   std::vector<Replayed> beam(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                              const std::vector<const Hypothesis*>& hypotheses,
                              const ReplayRules& rules) const;

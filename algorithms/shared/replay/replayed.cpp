@@ -15,6 +15,7 @@ void Replayed::add(const Deviation& decision) {
 
 Replayed Replayed::with_score(double score) const {
   Replayed all = *this;
+  if (!has_bounds) return all;
   const double gap = std::max(least_score - score, score - most_score);
   all.add({"score", 0, 0, 0, gap, score_bound});
   return all;

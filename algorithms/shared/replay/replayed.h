@@ -30,11 +30,12 @@ struct Replayed {
   double worst = 0;                   // largest gap / bound
   std::optional<Deviation> first;     // the first decision that is not within rounding
   double least_score = 0, most_score = 0, score_bound = 0;  // possible scores, and their rounding
+  bool has_bounds = true;                                   // false: the score may be any
 
   bool within() const { return beyond == 0; }
   /// Adds a decision.
   void add(const Deviation& decision);
-  /// Returns these findings with the check of `score` as one more decision.
+  /// Returns these findings with the check of `score` as one more decision, if there are bounds.
   Replayed with_score(double score) const;
 };
 

@@ -83,6 +83,28 @@ TEST(BeamReplay, AcceptsALanguageModelInAllItsForms) {
   }
 }
 
+/// Each token is far better than blank, so that no text of alsd ends within its limit.
+TEST(BeamReplay, JudgesNoUnfinishedTexts) {
+  std::mt19937 random(7);
+  for (const bool tdt : {false, true}) {
+    BeamCase c = random_beam_case(random, tdt, 8, 5, {4});
+    for (auto& frame : c.rows[0]) {
+      frame[8] = -40;
+      if (tdt) frame[9] = 40;  // the duration 0
+    }
+    const auto model = build(c.model);
+    const auto batch = batch_of(c.rows, c.model.columns());
+    const auto decoder = make_decoder("alsd", {{"beam_size", 4}, {"nbest", 4}}, "");
+    decoder->prepare(model, {});
+    const auto found = decoder->decode(batch).to_host();
+    EXPECT_GT(found[0].tokens.size(), 4);
+    EXPECT_EQ(decoder->counters().at("unfinished"), 1);
+    const Replayed replayed = replay(model, *decoder, batch, found)[0];
+    EXPECT_TRUE(replayed.within()) << text(replayed);
+    EXPECT_EQ(replayed.decisions, 0);
+  }
+}
+
 TEST(BeamReplay, AcceptsABeamOfFullWidth) {
   at::manual_seed(4);
   const auto model = full_width_model(false, at::kCPU, at::kBFloat16);

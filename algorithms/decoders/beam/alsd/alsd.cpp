@@ -16,11 +16,13 @@ const OptionTable<AlsdOptions>& AlsdOptions::table() {
       option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
       option("max_target_ratio", &O::max_target_ratio,
              "Largest number of tokens of an RNN-T result, as a multiple of its encoder frames. "
-             "TDT: the search has at most frames x (1 + this value) steps.",
+             "TDT: the search has at most frames x (1 + this value) steps. If no text ends within "
+             "the limit, the search returns unfinished texts.",
              0, 100),
       option("max_target_abs", &O::max_target_abs,
              "Largest number of tokens of an RNN-T result, in place of `max_target_ratio`. TDT: "
-             "the search has at most frames + this value steps. 0: use `max_target_ratio`.",
+             "the search has at most frames + this value steps. If no text ends within the limit, "
+             "the search returns unfinished texts. 0: use `max_target_ratio`.",
              0, std::numeric_limits<int32_t>::max()),
       option("score_norm", &O::score_norm, kScoreNormHelp),
       option("nbest", &O::nbest,
@@ -56,12 +58,13 @@ Counters Alsd::counters() const {
   return {{"outer_iters", steps_},
           {"joint_calls", joint_calls_},
           {"pred_calls", pred_calls_},
+          {"unfinished", unfinished_},
           {"host_reads", host_.count()}};
 }
 
 Hypotheses Alsd::decode(const EncodedBatch& batch) {
   host_.reset();
-  steps_ = joint_calls_ = pred_calls_ = 0;
+  steps_ = joint_calls_ = pred_calls_ = unfinished_ = 0;
   return search_one_by_one(*transducer_, batch, options_.nbest, host_,
                            [this](const at::Tensor& encoded) { return search(encoded); });
 }
@@ -94,6 +97,7 @@ std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
   pred_calls_ += lattice.tree().predictor_calls();
   if (nan) return {};
   merge_equal(results, /*same_time=*/false);
+  if (results.empty() && frames > 0) ++unfinished_;
   return rank(results.empty() ? beam : results, lattice.tree(), options_.score_norm,
               options_.nbest);
 }

@@ -45,7 +45,9 @@ struct AlsdOptions {
 
 /// Waits for the device once per step and once at the end. The score is ln P(y) over the alignments
 /// that the beam kept. When two alignments are merged, the text keeps the frames of the better one.
-/// If no hypothesis ends within U_max tokens, the hypotheses of the beam are the result.
+/// If no hypothesis ends within U_max tokens, the hypotheses of the beam are the result. Their
+/// texts lack the end, and their scores are no ln P(y). The counter `unfinished` is the number of
+/// such rows.
 class Alsd : public DecoderBase<AlsdOptions> {
  public:
   using DecoderBase::DecoderBase;
@@ -62,6 +64,7 @@ class Alsd : public DecoderBase<AlsdOptions> {
   std::optional<Transducer> transducer_;
   HostReads host_;
   int64_t joint_calls_ = 0, pred_calls_ = 0, steps_ = 0;
+  int64_t unfinished_ = 0;  // rows whose result ends before the last frame
 };
 
 }  // namespace rtfx
