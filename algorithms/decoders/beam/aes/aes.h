@@ -57,7 +57,9 @@ struct AesOptions {
 /// Waits for the device up to num_steps + 2 times per frame, once more where the language model
 /// rules out all hypotheses, and once at the end. If neither a blank nor a new text survives at a
 /// frame, the hypotheses that were expanded last get blanks. With wide enough bounds, the score of
-/// a text of fewer than num_steps tokens is ln P(text): every alignment counts once.
+/// a text of fewer than num_steps tokens is ln P(text): every alignment counts once. TDT may return
+/// a text several times, once for each frame beyond the end that its alignments jump to. The
+/// probabilities of these entries then sum to P(text), and they are ranked one by one.
 class Aes : public DecoderBase<AesOptions> {
  public:
   using DecoderBase::DecoderBase;

@@ -26,6 +26,10 @@
 // only such tokens, and 2a leaves out only such tokens, if the beam holds their text at t. In 2b
 // and 3, equal texts at equal frames are merged. The blank of 3 has the likeliest duration, or the
 // smallest one above 0 if that is 0.
+//
+// At the end of the utterance, equal texts that jumped different distances beyond it are not
+// merged. So the results of TDT may hold a text several times, each time with a part of its
+// probability.
 #pragma once
 
 #include <memory>

@@ -34,7 +34,9 @@
 //
 // Finished hypotheses compete with the others, and only max_symbols bounds the length of a text. It
 // counts the tokens of the best alignment among those that were merged. So a text's score is
-// exactly ln P(y) if the beam drops no alignment and no text has max_symbols tokens at a frame.
+// exactly ln P(y) if the beam drops no alignment and no text has max_symbols tokens at a frame. TDT
+// also needs merge_finished. Without it, equal texts that jumped different distances beyond the end
+// are several results, each with a part of P(y).
 #pragma once
 
 #include <memory>
