@@ -82,7 +82,8 @@ WordBoosts read_word_boosts(const std::filesystem::path& path) {
                       fmt::format("'{}' is no word and a number", line),
                       "write a line such as `word 4.5` for each word");
     }
-    boosts[std::string(line.substr(0, word_end))] = boost;
+    const auto [entry, is_new] = boosts.try_emplace(std::string(line.substr(0, word_end)), boost);
+    if (!is_new) entry->second = std::max(entry->second, boost);
   }
   return boosts;
 }

@@ -38,7 +38,7 @@ struct BoostOptions {
 const OptionTable<BoostOptions>& boost_options();
 
 /// Reads lines "word boost", plain or gzip. With a tab before the boost, the line may have several
-/// words. Throws UserError with file and line.
+/// words. Of two boosts of a word, the larger one counts. Throws UserError with file and line.
 WordBoosts read_word_boosts(const std::filesystem::path& path);
 
 /// Returns [W + 1] numbers that searches add to the cost of an arc with a word. Words that the

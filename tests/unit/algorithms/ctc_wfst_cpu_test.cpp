@@ -307,6 +307,13 @@ TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
   EXPECT_EQ(decoder.counters(), plain.counters());
 }
 
+TEST_F(CtcWfstCpuTest, OfTwoBoostsOfAWordTheLargerCounts) {
+  for (const char* lines : {"once 12\nonce 0.5\n", "once 0.5\nonce 12\n"}) {
+    std::ofstream(file(".boost")) << lines;
+    EXPECT_EQ(read_word_boosts(file(".boost")), (WordBoosts{{"once", 12.0F}}));
+  }
+}
+
 TEST_F(CtcWfstCpuTest, NamesTheLineOfABadBoost) {
   for (const char* line : {"word", "word x", "word 1 2", "word nan"}) {
     std::ofstream(file(".boost")) << "good 1\n" << line << "\n";
