@@ -166,6 +166,14 @@ void require_model_kind(const Description& description, const AcousticModel& mod
 // The registry of decoders by name. A decoder registers itself from its own source file, with a
 // static object: Register, or RegisterDecoder if it is made in another way.
 
+/// The options of a decoder that decide what describe() returns, for the documentation. All members
+/// are empty where the decoder's options do not choose the kinds of models that it serves.
+struct DecidingOptions {
+  std::string kinds;                   // name of the option that chooses model_kinds
+  std::vector<std::string> all_kinds;  // the kinds of models that its values serve together
+  std::string exactness;               // name of the option that chooses the exactness
+};
+
 struct DecoderEntry {
   std::string name;
   std::string summary;              // one line for `rtfx list`
@@ -175,6 +183,10 @@ struct DecoderEntry {
       make;
   bool needs_gpu = false;   // prepare() refuses a model on a CPU
   bool is_foreign = false;  // Decoder::is_foreign()
+  DecidingOptions deciding = {};
+
+  /// Returns the kinds of models that the decoder serves with any of its options; empty = any.
+  std::vector<std::string> model_kinds() const;
 };
 
 struct RegisterDecoder {

@@ -41,6 +41,10 @@ RegisterDecoder::RegisterDecoder(DecoderEntry entry) {
   RTFX_CHECK(table().emplace(name, std::move(entry)).second, "two decoders are named " + name);
 }
 
+std::vector<std::string> DecoderEntry::model_kinds() const {
+  return deciding.kinds.empty() ? make(nullptr, "")->describe().model_kinds : deciding.all_kinds;
+}
+
 std::vector<const DecoderEntry*> decoder_entries() {
   std::vector<const DecoderEntry*> entries;
   for (const auto& [name, entry] : table()) entries.push_back(&entry);

@@ -137,7 +137,7 @@ json decoders_for(const ModelConfig& config) {
   const std::vector<std::string> kinds = config.kinds();
   json names = json::array();
   for (const DecoderEntry* entry : decoder_entries()) {
-    const auto served = entry->make(nullptr, "")->describe().model_kinds;
+    const std::vector<std::string> served = entry->model_kinds();
     const bool serves = std::ranges::any_of(served, [&](const std::string& kind) {
       return std::ranges::find(kinds, kind) != kinds.end();
     });
@@ -311,7 +311,7 @@ json to_json(const DecoderEntry& entry) {
   const bool exact = d.exactness == Description::Exactness::exact;
   return {{"name", entry.name},
           {"summary", entry.summary},
-          {"models", d.model_kinds},
+          {"models", entry.model_kinds()},
           {"exactness", exact ? "exact" : "approximate"},
           {"options", to_json(entry.options)}};
 }

@@ -57,6 +57,21 @@ relative to the working folder. `--set a.b.0.c=value` overrides any value, and i
 )" + option_table(config_keys().info(), "key");
 }
 
+/// Returns, for example, "rnnt, tdt", and the option that chooses among them, if there is one.
+std::string models_text(const DecoderEntry& decoder) {
+  const std::vector<std::string> kinds = decoder.model_kinds();
+  const std::string text = kinds.empty() ? "all" : fmt::format("{}", fmt::join(kinds, ", "));
+  const std::string& option = decoder.deciding.kinds;
+  return option.empty() ? text : fmt::format("{} (option {})", text, code(option));
+}
+
+std::string result_text(const DecoderEntry& decoder) {
+  const std::string& option = decoder.deciding.exactness;
+  if (!option.empty()) return fmt::format("as the option {} says", code(option));
+  const Description d = decoder.make(nullptr, "")->describe();
+  return d.exactness == Description::Exactness::exact ? "exact" : "approximate";
+}
+
 std::string decoders_page(const CommandHelp&) {
   std::string page = R"(# Decoders and their options
 
@@ -66,13 +81,8 @@ they search differently or change the model's scores. An option such as `lm` mak
 *label* is a token or blank. An option with a dot is a member of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
 )";
   for (const DecoderEntry* entry : decoder_entries()) {
-    const Description d = entry->make(nullptr, "")->describe();
-    const bool exact = d.exactness == Description::Exactness::exact;
-    page += fmt::format(
-        "\n## {}\n\nSearch: {} Models: {}. Result: {}.\n", entry->name,
-        with_full_stop(entry->summary),
-        d.model_kinds.empty() ? "all" : fmt::format("{}", fmt::join(d.model_kinds, ", ")),
-        exact ? "exact" : "approximate");
+    page += fmt::format("\n## {}\n\nSearch: {} Models: {}. Result: {}.\n", entry->name,
+                        with_full_stop(entry->summary), models_text(*entry), result_text(*entry));
     if (!entry->options.empty()) page += "\n" + option_table(entry->options, "option");
   }
   return page;

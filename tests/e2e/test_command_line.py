@@ -72,6 +72,7 @@ def test_list_as_json_tells_options_and_exactness(rtfx):
     decoders = {entry["name"]: entry for entry in json.loads(rtfx("list", "--json").stdout)}
     assert decoders["tdt_min_duration"]["exactness"] == "approximate"
     assert decoders["label_looping"]["exactness"] == "exact"
+    assert decoders["python"]["models"] == ["ctc", "rnnt", "tdt"]  # its option `head` chooses
     options = {option["name"]: option for option in decoders["label_looping"]["options"]}
     assert options["window"]["default"] == 1
     assert options["max_symbols"]["help"]

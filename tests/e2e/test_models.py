@@ -50,6 +50,7 @@ def test_inspect_knows_every_kind(inspect, name, kinds, vocabulary):
     model = inspect(name)
     assert model["kinds"] == kinds
     assert model["vocabulary"]["kind"] == vocabulary
+    assert ("python" in model["decoders"]) == (kinds != ["multiblank"])
 
 
 def test_big_blanks_are_for_greedy_searches(rtfx, inspect):

@@ -548,7 +548,8 @@ class PythonDecoder : public DecoderBase<Options> {
 };
 
 const RegisterDecoder registered{
-    {"python", "A decoder that the user writes as a Python class on torch tensors",
+    {"python",
+     "A decoder that the user writes as a Python class on torch tensors",
      Options::table().info(),
      [](const json& given, std::string_view where) {
        Options options = Options::table().fill(given, where);
@@ -558,7 +559,9 @@ const RegisterDecoder registered{
        }
        return std::make_unique<PythonDecoder>(std::move(options));
      },
-     /*needs_gpu=*/false, /*is_foreign=*/true}};
+     /*needs_gpu=*/false,
+     /*is_foreign=*/true,
+     {"head", {"ctc", "rnnt", "tdt"}, "exactness"}}};
 
 }  // namespace
 
