@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
-#include "models/load_checkpoint.h"
 #include "speech/aligner.h"
 #include "speech/runtime/device.h"
 #include "speech/transcript/formats.h"
@@ -60,12 +60,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
   const DeviceScope scope(options.threads, options.device, "--device");
-  Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
-  if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
-  const Dtypes dtypes =
-      usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope.device(), checkpoint.notices);
-  for (const std::string& notice : checkpoint.notices)
-    print_notice(options.model.string() + ": " + notice);
+  const auto [checkpoint, dtypes] = open_model(options, scope.device());
   const Head head = alignment_head(checkpoint.config, head_named(options.head, "--head"), "--head");
   const std::shared_ptr<const AcousticModel> model =
       AcousticModel::build(checkpoint, scope.device(), dtypes);

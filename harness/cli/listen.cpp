@@ -20,8 +20,9 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "datasets/audio.h"
+#include "harness/cli/open_model.h"
+#include "harness/cli/transcript_printer.h"
 #include "harness/results/journal.h"
-#include "models/load_checkpoint.h"
 #include "models/streaming/cached_encoder.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/pipeline.h"
@@ -74,17 +75,7 @@ class Listener {
  public:
   explicit Listener(const ListenOptions& options)
       : options_(options), scope_(options.threads, options.device, "--device") {
-    Checkpoint checkpoint = load_checkpoint(options.model, {});
-    if (!options.language.empty())
-      select_language(checkpoint.config, options.language, "--language");
-    // The context must be set before streams are made, since only some contexts of a model can keep
-    // caches.
-    if (!options.att_context_size.empty())
-      select_context(checkpoint.config, options.att_context_size, "--att-context-size");
-    const Dtypes dtypes =
-        usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope_.device(), checkpoint.notices);
-    for (const std::string& notice : checkpoint.notices)
-      print_message("rtfx: notice: {}\n", printable(notice));
+    const auto [checkpoint, dtypes] = open_model(options, scope_.device());
     UtteranceEnds ends = ends_of(checkpoint);
     utterances_end_ = ends.any();
     const std::string without_caches = why_not_cache_aware(checkpoint.config);
@@ -94,11 +85,11 @@ class Listener {
       const std::string why = without_caches.empty()
                                   ? "as --buffer asks"
                                   : "since the model cannot keep caches: " + without_caches;
-      print_message(
-          "rtfx: notice: text comes about {:g} s late: chunks of {:g} s wait for {:g} s "
-          "behind them, with {:g} s before, {}\n",
-          streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
-          streams.buffer->right, streams.buffer->left, why);
+      print_notice(
+          fmt::format("text comes about {:g} s late: chunks of {:g} s wait for {:g} s "
+                      "behind them, with {:g} s before, {}",
+                      streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
+                      streams.buffer->right, streams.buffer->left, why));
     }
     const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
     if (!options.decoder.empty())
@@ -117,8 +108,7 @@ class Listener {
 
   void run(AudioReader& reader) {
     auto print_notices = [&, printed = size_t{0}]() mutable {
-      for (; printed < reader.notices().size(); ++printed)
-        print_message("rtfx: notice: {}\n", printable(reader.notices()[printed]));
+      for (; printed < reader.notices().size(); ++printed) print_notice(reader.notices()[printed]);
     };
     print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
@@ -226,7 +216,7 @@ class Listener {
                                part.decodes};
       if (terminal_) fmt::print("\r\033[K");
       std::fflush(stdout);
-      print_message("rtfx: notice: {}\n", notice_of(again));
+      print_notice(notice_of(again));
       if (options_.json) print_line(true, again.start, again.end, "", {}, {again});
     }
   }

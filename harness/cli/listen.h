@@ -6,21 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/open_model.h"
 #include "models/streaming/encoder_streams.h"
 
 namespace rtfx {
 
-struct ListenOptions {
-  std::filesystem::path model;
+struct ListenOptions : ModelArguments {
   std::string source;       // "-" (standard input), a file, or empty with `microphone`
   bool microphone = false;  // takes audio that ALSA's arecord records
   /// Sample rate of 16-bit samples without a header on standard input; 0: there is a header.
   int raw_rate = 0;
-  std::vector<int64_t> att_context_size;
-  std::string language;                 // for models with prompts; empty: the model's default
   std::optional<BufferSeconds> buffer;  // for models without caches; unset: the defaults
   std::string decoder, decoder_options = "{}";
-  std::string device = "auto", dtype = "fp32";
+  std::string device = "auto";
   int64_t threads = 0;
   double pause = 1;  // seconds without a token that end an utterance; 0: no limit
   std::vector<std::string> end_tokens;  // as find_end_tokens() takes them

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/terminal.h"
+#include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
-#include "models/load_checkpoint.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
@@ -134,12 +134,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
   const DeviceScope scope(options.threads, options.device, "--device");
-  Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
-  if (!options.language.empty()) select_language(checkpoint.config, options.language, "--language");
-  const Dtypes dtypes =
-      usable_dtypes(parse_dtypes(options.dtype, "--dtype"), scope.device(), checkpoint.notices);
-  for (const std::string& notice : checkpoint.notices)
-    print_notice(options.model.string() + ": " + notice);
+  const auto [checkpoint, dtypes] = open_model(options, scope.device());
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);
   const std::shared_ptr<const AcousticModel> model =
       AcousticModel::build(checkpoint, scope.device(), dtypes);

@@ -7,18 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/open_model.h"
 #include "harness/cli/transcribe_files.h"
 
 namespace rtfx {
 
 /// The arguments that `rtfx transcribe` and `rtfx align` share.
-struct SpeechOptions {
-  std::filesystem::path model;
-  std::vector<int64_t> att_context_size;  // for cache-aware encoders; empty: the model's default
-  std::string language;                   // for files that state none; empty: the model's default
+struct SpeechOptions : ModelArguments {
   std::vector<std::filesystem::path> files;  // as transcribe_files.h takes them
   std::string device = "auto";
-  std::string dtype = "fp32";
   int64_t batch_size = 0;  // 0: 1 on a CPU; on a GPU, the size that fits into its memory
   int64_t threads = 0;
   std::string format = "txt";    // as in speech/transcript/formats.h

@@ -119,13 +119,24 @@ def test_a_folder_gives_its_name(rtfx, tmp_path):
 def test_a_context_that_cannot_be(rtfx, context):
     model = CHECKPOINTS / "tiny_streaming.nemo"
     result = rtfx("transcribe", "--model", model, f"--att-context-size={context}", AUDIO / "qs10.flac")
-    assert result.returncode == 2 and result.stderr
+    assert result.returncode == 2 and "--att-context-size" in result.stderr
 
 
 def test_a_context_of_a_model_that_has_none(rtfx):
     """The attention context of any encoder can be limited, as in NeMo."""
     arguments = ["--att-context-size", "8,4", AUDIO / "qs10.flac"]
     assert rtfx("transcribe", "--model", CHECKPOINTS / "tiny_tdt.nemo", *arguments).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["transcribe", "align", "stream"])
+def test_a_notice_about_a_model_names_it(rtfx, tmp_path, command):
+    model = tmp_path / "model"
+    shutil.copytree(CHECKPOINTS / "tiny_hf_tdt", model, ignore=shutil.ignore_patterns("processor_config.json"))
+    (tmp_path / "said.txt").write_text("a")
+    texts = ["--text", tmp_path / "said.txt"] if command == "align" else []
+    result = rtfx(command, "--model", model, *texts, AUDIO / "qs10.flac")
+    assert result.returncode == 0, result.stderr
+    assert f"rtfx: notice: {model}: no processor_config.json: " in result.stderr
 
 
 @pytest.mark.parametrize("tokenizer", ["tiny_tdt.nemo", "tiny_hf_ctc", "tiny_hf_ctc/tokenizer.json"])
