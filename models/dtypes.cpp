@@ -53,8 +53,4 @@ Dtypes parse_dtypes(std::string_view label, std::string_view where) {
   return dtypes;
 }
 
-std::string decoder_dtype(std::string_view label) {
-  return dtype_name(parse_dtypes(label, "dtype").decoder);
-}
-
 }  // namespace rtfx

@@ -16,7 +16,8 @@
 namespace rtfx {
 
 /// The sizes that NeMo's ConformerEncoder.setup_streaming_params() computes, under NeMo's names.
-/// Where there are two numbers, the first one holds for a stream's first step.
+/// Where there are two numbers, the first one holds for a stream's first step. NeMo's
+/// cache_drop_size is left out, since it is 0 for these encoders.
 struct StepSizes {
   std::array<int64_t, 2> chunk_size;             // mel frames that a step gets
   std::array<int64_t, 2> shift_size;             // mel frames by which a step advances
@@ -25,7 +26,6 @@ struct StepSizes {
   int64_t valid_out_len;            // encoder frames of a full step
   int64_t last_channel_cache_size;  // earlier encoder frames that attention sees
   int64_t last_time_cache_size;     // earlier encoder frames that the convolutions see
-  int64_t cache_drop_size;          // encoder frames that the next step computes again: none here
 };
 
 /// Returns the sizes for an encoder that why_not_cache_aware() accepts.

@@ -179,14 +179,4 @@ at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
       -1);
 }
 
-at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
-                       const LmOptions& options) {
-  const int64_t blank = logprobs.size(-1) - 1;
-  const at::Tensor acoustic = widened(logprobs.gather(-1, labels));
-  if (changes_nothing(options)) return acoustic;
-  const at::Tensor blank_logprob = widened(logprobs.narrow(-1, blank, 1));
-  return at::where(labels == blank, fused_blank(blank_logprob, options),
-                   acoustic + token_bonus(lm, blank_logprob, options));
-}
-
 }  // namespace rtfx

@@ -65,10 +65,4 @@ at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOption
 at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
                          const at::Tensor& weights, double blank_eps);
 
-/// Fuses the scores of chosen labels, for early pruning: fuse(...).gather(-1, labels) up to
-/// rounding. logprobs [..., V+1], labels [..., K] int64, lm [..., K] from NgramLm::lookup() ->
-/// [..., K] of score_dtype(). The entries of `lm` for blank do not matter.
-at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
-                       const LmOptions& options);
-
 }  // namespace rtfx

@@ -76,19 +76,6 @@ TEST(Fusion, EqualsTheScalarReference) {
   }
 }
 
-TEST(Fusion, ChosenLabelsAreThoseOfAll) {
-  const Rows rows;
-  const at::Tensor labels = std::get<1>(rows.logprobs.topk(5, 1));
-  ASSERT_TRUE((labels == Rows::kTokens).any().item<bool>());
-  const at::Tensor lm = rows.lm.gather(1, labels.clamp_max(Rows::kTokens - 1));
-  for (const char* blank_scoring : {"no_score", "lm_weighted_full"}) {
-    const LmOptions o = options(0.3, blank_scoring, 0.5);
-    const at::Tensor all = fuse(rows.logprobs, rows.lm, o).gather(1, labels);
-    const at::Tensor chosen = fuse_chosen(rows.logprobs, labels, lm, o);
-    EXPECT_LT((chosen - all).abs().max().item<double>(), 1e-5);
-  }
-}
-
 TEST(Fusion, WithoutWeightNothingChanges) {
   Rows rows;
   rows.lm.select(1, 3).fill_(-std::numeric_limits<float>::infinity());  // an unknown token

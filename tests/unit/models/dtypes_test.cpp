@@ -27,8 +27,7 @@ TEST(Dtypes, ALabelIsReadBackAndThereIsOneForEachPair) {
 TEST(Dtypes, OtherWaysToSayTheSame) {
   EXPECT_EQ(parse_dtypes("bf16+bf16", "here").label(), "bf16");
   EXPECT_EQ(parse_dtypes("fp8+bf16", "here").label(), "fp8");
-  EXPECT_EQ(decoder_dtype("fp8"), "bf16");
-  EXPECT_EQ(decoder_dtype("bf16+fp32"), "fp32");
+  EXPECT_EQ(parse_dtypes("fp8", "here").decoder, at::kBFloat16);
   EXPECT_EQ(parse_dtypes("fp64", "here").decoder, at::kDouble);
   EXPECT_EQ(Dtypes(at::kDouble).label(), "fp64");
 }
