@@ -130,6 +130,20 @@ OptionField<Options> option(std::string name, std::filesystem::path Options::*me
   return field.required();
 }
 
+/// Makes a field for a file that may be left out. An empty path in the struct means that none is
+/// given.
+template <class Options>
+OptionField<Options> optional_file(std::string name, std::filesystem::path Options::*member,
+                                   std::string help) {
+  auto field = option(std::move(name), member, std::move(help));
+  field.is_required = false;
+  field.default_text = "none";
+  field.get = [member](const Options& o) {
+    return (o.*member).empty() ? nlohmann::json() : nlohmann::json((o.*member).string());
+  };
+  return field;
+}
+
 template <class Options>
 struct OptionTable {
   std::vector<OptionField<Options>> fields;

@@ -19,15 +19,6 @@ std::vector<Phrase> BoostingOptions::all_phrases() const {
 
 const OptionTable<BoostingOptions>& boosting_options() {
   static const OptionTable<BoostingOptions> table = [] {
-    OptionField<BoostingOptions> file =
-        option("path", &BoostingOptions::path,
-               "File with one phrase in each line, plain or gzip. A tab and a number after the "
-               "phrase give it a weight.");
-    file.is_required = false;
-    file.default_text = "none";
-    file.get = [](const BoostingOptions& o) {
-      return o.path.empty() ? nlohmann::json() : nlohmann::json(o.path.string());
-    };
     OptionField<BoostingOptions> phrases{
         "phrases",
         "Phrases in addition to those of the file, as text or as {\"phrase\": \"new york\", "
@@ -36,7 +27,9 @@ const OptionTable<BoostingOptions>& boosting_options() {
         [](BoostingOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
         [](const BoostingOptions& o) { return to_json(o.phrases); }};
     return OptionTable<BoostingOptions>{{
-        std::move(file),
+        optional_file("path", &BoostingOptions::path,
+                      "File with one phrase in each line, plain or gzip. A tab and a number after "
+                      "the phrase give it a weight."),
         std::move(phrases),
         option("scale", &BoostingOptions::scale,
                "Factor of all scores of phrases. 0 turns boosting off. A list of values makes one "

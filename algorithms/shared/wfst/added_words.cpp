@@ -61,19 +61,6 @@ nlohmann::json to_json(const AddedPhrase& phrase) {
   return object;
 }
 
-/// Returns the option for the file of phrases. Unlike other files, it may be left out.
-OptionField<AddedWordOptions> file_option() {
-  auto field = option("path", &AddedWordOptions::path,
-                      "File with one phrase in each line, plain or gzip. A tab and its cost may "
-                      "follow, then a tab and the tokens of a single word.");
-  field.is_required = false;
-  field.default_text = "none";
-  field.get = [](const AddedWordOptions& o) {
-    return o.path.empty() ? nlohmann::json() : nlohmann::json(o.path.string());
-  };
-  return field;
-}
-
 OptionField<AddedWordOptions> list_of_phrases() {
   return {"phrases",
           "Phrases in addition to those of the file, as text or as {\"phrase\": \"york\", "
@@ -93,7 +80,9 @@ OptionField<AddedWordOptions> list_of_phrases() {
 
 const OptionTable<AddedWordOptions>& added_word_options() {
   static const OptionTable<AddedWordOptions> table{{
-      file_option(),
+      optional_file("path", &AddedWordOptions::path,
+                    "File with one phrase in each line, plain or gzip. A tab and its cost may "
+                    "follow, then a tab and the tokens of a single word."),
       list_of_phrases(),
       option("cost", &AddedWordOptions::cost,
              "Cost of a phrase that has none of its own: -ln p. A lower cost makes the phrase more "

@@ -17,20 +17,6 @@ namespace rtfx {
 
 namespace {
 
-/// Returns the option for the file of boosts. Unlike other files, it may be left out.
-OptionField<BoostOptions> file_option() {
-  auto field =
-      option("path", &BoostOptions::path,
-             "File with a word and its boost in each line, plain or gzip. The boost is subtracted "
-             "from the cost of the word. A phrase needs a tab before its boost.");
-  field.is_required = false;
-  field.default_text = "none";
-  field.get = [](const BoostOptions& o) {
-    return o.path.empty() ? nlohmann::json() : nlohmann::json(o.path.string());
-  };
-  return field;
-}
-
 OptionField<BoostOptions> phrases_option() {
   return {"phrases",
           "Words and phrases in addition to those of the file, as text or as {\"phrase\": "
@@ -44,7 +30,9 @@ OptionField<BoostOptions> phrases_option() {
 
 const OptionTable<BoostOptions>& boost_options() {
   static const OptionTable<BoostOptions> table{{
-      file_option(),
+      optional_file("path", &BoostOptions::path,
+                    "File with a word and its boost in each line, plain or gzip. The boost is "
+                    "subtracted from the cost of the word. A phrase needs a tab before its boost."),
       phrases_option(),
       option("scale", &BoostOptions::scale,
              "Factor of all boosts. 0 turns boosting off. A list of values makes one decoder of "
