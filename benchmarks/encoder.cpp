@@ -1,7 +1,8 @@
 // Times the forms of the encoder on a GPU, from features to frames, as one CUDA graph. The forms
 // are the operators, the fused kernels, the fused kernels with padding, and those with 8-bit
 // products.
-//   rtfx_bench_encoder --architecture=parakeet-0.6b [Google Benchmark's own options]
+//   rtfx_bench_encoder [Google Benchmark's own options]
+// The encoder has the shape of Parakeet 0.6B and random weights.
 // The counter `rtfx` is seconds of audio per second. Latency benchmarks have one utterance.
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
@@ -13,7 +14,6 @@
 #include <string>
 
 #include "models/acoustic_model.h"
-#include "models/architectures.h"
 #include "models/checkpoint/checkpoint.h"
 #include "speech/pipeline/recorded_encoder.h"
 
@@ -31,31 +31,39 @@ constexpr Form kForms[] = {{"reference", {EncoderForm::reference}},
                            {"fused", {EncoderForm::fused}},
                            {"fused_fp8", {EncoderForm::fused, true}}};
 
-std::shared_ptr<const AcousticModel> make_model(const Architecture& architecture,
-                                                const EncoderOptions& options) {
+constexpr const char* kModel = "parakeet-0.6b";  // CTC and RNN-T; the TDT models have other sizes
+constexpr int64_t kMelBins = 80;
+
+std::shared_ptr<const AcousticModel> make_model(const EncoderOptions& options) {
   const at::Device gpu(at::kCUDA, 0);
   auto model = std::make_shared<AcousticModel>();
-  model->config.features.mel_bins = architecture.mel_bins;
-  model->config.encoder = architecture.encoder;
+  model->config.features.mel_bins = kMelBins;
+  EncoderConfig& encoder = model->config.encoder;
+  encoder.layers = 24;
+  encoder.width = 1024;
+  encoder.heads = 8;
+  encoder.conv_kernel = 9;
   model->device = gpu;
   model->dtype = at::kBFloat16;
-  model->encoder.emplace(architecture.encoder, architecture.mel_bins, random_encoder(model->config),
-                         gpu, at::kBFloat16, options);
+  ModelConfig headless = model->config;
+  headless.has_ctc = headless.has_transducer = false;
+  model->encoder.emplace(encoder, kMelBins, random_state_dict(headless, /*seed=*/1), gpu,
+                         at::kBFloat16, options);
   return model;
 }
 
 /// Encodes `utterances` of at most `seconds`. If `ragged`, the shortest is half as long as the
 /// longest; otherwise all are equally long.
-void encode(benchmark::State& state, const Architecture& architecture, const Form& form,
-            int64_t utterances, double seconds, bool ragged) {
+void encode(benchmark::State& state, const Form& form, int64_t utterances, double seconds,
+            bool ragged) {
   const c10::InferenceMode guard;
   static std::map<std::string, std::shared_ptr<const AcousticModel>> models;  // seconds each
   auto& model = models[form.name];
-  if (model == nullptr) model = make_model(architecture, form.options);
+  if (model == nullptr) model = make_model(form.options);
   RecordedEncoder encoder(model, /*graphs=*/true);
   const auto frames = static_cast<int64_t>(100 * seconds);
-  Features features{
-      at::randn({utterances, architecture.mel_bins, frames}, at::TensorOptions(model->device)), {}};
+  Features features{at::randn({utterances, kMelBins, frames}, at::TensorOptions(model->device)),
+                    {}};
   int64_t sum = 0;
   for (int64_t b = 0; b < utterances; ++b) {
     features.host_lengths.push_back(ragged ? frames - frames * b / (2 * utterances) : frames);
@@ -77,29 +85,16 @@ void encode(benchmark::State& state, const Architecture& architecture, const For
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string architecture = "parakeet-0.6b";
-  int kept = 1;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    constexpr std::string_view kArchitecture = "--architecture=";
-    if (argument.starts_with(kArchitecture)) {
-      architecture = argument.substr(kArchitecture.size());
-    } else {
-      argv[kept++] = argv[i];
-    }
-  }
-  argc = kept;
   benchmark::Initialize(&argc, argv);
   if (!torch::cuda::is_available()) {
     fmt::print(stderr, "rtfx_bench_encoder: no GPU, nothing to measure\n");
     return 1;
   }
-  const Architecture& of = find_architecture(architecture, "--architecture");
   for (const Form& form : kForms) {
     const auto add = [&](int64_t utterances, double seconds, bool ragged) {
-      const std::string name = fmt::format("{}/{}/{}x{}s{}", architecture, form.name, utterances,
-                                           seconds, ragged ? "_ragged" : "");
-      benchmark::RegisterBenchmark(name.c_str(), encode, of, form, utterances, seconds, ragged)
+      const std::string name = fmt::format("{}/{}/{}x{}s{}", kModel, form.name, utterances, seconds,
+                                           ragged ? "_ragged" : "");
+      benchmark::RegisterBenchmark(name.c_str(), encode, form, utterances, seconds, ragged)
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
     };
