@@ -64,11 +64,6 @@ class Case:
         return self.last["decoder"].get("exactness") == "approximate"
 
     @property
-    def is_synthetic(self):
-        """Says whether the case was timed without its checkpoint, with a random encoder and a stand-in decoder."""
-        return self.last["model"].get("weights") == "synthetic"
-
-    @property
     def stand_in_model(self):
         """Returns a text that says how the checkpoint was made if it stands in for another one; None otherwise."""
         return self.last["model"].get("stand_in")
@@ -76,7 +71,7 @@ class Case:
     @property
     def is_stand_in(self):
         """Says whether data or model stand in for those of the paper, so that word error rates cannot be compared."""
-        return bool(self.is_synthetic or self.stand_in_model or self.stand_in_data)
+        return bool(self.stand_in_model or self.stand_in_data)
 
     @property
     def is_overlapped(self):
@@ -176,7 +171,6 @@ def read_journal(path):
     return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"], summary["tuned"])
 
 
-STAND_IN_WEIGHTS = "random encoder + stand-in decoder"
 STAND_IN_MODEL = "stand-in model"
 STAND_IN_DATA = "stand-in data"
 
@@ -192,9 +186,6 @@ def stand_in_sets(cases):
 
 def stand_in_sentences(cases):
     """Yields sentences that say which sets and checkpoints of the cases are stand-ins."""
-    models = dict.fromkeys(case.model for case in cases if case.is_synthetic)
-    if models:
-        yield f"Stand-in weights: {', '.join(models)}: {STAND_IN_WEIGHTS}."
     made = dict.fromkeys((case.model, case.stand_in_model) for case in cases if case.stand_in_model)
     if made:
         yield f"Stand-in models: {'; '.join(f'{name} is {what}' for name, what in made)}."

@@ -25,7 +25,6 @@ from cells import (
 from journal import (
     STAND_IN_DATA,
     STAND_IN_MODEL,
-    STAND_IN_WEIGHTS,
     journal_name,
     percent,
     read_journal,
@@ -194,9 +193,7 @@ def our_weights(models):
     texts = []
     for m in models:
         size = f"{m['kind']}, {m['parameters'] / 1e6:.1f} M parameters"
-        if m.get("weights") == "synthetic":
-            size += f": {STAND_IN_WEIGHTS} {Path(m.get('stand_in') or '').name}".rstrip()
-        elif m.get("stand_in"):
+        if m.get("stand_in"):
             size += f": {STAND_IN_MODEL}"
         texts.append(f"{m['id']} ({size})")
     return "; ".join(texts)
@@ -405,12 +402,6 @@ def stamps(table, journal):
         yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."
     if less := reductions(table, journal):
         yield f"REDUCED: {'. '.join(less)}. Not the protocol of the published table."
-    if any(case.is_synthetic for case in journal.cases):
-        yield (
-            f"Rows marked '{STAND_IN_WEIGHTS}': the checkpoint was not there. An encoder of its size with "
-            "random weights was timed; the decoder, its frames and the words are a small trained "
-            "model's. Word error rates are that model's."
-        )
     made = dict.fromkeys((c.model, c.stand_in_model) for c in journal.cases if c.stand_in_model)
     if made:
         yield (

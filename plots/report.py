@@ -24,7 +24,7 @@ import rtfx_by_decoder
 import skip_blank
 import trade_off
 import wasted
-from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
+from journal import STAND_IN_DATA, STAND_IN_MODEL, plain_or_gzip, read_journal, stand_in_sentences
 from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
 from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
@@ -49,10 +49,7 @@ def about(provenance):
     yield "Build", f"{build.get('build_type')}, {build.get('compiler')}"
     yield "LibTorch", provenance.get("libtorch")
     for model in provenance.get("models", []):
-        weights = model.get("weights", "checkpoint")
-        what = "" if weights == "checkpoint" else f", weights: {weights}"
-        if weights == "checkpoint" and model.get("stand_in"):
-            what = f", stand-in model: {model['stand_in']}"
+        what = f", stand-in model: {model['stand_in']}" if model.get("stand_in") else ""
         yield "Model", f"{model['id']}: {model['path']}, SHA-256 {model['sha256'][:12]}…{what}"
     for dataset in provenance.get("datasets", []):
         what = f", stand-in data: {dataset['stand_in']}" if dataset.get("stand_in") else ""
@@ -439,7 +436,7 @@ def render(journal, profile, facts):
         baseline=baseline_of(facts),
         history=facts["history"],
         about=list(about(provenance)) if provenance else [],
-        stand_ins=[STAND_IN_WEIGHTS, STAND_IN_MODEL, STAND_IN_DATA],  # in the heading of each group
+        stand_ins=[STAND_IN_MODEL, STAND_IN_DATA],  # in the heading of each group
         failures=[case for case in cases if case.failure],
         records=[json.dumps(p, indent=2, ensure_ascii=False) for p in journal.provenances],
     )

@@ -587,18 +587,13 @@ std::string judgement(const CaseResult& c) {
 /// Returns the columns that identify the case of a row.
 Row identity(const CaseResult& c) {
   const record::Case& about = c.about();
-  return {about.model.id,
-          about.model.weights.value_or("checkpoint"),
-          about.dataset.id,
-          c.decoder(),
-          batch_text(c),
-          about.dtype,
-          device_name(c.provenance(), about.device)};
+  return {about.model.id, about.dataset.id, c.decoder(),
+          batch_text(c),  about.dtype,      device_name(c.provenance(), about.device)};
 }
 
 Table identity_table() {
-  return {{"model", "weights", "dataset", "decoder", "batch", "dtype", "device"},
-          {false, false, false, false, true, false, false},
+  return {{"model", "dataset", "decoder", "batch", "dtype", "device"},
+          {false, false, false, true, false, false},
           {}};
 }
 
@@ -677,11 +672,6 @@ std::string caption(const ResultSet& results, const std::vector<Metric>& columns
   const record::Build build = build_of(results.provenance);
   std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
   if (!constants.empty()) text += " In all rows: " + constants + ".";
-  for (const CaseResult* c : results.all()) {
-    if (!has_synthetic_weights(c->about().model)) continue;
-    text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
-    break;
-  }
   std::set<std::string> models;
   for (const CaseResult* c : results.all()) {
     const record::Model& model = c->about().model;

@@ -10,9 +10,6 @@ const RecordTable<Model>& Model::table() {
           .add("kind", &Model::kind, "",
                "Kind of model: `rnnt`, `multiblank`, `tdt` or `ctc`. A hybrid of a transducer and "
                "CTC has the kind of its transducer.")
-          .add("weights", &Model::weights, "",
-               "In journals of earlier releases, `synthetic` if the checkpoint was absent. The "
-               "region `encoder` then times random weights of the right size.")
           .add("stand_in", &Model::stand_in, "",
                "Origin of a checkpoint that stands in for another one. Null: it was trained.");
   return table;

@@ -527,15 +527,9 @@ const RecordTable<ModelFile>& ModelFile::table() {
                "Kind of model: `rnnt`, `multiblank`, `tdt` or `ctc`. A hybrid of a transducer and "
                "CTC has the kind of its transducer.")
           .add("sha256", &ModelFile::sha256, "", "SHA-256 of the checkpoint.")
-          .add("weights", &ModelFile::weights, "",
-               "Source of the weights: `checkpoint`, or `synthetic` for a random encoder. Only in "
-               "journals of earlier releases.")
-          .add("encoder", &ModelFile::encoder, "",
-               "Encoder that has random weights. Only in journals of earlier releases.")
           .add("stand_in", &ModelFile::stand_in, "",
                "Origin of a checkpoint that stands in for another one, and how it was made. Null: "
-               "it was trained. In older journals with a random encoder: the checkpoint of the "
-               "other parts.")
+               "it was trained.")
           .add("parameters", &ModelFile::parameters, "", "Number of trainable parameters.")
           .add("notices", &ModelFile::notices, "",
                "Messages about the checkpoint, for example where the file and its settings "

@@ -31,7 +31,7 @@ struct Head {
 
 struct Model {
   SharedText id;
-  Optional<SharedText> kind, weights;
+  Optional<SharedText> kind;
   Optional<Nullable<SharedText>> stand_in;
   Box<nlohmann::json> other;
   static const RecordTable<Model>& table();
@@ -403,9 +403,9 @@ struct Cpu {
 
 struct ModelFile {
   std::string id;
-  Optional<std::string> path, format, kind, sha256, weights;
+  Optional<std::string> path, format, kind, sha256;
   Optional<int64_t> parameters;
-  Optional<Nullable<std::string>> encoder, stand_in;
+  Optional<Nullable<std::string>> stand_in;
   Optional<std::vector<std::string>> notices;
   Box<nlohmann::json> other;
   static const RecordTable<ModelFile>& table();

@@ -44,7 +44,6 @@ std::string stand_in_model(const record::Model& model) {
 
 std::vector<std::string> stand_in_marks(const record::Model& model, const std::string& data) {
   std::vector<std::string> marks;
-  if (has_synthetic_weights(model)) marks.emplace_back(kSyntheticLabel);
   if (!stand_in_model(model).empty()) marks.emplace_back(kStandInModel);
   if (!data.empty()) marks.emplace_back(kStandInData);
   return marks;
@@ -53,7 +52,5 @@ std::vector<std::string> stand_in_marks(const record::Model& model, const std::s
 std::string name_with_marks(const std::string& name, const std::vector<std::string>& marks) {
   return marks.empty() ? name : fmt::format("{} ({})", name, fmt::join(marks, ", "));
 }
-
-bool has_synthetic_weights(const record::Model& model) { return model.weights == "synthetic"; }
 
 }  // namespace rtfx

@@ -15,10 +15,6 @@ constexpr const char* kStandInData = "stand-in data";
 /// The mark of results of a checkpoint that stands in for another one (models/widen_checkpoint.py).
 constexpr const char* kStandInModel = "stand-in model";
 
-/// The mark in older journals of a model that was timed with random weights, while its decoder read
-/// the frames of a small trained model.
-constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
-
 /// Says from which checkpoint a stand-in was made, and how. Empty for a trained checkpoint.
 std::string stand_in_model(const record::Model& model);
 
@@ -30,14 +26,11 @@ std::string stand_in_data(const std::string& dataset,
                           const Optional<Nullable<SharedText>>& stand_in,
                           const record::Provenance& provenance);
 
-/// Returns the marks of a case: kSyntheticLabel, kStandInModel and kStandInData, as far as they
-/// apply. `data` is the result of stand_in_data().
+/// Returns the marks of a case: kStandInModel and kStandInData, as far as they apply. `data` is the
+/// result of stand_in_data().
 std::vector<std::string> stand_in_marks(const record::Model& model, const std::string& data);
 
 /// Returns the case's name followed by its marks, for places that show only a name.
 std::string name_with_marks(const std::string& name, const std::vector<std::string>& marks);
-
-/// Returns whether the model was timed with random weights.
-bool has_synthetic_weights(const record::Model& model);
 
 }  // namespace rtfx

@@ -54,7 +54,6 @@ std::string judgement(const CaseSummary& c) {
 std::string group_of(const CaseSummary& c) {
   const record::Case& about = c.about();
   std::vector<std::string> stand_ins;
-  if (has_synthetic_weights(about.model)) stand_ins.emplace_back(kSyntheticLabel);
   if (const std::string model = stand_in_model(about.model); !model.empty())
     stand_ins.push_back(fmt::format("{}: {}", kStandInModel, model));
   if (!c.stand_in_data.empty())

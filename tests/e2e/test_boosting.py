@@ -113,7 +113,7 @@ def test_table_compare_and_export_have_the_figures(rtfx, boosted):
     assert "recall" not in rows["plain"] and "recall: % of the boosted words'" in table
     lines = rtfx("export", folder, "--to", "csv").stdout.splitlines()
     column = lines[0].split(",").index("boosted.recall")
-    values = {line.split(",")[4]: line.split(",")[column] for line in lines[1:]}
+    values = {line.split(",")[3]: line.split(",")[column] for line in lines[1:]}
     assert values["plain"] == "" and float(values["boosted[boost.scale=32]"]) == run["recall"]
     compared = rtfx("compare", folder, folder).stdout
     assert f"boosted.recall            {recall} %" in compared

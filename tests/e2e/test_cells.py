@@ -352,20 +352,20 @@ def test_a_table_states_its_protocol_and_asks_for_all_of_it(path):
     assert set(table["paper"].get("counts", [])) <= COUNTS.keys()
 
 
-def test_marks_of_synthetic_and_quick_runs(tmp_path):
+def test_marks_of_stand_ins_and_quick_runs(tmp_path):
     run = synthetic.run(decoder="windowed")
-    run["model"]["weights"] = "synthetic"
-    journal_of(tmp_path, run, config={"datasets": [{"id": "d", "limit": 7}]}, weights="synthetic")
+    run["model"]["stand_in"] = "small.nemo widened"
+    journal_of(tmp_path, run, config={"datasets": [{"id": "d", "limit": 7}]}, stand_in="small.nemo widened")
     result = render(tmp_path, table_of(cell("wer", decoder="windowed") | {"class": "W"}))
     assert result.returncode == 0, result.stderr
     head, body = (tmp_path / "table.md").read_text().split("| what differs")
-    assert "only the first 7 utterances" in head and "with random weights was timed" in head
+    assert "only the first 7 utterances" in head and "Word error rates are those of the small model." in head
     table = table_of(cell("rtfx.total")) | {"datasets": [{"id": "d", "limit": 7}]}  # the table's own set has this limit
     assert render(tmp_path, table).returncode == 0
     assert "QUICK" not in (tmp_path / "table.md").read_text()
     row = next(line for line in body.splitlines() if "| windowed |" in line)
     assert "| 31.00 | 2.0 | – | of the stand-in" in row
-    assert "random encoder + stand-in decoder" in row
+    assert "stand-in model" in row
 
 
 def test_wrong_files_are_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests that stand-in data, stand-in models and random weights are marked wherever their results are shown."""
+"""Tests that stand-in data and stand-in models are marked wherever their results are shown."""
 
 import csv
 import io
@@ -12,21 +12,19 @@ from journal import read_journal
 from style import NARROW, WIDE, note_stand_ins
 
 SPEECH = "espeak-ng speech of its transcripts"
-DATA, WEIGHTS = "stand-in data", "random encoder + stand-in decoder"
+DATA = "stand-in data"
 MODEL, MADE = "stand-in model", "small.nemo widened to parakeet-rnnt-0.6b"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Writes a run on stand-in data, with a trained model, one with random weights, and a widened one."""
+    """Writes a run on stand-in data, with a trained model and a widened one."""
     folder = tmp_path_factory.mktemp("stand_ins")
     records = [synthetic.provenance()]
-    for model, weights, made in (
-        ("quickstart-rnnt", "checkpoint", None), ("big-tdt", "synthetic", None), ("wide-rnnt", "checkpoint", MADE),
-    ):  # fmt: skip
+    for model, made in (("quickstart-rnnt", None), ("wide-rnnt", MADE)):
         for round in range(2):
             record = synthetic.run(model=model, round=round)
-            record["model"] |= {"weights": weights, "stand_in": made}
+            record["model"]["stand_in"] = made
             record["dataset"]["stand_in"] = SPEECH
             records.append(record)
     synthetic.write(folder, records)
@@ -37,14 +35,12 @@ def test_the_table_and_the_page(rtfx, folder):
     result = rtfx("report", folder)
     assert result.returncode == 0, result.stderr
     heads = [line for line in result.stdout.splitlines() if " on quickstart (" in line]
-    assert [f"{DATA}: {SPEECH}" in head for head in heads] == [True, True, True]
-    assert [WEIGHTS in head for head in heads] == [False, True, False]
-    assert [f"{MODEL}: {MADE}" in head for head in heads] == [False, False, True]
+    assert [f"{DATA}: {SPEECH}" in head for head in heads] == [True, True]
+    assert [f"{MODEL}: {MADE}" in head for head in heads] == [False, True]
     page = (folder / "report.html").read_text()
     assert f"<strong>Stand-in data: quickstart is {SPEECH}.</strong>" in page
-    assert f"<strong>Stand-in weights: big-tdt: {WEIGHTS}.</strong>" in page
     assert f"<strong>Stand-in models: wide-rnnt is {MADE}.</strong>" in page
-    assert page.count(f"; {DATA}: {SPEECH}") == 3  # the headings of all models
+    assert page.count(f"; {DATA}: {SPEECH}") == 2  # the headings of all models
     assert page.count(f"; {MODEL}: {MADE}") == 1
     figures = page[page.index("<svg") :]
     assert "Stand-in data: quickstart" in figures
@@ -57,15 +53,11 @@ def test_every_export(rtfx, folder, to):
     text = rtfx("export", folder, "--to", to).stdout
     if to == "csv":
         marks = [row["marks"] for row in csv.DictReader(io.StringIO(text))]
-        assert marks == [DATA, f"{WEIGHTS} {DATA}", f"{MODEL} {DATA}"]
+        assert marks == [DATA, f"{MODEL} {DATA}"]
     elif to == "bmf":
-        assert [name.partition(" ")[2] for name in json.loads(text)] == [
-            f"({DATA})",
-            f"({WEIGHTS}, {DATA})",
-            f"({MODEL}, {DATA})",
-        ]
+        assert [name.partition(" ")[2] for name in json.loads(text)] == [f"({DATA})", f"({MODEL}, {DATA})"]
     else:
-        assert DATA in text and WEIGHTS in text and MODEL in text
+        assert DATA in text and MODEL in text
 
 
 def test_every_figure(folder):
@@ -74,7 +66,7 @@ def test_every_figure(folder):
         figure = rtfx_by_decoder.draw(cases, width)
         note_stand_ins(figure, cases)
         note = figure.get_supxlabel().replace("\n", " ")
-        assert f"quickstart is {SPEECH}" in note and WEIGHTS in note
+        assert f"quickstart is {SPEECH}" in note
         assert f"wide-rnnt is {MADE}" in note
         figure.draw_without_rendering()
         (label,) = [text for text in figure.texts if text.get_text() == figure.get_supxlabel()]

@@ -74,7 +74,7 @@ json case_record(const std::string& kind, const std::string& decoder) {
           {"provenance_id", "p"},
           {"case", "m/d/" + decoder + "/b1/fp32"},
           {"result_key", decoder},
-          {"model", {{"id", "m"}, {"kind", "rnnt"}, {"weights", "checkpoint"}}},
+          {"model", {{"id", "m"}, {"kind", "rnnt"}}},
           {"dataset", {{"id", "d"}, {"utterances", 2}, {"audio_seconds", 3.5}}},
           {"decoder",
            {{"id", decoder},

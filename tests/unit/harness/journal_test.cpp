@@ -294,13 +294,6 @@ TEST(Summaries, StandInDataAreMarkedInOldJournalsToo) {
              "m.jsonl: espeak-ng");
 }
 
-TEST(Summaries, RandomWeightsAreMarked) {
-  record::Run run = run_record("c", 0, 10, "rounding");
-  run.model.weights = "synthetic";
-  const std::vector<std::string> marks = {"random encoder + stand-in decoder"};
-  EXPECT_EQ(summarize_cases({run})[0].marks(), marks);
-}
-
 TEST(Summaries, StandInModelsAreMarked) {
   record::Run run = run_record("c", 0, 10, "rounding");
   run.model.stand_in = "small.nemo widened";
