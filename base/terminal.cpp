@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -72,6 +73,11 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent) {
 
 void print_wrapped(const std::string& text, size_t indent) {
   fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size()), indent));
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot flush standard output");
 }
 
 void write_message(std::string_view text) {

@@ -40,6 +40,10 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 /// Prints a line to standard output. On a terminal, the line is wrapped at the terminal's width.
 void print_wrapped(const std::string& text, size_t indent = 0);
 
+/// Writes everything that was printed to standard output so far. Throws std::system_error if that
+/// fails, as fmt::print() does.
+void flush_output();
+
 /// Writes to standard error. A message that cannot be written is lost without an exception, for
 /// example on a full disk or a closed terminal: a run is worth more than its messages.
 void write_message(std::string_view text);

@@ -181,7 +181,7 @@ class Listener {
       constexpr size_t kWidth = 76;  // characters; the end of the text is new
       fmt::print("\r\033[K{}", shortened(printable(text), kWidth));
     }
-    std::fflush(stdout);
+    flush_output();
   }
 
   /// Returns the rule that ended an utterance, as JSON lines name it. An end token has the name of
@@ -202,7 +202,7 @@ class Listener {
     if (!ended_by.empty()) line["ended_by"] = ended_by;
     if (!again.empty()) line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
-    std::fflush(stdout);
+    flush_output();
   }
 
   /// Reports parts that were decoded again, once their result is known: a notice, and a line of
@@ -215,7 +215,7 @@ class Listener {
       const DecodedAgain again{seconds(part.blocks.begin), seconds(part.blocks.end), part.words,
                                part.decodes};
       if (terminal_) fmt::print("\r\033[K");
-      std::fflush(stdout);
+      flush_output();
       print_notice(notice_of(again));
       if (options_.json) print_line(true, again.start, again.end, "", {}, {again});
     }

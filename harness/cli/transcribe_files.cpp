@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -295,7 +294,7 @@ void TranscriptWriter::put(const TranscribeInput& input, const TranscribedFile& 
     fmt::print("{}", text);
   }
   begun_ = true;
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace rtfx

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -82,7 +81,7 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
     if (const auto& again = result.transcript.decoded_again; !again.empty())
       line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
-    std::fflush(stdout);
+    flush_output();
     ++done_;
     return;
   }

@@ -9,7 +9,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import AUDIO, runs_of, strict_records
+from conftest import AUDIO, MODELS, runs_of, strict_records
 
 CLIP = AUDIO / "qs10.flac"
 
@@ -92,6 +92,16 @@ def test_a_full_standard_output_is_an_error(program):
             result = subprocess.run([program, *command], stdout=full, stderr=subprocess.PIPE, text=True)
         assert result.returncode == 1
         assert "standard output: cannot be written: No space left on device" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["transcribe", "stream"])
+def test_a_full_standard_output_ends_the_work(program, command):
+    """The last line of a finished work is missing, which has its speed."""
+    arguments = ["--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", CLIP]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([program, command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1 and "RTFx" not in result.stderr
+    assert "standard output: cannot be written: No space left on device" in result.stderr
 
 
 def test_files_are_not_written_over_devices(rtfx, run_config, tmp_path):
