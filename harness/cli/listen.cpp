@@ -99,7 +99,7 @@ class Listener {
     if (decoder_) {
       prepare(*decoder_);
     } else {
-      decoder_ = default_greedy(*model_, asked, "--decoder", prepare);
+      decoder_ = default_greedy(*model_, asked, "--options", prepare);
     }
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams, std::move(ends), options.decode_again);

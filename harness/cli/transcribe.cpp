@@ -108,14 +108,14 @@ std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
                                          const AcousticModel& model,
                                          const PrepareDecoder& prepare) {
   const json asked = decoder_options(options);
-  if (options.nbest == 1) return default_greedy(model, asked, "--decoder", prepare);
+  if (options.nbest == 1) return default_greedy(model, asked, "--options", prepare);
   const std::string beam = model.config.has_transducer ? "alsd_pp" : "ctc_beam";
   const DecoderChoice plain{beam, with_list(asked, beam, options.nbest)};
   DecoderChoice fused = plain;
   fused.options.emplace("kernels", "fused");  // unless the options set it
   std::vector<DecoderChoice> choices = {plain};
   if (model.device.is_cuda()) choices.insert(choices.begin(), fused);
-  return first_prepared(choices, "--decoder", model.config, prepare);
+  return first_prepared(choices, "--options", model.config, prepare);
 }
 
 namespace {

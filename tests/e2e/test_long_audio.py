@@ -238,6 +238,7 @@ def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_
         (["--model", MODEL, "-", "--raw", 16000], b"", b"standard input: empty audio"),
         (["--model", MODEL, "-", "--decoder", "null"], b"", b"takes no utterances in pieces"),
         (["--model", MODEL, "none.wav"], b"", b"none.wav: no such file"),
+        (["--model", MODEL, "none.wav", "--options", '{"nbest": 3}'], b"", b"--options/nbest: unknown option"),
         (["--raw", 16000, "-"], b"", b"--model"),
         (["--model", MODEL, "none.wav", "--raw", 16000], b"", b"--raw: is for standard input; give -"),
         (["--model", MODEL, "--microphone", "--raw", 16000], b"", b"--raw: is for standard input; give -"),

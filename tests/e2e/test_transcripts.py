@@ -271,6 +271,7 @@ def test_bad_bytes_on_standard_input(program):
     (("--json", "--output", "texts", CLIPS[0]), "--output"),
     (("--options", '{"boost": "x"}', "--boost-phrase", "y", CLIPS[0]), "--options: boost is no JSON object"),
     (("--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
+    (("--options", '{"nbest": 3}', CLIPS[0]), "--options/nbest: unknown option 'nbest'"),
     (("--nbest", 0, CLIPS[0]), "--nbest"),
     (("--mbr", CLIPS[0]), "--mbr: compares the texts of a list, and --nbest is 1; give --nbest too"),
     (("--mbr", "--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
