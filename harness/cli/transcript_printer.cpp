@@ -88,6 +88,7 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
   try {
     writer_.put(input, {.file = input.name,
                         .id = input.id,
+                        .label = input.label(),
                         .recording = input.recording,
                         .channel = input.segment.channel,
                         .seconds = result.seconds,

@@ -112,11 +112,12 @@ std::string stm(const TranscribedFile& file) {
 }
 
 std::string tsv(const TranscribedFile& file) {
+  const std::string name = one_line(file.label.empty() ? file.file : file.label);
   std::string text;
   for (const TimedWord& word : file.transcript.words) {
     const std::string confidence =
         std::isnan(word.confidence) ? "" : fmt::format("{:.6f}", word.confidence);
-    text += fmt::format("{}\t{:.3f}\t{:.3f}\t{}\t{}\n", one_line(file.file), word.start, word.end,
+    text += fmt::format("{}\t{:.3f}\t{:.3f}\t{}\t{}\n", name, word.start, word.end,
                         one_line(word.text), confidence);
   }
   return text;

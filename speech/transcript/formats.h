@@ -29,11 +29,12 @@ bool is_concatenable(TranscriptFormat format);
 std::string recording_field(const std::string& name);
 
 struct TranscribedFile {
-  std::string file;       // name that the user gave
-  std::string id = {};    // id of a manifest's utterance, or empty
-  std::string recording;  // recording_field() in CTM and STM; empty = the file name alone
-  int channel = 0;        // transcribed channel, from 1 on; 0 = the mix of all
-  double seconds = 0;     // length of the audio
+  std::string file;        // name that the user gave
+  std::string id = {};     // id of a manifest's utterance, or empty
+  std::string label = {};  // name in TSV, which has no column for the channel; empty = `file`
+  std::string recording;   // recording_field() in CTM and STM; empty = the file name alone
+  int channel = 0;         // transcribed channel, from 1 on; 0 = the mix of all
+  double seconds = 0;      // length of the audio
   Transcript transcript;
   std::string reference;  // reference text of a manifest, or empty
   bool has_reference = false;

@@ -87,6 +87,8 @@ def test_channels_that_cancel_are_told_and_can_be_chosen(transcribe, tmp_path):
     assert len((tmp_path / "texts/anti.channel2.txt").read_text().split()) > 2
     ctm = transcribe("--channel", "separate", "--format", "ctm", "anti.wav", cwd=tmp_path).stdout
     assert {tuple(line.split()[:2]) for line in ctm.splitlines()} == {("anti", "1"), ("anti", "2")}
+    _, *rows = transcribe("--channel", "separate", "--format", "tsv", "anti.wav", cwd=tmp_path).stdout.splitlines()
+    assert {row.split("\t")[0] for row in rows} == {"anti.wav (channel 1)", "anti.wav (channel 2)"}
     lines = lines_of(transcribe("--channel", "separate", "--format", "json", "anti.wav", cwd=tmp_path))
     assert [(line["file"], line["channel"]) for line in lines] == [("anti.wav", 1), ("anti.wav", 2)]
     assert "has 2 channels, and not channel 3" in transcribe("--channel", 3, "anti.wav", cwd=tmp_path).stderr
