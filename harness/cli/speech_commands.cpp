@@ -72,7 +72,7 @@ void add_details(CLI::App& command, SpeechOptions& options) {
       .add_option("--track", options.track,
                   "Audio track of a file that has several, counted from 1. The default, 0, is the "
                   "first one.")
-      ->check(at_least(1));
+      ->check(at_least(0));
   command.add_flag("--tokens", options.tokens,
                    "Add the tokens with their times to JSON and TextGrid output.");
   command

@@ -181,7 +181,7 @@ int with_inputs(const SpeechOptions& options,
                 const std::function<bool(const std::vector<TranscribeInput>&, bool)>& work) {
   const InterruptWatch watch;
   bool listed = true, done = false;
-  ScratchFolder scratch;
+  ScratchFile scratch;
   try {
     const auto inputs =
         transcribe_inputs(options.files, track_choice(options.channel, options.track), scratch,

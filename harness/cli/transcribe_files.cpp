@@ -1,6 +1,5 @@
 #include "harness/cli/transcribe_files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -29,11 +28,12 @@ namespace fs = std::filesystem;
 
 fs::path output_name(const fs::path& name) { return name.filename().replace_extension(); }
 
-/// Copies standard input to its end into a file in `scratch`.
-TranscribeInput standard_input(ScratchFolder& scratch) {
-  const fs::path copy = scratch.path() / "standard_input";
-  const int to = open(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  int error = to < 0 ? errno : 0;
+constexpr const char* kFreeSpace = "free some space, or set TMPDIR";
+
+/// Copies standard input to its end into `scratch`.
+TranscribeInput standard_input(ScratchFile& scratch) {
+  const int to = scratch.descriptor();
+  int error = 0;
   std::array<char, 65536> block{};
   while (error == 0 && !is_interrupted()) {
     // A signal does not end a read(), but restarts it.
@@ -42,16 +42,12 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
     const ssize_t count = read(STDIN_FILENO, block.data(), block.size());
     if (count == 0) break;
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      close(to);
-      throw UserError("standard input", "cannot be read", "give a file");
-    }
+    if (count < 0) throw UserError("standard input", "cannot be read", "give a file");
     error = write_all(to, {block.data(), static_cast<size_t>(count)});
   }
-  if (to >= 0) close(to);
   check_interrupt();
-  if (error != 0) cannot_write(copy, error, "free some space, or set TMPDIR");
-  return {.name = "-", .audio = copy, .output = "stdin", .reference = {}};
+  if (error != 0) cannot_write(fs::temp_directory_path(), error, kFreeSpace);
+  return {.name = "-", .audio = scratch.path(), .output = "stdin", .reference = {}};
 }
 
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
@@ -94,27 +90,38 @@ std::vector<TranscribeInput> of_folder(const fs::path& folder, const Complain& c
   return inputs;
 }
 
-std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch,
+/// Appends the inputs that `list` returns. An error costs no other input.
+template <class List>
+void append(std::vector<TranscribeInput>& inputs, const Complain& complain, const List& list) {
+  try {
+    for (TranscribeInput& input : list()) inputs.push_back(std::move(input));
+  } catch (const UserError& e) {
+    complain(e);
+  } catch (const fs::filesystem_error& e) {  // of a folder that may not be read
+    complain(UserError(e.path1().string(), e.code().message(), "check its permissions"));
+  }
+}
+
+/// Lists a folder, a manifest or an audio file.
+std::vector<TranscribeInput> of_path(const fs::path& path, const Complain& complain) {
+  std::error_code error;  // of a file that cannot be looked at: reading it says why
+  if (fs::is_directory(path, error)) return of_folder(path, complain);
+  if (is_manifest(path)) return of_manifest(path);
+  return {{.name = path.string(), .audio = path, .output = output_name(path), .reference = {}}};
+}
+
+std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFile& scratch,
                                        const Complain& complain) {
   if (argument == "-") return {standard_input(scratch)};
-  std::error_code error;  // of a file that cannot be looked at: reading it says why
-  if (fs::is_directory(argument, error)) return of_folder(argument, complain);
-  if (is_manifest(argument)) return of_manifest(argument);
-  const auto as_file = [](const fs::path& file) {
-    return TranscribeInput{
-        .name = file.string(), .audio = file, .output = output_name(file), .reference = {}};
-  };
+  std::error_code error;
   const bool is_pattern = argument.string().find_first_of("*?[") != std::string::npos;
-  if (!is_pattern || fs::exists(argument, error)) return {as_file(argument)};
+  if (!is_pattern || fs::exists(argument, error)) return of_path(argument, complain);
   const std::vector<fs::path> found = files_like(argument.string());
   if (found.empty())
     throw UserError(argument.string(), "no file is called like that", "check the pattern");
   std::vector<TranscribeInput> inputs;
-  for (const fs::path& file : found) {
-    for (TranscribeInput& input :
-         fs::is_directory(file, error) ? of_folder(file, complain) : std::vector{as_file(file)})
-      inputs.push_back(std::move(input));
-  }
+  for (const fs::path& path : found)
+    append(inputs, complain, [&] { return of_path(path, complain); });
   return inputs;
 }
 
@@ -198,35 +205,33 @@ std::string TranscribeInput::label() const {
   return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
 }
 
-ScratchFolder::~ScratchFolder() {
-  std::error_code failed;
-  if (!path_.empty()) fs::remove_all(path_, failed);
+ScratchFile::~ScratchFile() {
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
-const fs::path& ScratchFolder::path() {
-  if (!path_.empty()) return path_;
+int ScratchFile::descriptor() {
+  if (descriptor_ >= 0) return descriptor_;
   std::string name = (fs::temp_directory_path() / "rtfx-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) cannot_write(name, errno, "free some space, or set TMPDIR");
-  return path_ = name;
+  descriptor_ = mkstemp(name.data());
+  if (descriptor_ < 0) cannot_write(name, errno, kFreeSpace);
+  unlink(name.c_str());
+  return descriptor_;
 }
+
+fs::path ScratchFile::path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
 
 std::vector<TranscribeInput> transcribe_inputs(
-    const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFolder& scratch,
+    const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFile& scratch,
     const std::function<void(const UserError&)>& complain) {
   std::vector<TranscribeInput> all;
   bool reads_standard_input = false;
   for (const fs::path& argument : arguments) {
-    try {
+    append(all, complain, [&] {
       if (argument == "-" && std::exchange(reads_standard_input, true)) {
         throw UserError("-", "standard input is named twice, and can be read once", "name it once");
       }
-      for (TranscribeInput& input : inputs_of(argument, scratch, complain))
-        all.push_back(std::move(input));
-    } catch (const UserError& e) {
-      complain(e);
-    } catch (const fs::filesystem_error& e) {  // of a folder that may not be read
-      complain(UserError(e.path1().string(), e.code().message(), "check its permissions"));
-    }
+      return inputs_of(argument, scratch, complain);
+    });
   }
   name_recordings(all);
   for (TranscribeInput& input : all) {

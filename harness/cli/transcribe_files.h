@@ -44,27 +44,30 @@ struct TranscribeInput {
   std::string label() const;
 };
 
-/// A folder of this process for copies of files. It is made at its first use, and deleted in the
-/// destructor.
-class ScratchFolder {
+/// A file without a name, for a copy of standard input. The system deletes it with this object, or
+/// with the process, even if a signal ends it.
+class ScratchFile {
  public:
-  ScratchFolder() = default;
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ScratchFile() = default;
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
 
-  /// Throws UserError if the folder cannot be made.
-  const std::filesystem::path& path();
+  /// Makes the file at the first call. Throws UserError if it cannot be made.
+  int descriptor();
+  /// Returns a path by which this process and its children can read the file, after descriptor().
+  std::filesystem::path path() const;
 
  private:
-  std::filesystem::path path_;
+  int descriptor_ = -1;  // children such as ffmpeg inherit it
 };
 
 /// Expands the arguments in their order:
 ///
 ///   a folder                      all files with sound below it
-///   a pattern (`*`, `?`, `[...]`) the files that match it, unless a file has that very name
-///   "-"                           standard input, whose bytes are copied to a file in `scratch`
+///   a pattern (`*`, `?`, `[...]`) what matches it, each as if the user had named it; but a file
+///                                 with that very name is no pattern
+///   "-"                           standard input, whose bytes are copied to `scratch`
 ///   a manifest (is_manifest())    its utterances
 ///   anything else                 an audio file, which is opened only when it is read
 ///
@@ -75,7 +78,7 @@ class ScratchFolder {
 /// Calls `complain` for each argument that matches no file or cannot be read.
 std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<std::filesystem::path>& arguments, const TrackChoice& choice,
-    ScratchFolder& scratch, const std::function<void(const UserError&)>& complain);
+    ScratchFile& scratch, const std::function<void(const UserError&)>& complain);
 
 // Writes results to standard output, or to a file for each input.
 
@@ -88,7 +91,8 @@ class TranscriptWriter {
 
   /// Prints the transcript, or writes it to <folder>/<input.output>.<format> and prints that path.
   /// Inputs of one name get files of different names. A file that an earlier run left under the
-  /// name is kept as <name>.1, <name>.2, ... Throws UserError if the file cannot be written.
+  /// name is kept as <name>.1, <name>.2, ... Throws UserError if the file cannot be written, and
+  /// std::system_error if standard output cannot.
   void put(const TranscribeInput& input, const TranscribedFile& file);
 
  private:

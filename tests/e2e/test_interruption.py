@@ -1,5 +1,6 @@
 """Tests that a run that ends early by Ctrl-C, a crash or a full disk keeps its earlier results."""
 
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,14 +147,24 @@ def test_interrupted_while_it_transcribes(speech, tmp_path, signal_number):
     assert not list(tmp_path.glob("rtfx-*"))
 
 
-def test_interrupted_while_it_reads_standard_input(speech, tmp_path):
+def has_nameless_file(process, folder):
+    """Whether the process has a file of the folder open that was deleted already."""
+    files = []
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            files.append(os.readlink(descriptor))
+    return any(file.startswith(f"{folder}/") and file.endswith(" (deleted)") for file in files)
+
+
+@pytest.mark.parametrize("signal_number, code", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_interrupted_while_it_reads_standard_input(speech, tmp_path, signal_number, code):
     process = speech("-", stdin=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("rtfx-*/standard_input")):
+    while not has_nameless_file(process, tmp_path):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    process.send_signal(signal_number)
+    assert process.wait(timeout=60) == code
     assert not list(tmp_path.glob("rtfx-*"))
 
 

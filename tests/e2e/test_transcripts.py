@@ -108,6 +108,18 @@ def test_what_a_folder_cannot_give_is_named_and_costs_no_other(transcribe, tmp_p
     assert "1 of 1 files" in result.stderr
 
 
+def test_each_match_of_a_pattern_is_read_as_if_it_were_named(transcribe, tmp_path):
+    """A folder without sound costs no other match, and a manifest is no audio. Track 0 is the first one."""
+    (tmp_path / "p/empty").mkdir(parents=True)
+    shutil.copy(CLIPS[2], tmp_path / "p/a.flac")
+    (tmp_path / "p/one.jsonl").write_text(json.dumps({"audio_filepath": "a.flac"}) + "\n")
+    all_of_them = transcribe("p/*", cwd=tmp_path)
+    assert all_of_them.returncode == 1 and "2 of 2 files" in all_of_them.stderr
+    assert [line for line in all_of_them.stderr.splitlines() if "error" in line][0].startswith("rtfx: error: p/empty: holds no")
+    manifests = transcribe("--track", 0, "p/*.jsonl", cwd=tmp_path)
+    assert manifests.returncode == 0 and len(manifests.stdout.splitlines()) == 1, manifests.stderr
+
+
 def test_standard_input_is_read_once(program):
     command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "-", "-"]
     result = subprocess.run(command, input=CLIPS[2].read_bytes(), capture_output=True, timeout=120)
