@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import json
-import weakref
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,34 +21,41 @@ from rtfx.views import HypothesisView, integers
 
 class Hypotheses(library.Handle, Sequence):
     """The results of a batch. It is also a sequence with a Hypothesis for each row, for which it waits for the
-    device once."""
+    device once. Reading a row for which the network returned NaN raises an Error."""
 
     _instead = "hand over list(hypotheses)"
 
     def __init__(self, handle: int, together: Together):
         self._handle = handle
         self._together = together
-        weakref.finalize(self, library.free, "result", handle)
+        library.free_with(self, "result")
 
     @functools.cached_property
-    def _rows(self) -> list[Hypothesis]:
+    def _rows(self) -> list[Hypothesis | library.Error]:
+        """The rows, and an error in the place of each row that has none."""
+        found: list[Hypothesis | library.Error] = []
         rows = ctypes.POINTER(HypothesisView)()
         with self._together.turn:
-            count = library.call("result_rows", self._handle, rows)
-            return [rows[i].value(f"row {i}") for i in range(count)]
+            for i in range(library.call("result_rows", self._handle, rows)):
+                try:
+                    found.append(rows[i].value(f"row {i}"))
+                except library.Error as error:
+                    found.append(error)
+        return found
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index):
-        return self._rows[index]
+        rows = self._rows[index]
+        return [_readable(row) for row in rows] if isinstance(index, slice) else _readable(rows)
 
     def __iter__(self) -> Iterator[Hypothesis]:
-        return iter(self._rows)
+        return map(_readable, self._rows)
 
     @property
     def texts(self) -> list[str]:
-        return [row.text for row in self._rows]
+        return [row.text for row in self]
 
     # These tensors are on the device where the search made them. Elements at or beyond a row's length are undefined.
     @functools.cached_property
@@ -81,11 +89,11 @@ class Decoder(library.Handle):
 
     def __init__(self, name: str | None, model: library.Handle, options: dict[str, Any]):
         self._model = model  # keeps the model alive for the handle below
-        text = json.dumps(options, default=_plain)
+        text = _json_of(options)
         self._together = model._together
         with self._together.turn:
             self._handle = library.call("decoder_new", model._handle, library.text(name or "", "decoder"), text.encode())
-        weakref.finalize(self, library.free, "decoder", self._handle)
+        library.free_with(self, "decoder")
         about = library.call_json("decoder_json", self._handle)
         self.name: str = about["name"]
         self.options: dict[str, Any] = about["options"]  # all options, with their defaults
@@ -118,7 +126,24 @@ class Decoder(library.Handle):
             return library.call_json("decoder_json", self._handle)["counters"]
 
 
+def _readable(row: Hypothesis | library.Error) -> Hypothesis:
+    if isinstance(row, library.Error):
+        raise copy.copy(row)  # each reader adds its own traceback
+    return row
+
+
+def _json_of(options: dict[str, Any]) -> str:
+    try:
+        return json.dumps(options, default=_plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise library.InputError(f"options: {error}; give values that JSON has") from None
+
+
 def _plain(value: Any) -> Any:
-    """Converts an option that JSON does not know. Numbers and arrays of numpy and torch become Python's own, all
-    else text."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    """Converts an option that JSON does not know. Numbers and arrays of numpy and torch become Python's own, and paths
+    become texts."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} is of type {type(value).__name__}")

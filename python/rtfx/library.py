@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -176,6 +177,13 @@ def text(value: Any, where: str) -> bytes:
     return path(str(value), where)
 
 
+def spoken(value: Any, where: str) -> bytes:
+    """Encodes the text of a clip. A table has NaN or None where a text is missing, and neither is a word."""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: {value!r}; give a text")
+    return text(value, where)
+
+
 def tensor_of(pointer: int) -> torch.Tensor:
     """Returns a DLManagedTensor of the library as a tensor, which takes ownership."""
     return torch.from_dlpack(_new_capsule(pointer, _CAPSULE, None))
@@ -212,6 +220,8 @@ def require_values(where: str, tensor: torch.Tensor) -> None:
 def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
     """Returns the elements of a tensor, an array or a list of floats as [n] float32 on the host. `where` names it in
     errors."""
+    if isinstance(audio, bytes):
+        raise InputError(f"{where}: bytes; give a path as a text, or [n] floats: mono samples in [-1, 1]")
     if hasattr(audio, "__array_interface__") and hasattr(audio, "flags"):  # an array of numpy
         # torch supports only the machine's byte order, and strides that are whole elements and not negative. It warns
         # of memory that it may not write.
@@ -234,6 +244,12 @@ def _resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Returns the tensor without gradients and with its true values, because a view may negate or conjugate its
     memory."""
     return tensor.detach().resolve_conj().resolve_neg()
+
+
+def free_with(owner: Handle, name: str) -> None:
+    """Frees the owner's handle when the collector ends the owner. At the end of the process, a daemon thread may be
+    using it, and the system frees all memory anyway."""
+    weakref.finalize(owner, free, name, owner._handle).atexit = False
 
 
 def free(name: str, handle: int) -> None:

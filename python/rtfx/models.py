@@ -7,7 +7,6 @@ import json
 import numbers
 import os
 import warnings
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Union
 
@@ -18,7 +17,7 @@ from rtfx.decoding import Decoder
 from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
 from rtfx.results import DecodedAgain, Hypothesis, Transcription, Word
 from rtfx.together import Together
-from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, words_of
+from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, listed, words_of
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
 
@@ -52,12 +51,12 @@ class Model(library.Handle):
 
     def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int],
                  language: str = ""):  # fmt: skip
-        context = list(att_context_size)
+        context = listed(att_context_size, "att_context_size", "integers")
         self._handle = library.call("model_load", library.path(path), library.text(device, "device"),
                                     library.text(dtype, "dtype"),
                                     integers(context, "att_context_size", ctypes.c_int32), len(context),
                                     library.text(language, "language"))  # fmt: skip
-        weakref.finalize(self, library.free, "model", self._handle)
+        library.free_with(self, "model")
         self._together = Together()
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
@@ -112,7 +111,7 @@ class Model(library.Handle):
         fused_looping on a GPU, label_looping, or ctc_greedy. `options` are for a decoder that is given by name or
         not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
-        seconds = library.number(decode_again, "decode_again")
+        seconds, timestamps = library.number(decode_again, "decode_again"), bool(timestamps)
 
         def begin(recordings: ctypes.Array[RecordingView], _: list[None], stop: ctypes.c_int32) -> Any:
             return library.call("transcribe", self._handle, search._handle, recordings, len(recordings),
@@ -133,7 +132,7 @@ class Model(library.Handle):
         texts = [text] if isinstance(text, str) else list(text)
         if len(texts) != len(clips):
             raise InputError(f"text: {len(texts)} texts for {len(clips)} clips; give one for each")
-        spoken = [library.text(one, f"text[{i}]") for i, one in enumerate(texts)]
+        spoken = [library.spoken(one, f"text[{i}]") for i, one in enumerate(texts)]
         named = library.text(head, "head")
 
         def begin(recordings: ctypes.Array[RecordingView], texts: list[bytes], stop: ctypes.c_int32) -> Any:
@@ -215,10 +214,12 @@ class Model(library.Handle):
 
 
 def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
-    """Returns the clips in the caller's argument: one clip, which may be a sequence of numbers, or several."""
-    if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
+    """Returns the clips in the caller's argument: one clip, which may be a sequence of numbers, or several. An array
+    or a column of a table holds samples, or paths."""
+    of_paths = getattr(getattr(audio, "dtype", None), "kind", "") in ("U", "S", "O") and audio.ndim == 1
+    if isinstance(audio, (str, bytes, os.PathLike)) or (hasattr(audio, "__array__") and not of_paths):
         return [audio]
-    clips = list(audio)
+    clips = listed(audio, "audio", "one clip or several")
     return [clips] if clips and isinstance(clips[0], numbers.Real) else clips
 
 

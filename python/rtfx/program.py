@@ -78,7 +78,11 @@ def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> It
     relative. If it has no name, it gets the name of the output's folder. Otherwise the program would use the name of
     the file, which differs each time."""
     if not isinstance(config, dict):
-        yield Path(config)
+        try:
+            file = Path(config)
+        except TypeError:
+            raise InputError(f"config: {config!r}; give a file or a dict") from None
+        yield file
         return
     try:
         text = json.dumps({"name": output.resolve().name, **config})

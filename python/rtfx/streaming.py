@@ -13,7 +13,7 @@ import torch
 
 from rtfx import library
 from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription
-from rtfx.views import DecodedAgainView, HypothesisView, PartialView, integers
+from rtfx.views import DecodedAgainView, HypothesisView, PartialView, integers, listed
 
 Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
 Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
@@ -59,7 +59,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
         self._handle = handle
         self._together = decoder._together  # shared by all of the model
         self._left: list[int] = []  # open streams without an owner
-        weakref.finalize(self, library.free, "streams", handle)
+        library.free_with(self, "streams")
 
     def __repr__(self) -> str:
         return f"<rtfx.{type(self).__name__} of {self.decoder!r}>"
@@ -134,10 +134,13 @@ class SpeechStreams(Streams[Samples, Transcription]):
     def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
                  buffer: Sequence[float] | None, decode_again: float, fewer_rows: Sequence[int], sample_rate: int,
                  transcription: Callable[[Hypothesis, list[DecodedAgain]], Transcription]):  # fmt: skip
-        seconds = None if buffer is None else list(buffer)
+        seconds = None if buffer is None else [
+            library.number(one, "buffer") for one in listed(buffer, "buffer", "numbers")
+        ]  # fmt: skip
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
         sizes = integers([max_streams, batch_size], "max_streams and batch_size")
+        fewer_rows = listed(fewer_rows, "fewer_rows", "integers")
         fewer = integers(fewer_rows, "fewer_rows")
         cut = None if seconds is None else (ctypes.c_double * 3)(*seconds)
         with decoder._together.turn:

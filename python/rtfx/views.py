@@ -147,6 +147,14 @@ def integers(values: Sequence[int], where: str, kind: type = c_int64) -> ctypes.
     return (kind * max(1, len(plain)))(*plain)
 
 
+def listed(values: Any, where: str, kind: str) -> list[Any]:
+    """Returns the values of any iterable. `kind` names in an error what they should be, such as "integers"."""
+    try:
+        return list(values)
+    except TypeError:
+        raise InputError(f"{where}: {values!r}; give {kind}") from None
+
+
 def message(given: bytes) -> str:
     """Returns a message of the library, which may name a path that is not UTF-8."""
     return given.decode(errors="surrogateescape")

@@ -65,6 +65,14 @@ REFUSED = {
     "no_such_head": ("m.align([clip], ['a'], head='joint')", "head: unknown head 'joint'"),
     "no_array_of_numpy": ("m.transcribe([type('Wave', (), {'__array_interface__': clip.numpy().__array_interface__})()])",
                           "audio[0]: Wave"),
+    "nan_in_place_of_a_text": ("m.align([clip], [float('nan')])", "text[0]: nan; give a text"),
+    "bytes_in_place_of_a_path": ("m.transcribe(CLIPS[0].encode())", "audio[0]: bytes; give a path as a text"),
+    "one_number_for_a_buffer": ("m.streams(buffer=2)", "buffer: 2; give numbers"),
+    "text_in_a_buffer": ("m.streams(buffer=('a', 1, 2))", "buffer: 'a'; give a number"),
+    "context_without_a_list": ("rtfx.load(MODEL, att_context_size=70)", "att_context_size: 70; give integers"),
+    "no_configuration": ("rtfx.run(None)", "config: None; give a file or a dict"),
+    "set_of_phrases": ("m.transcribe(clip, boost={'phrases': {'new york'}})", "options: {'new york'} is of type set; give"),
+    "nan_option": ("m.transcribe(clip, blank_penalty=float('nan'))", "options: Out of range float values"),
     "two_channels": ("m.transcribe([clip, torch.zeros(2, 100)])", "audio[1]: torch.float32 of shape (2, 100)"),
 }
 TRUE = {
@@ -79,6 +87,10 @@ TRUE = {
                      "['henderson', 'make one']",
     "numpy_option": "rtfx.decoder('alsd_pp', m, beam_size=numpy.int64(3)).options['beam_size'] == 3",
     "numpy_sizes": "d.streams(numpy.int32(2), numpy.int64(4)).open().push(frames[0]).text == d(frames, lengths)[0].text",
+    "flag_of_numpy": "m.transcribe(clip[:16000], timestamps=numpy.True_) == m.transcribe(clip[:16000], timestamps=True)",
+    "array_of_paths": "m.transcribe(numpy.array(CLIPS)) == m.transcribe(CLIPS)",
+    "generator_of_rows": "m.streams(max_streams=4, fewer_rows=(rows for rows in [1, 2])) is not None",
+    "rows_beside_nan": "rows_beside_nan()",
     "results_are_pickled": "pickle.loads(pickle.dumps(m.transcribe(CLIPS))) == m.transcribe(CLIPS)",
     "hypotheses_as_list": "copy.deepcopy(list(d(frames, lengths))) == list(d(frames, lengths))",
     "words_of_a_lexicon": "[w.text for w in m.words(dataclasses.replace(d(frames, lengths)[0], words=['A', 'b'], "
@@ -215,6 +227,19 @@ def interrupted_retry():
         found = [other.result() for other in others]
     return first.result() == "first" and sorted(found)[0] == "KeyboardInterrupt" and \
         sum(text == request for text, request in zip(found, "abc")) == 2
+
+def rows_beside_nan():
+    batch = frames.repeat(2, 1, 1)
+    batch[0] = float("nan")
+    found = d(batch, [*lengths, *lengths])
+    try:
+        found[0]
+    except rtfx.Error as error:
+        return len(found) == 2 and found[1] == found[1:][0] == d(frames, lengths)[0] and str(error).startswith("row 0: NaN")
+
+def decode_for_ever():
+    while True:
+        list(d(frames, lengths))
 
 def packed(samples):
     # The samples as a field of records of five bytes.
@@ -368,6 +393,9 @@ def outcome(code):
 
 if __name__ == "__main__":
     print(json.dumps({name: outcome(code) for name, code in {**refused, **true, "version": "rtfx.__version__"}.items()}))
+    # The process may end while a daemon thread uses the model.
+    threading.Thread(target=decode_for_ever, daemon=True).start()
+    time.sleep(0.5)
 """
 
 
