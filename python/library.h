@@ -73,7 +73,8 @@ RTFX_API struct DLManagedTensor* rtfx_read_audio(const char* path, int sample_ra
 
 /* Returns the encoder frames [B, T, D] of `rows` >= 1 utterances, on the model's device. Utterance
  * b is the counts[b] floats at samples[b], at the model's rate. lengths[b] receives the number of
- * frames of row b. Waits for the device. */
+ * frames of row b. A sample that is NaN, infinite or beyond 1e12 is an error. Waits for the device.
+ */
 RTFX_API struct DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples,
                                              const int64_t* counts, int64_t rows, int64_t* lengths);
 
@@ -138,7 +139,8 @@ RTFX_API void rtfx_streams_free(rtfx_streams* streams);
 
 /* Opens an utterance. Returns its number, or -1. `request` is a JSON object with phrases and
  * characters for this utterance:
- * {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}. */
+ * {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}.
+ * An empty list "allowed" allows all characters; without it, those of the decoder are allowed. */
 RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
 
 /* Takes the next samples of `rows` utterances: counts[i] floats, or 0, at samples[i], at the

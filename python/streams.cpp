@@ -3,6 +3,7 @@
 #include <ATen/DLConvertor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -22,8 +23,15 @@ struct rtfx_streams {
   std::unique_ptr<rtfx::SpeechStreams> speech;
   std::unique_ptr<rtfx::Streams> search;
   std::vector<std::string> notices;
-  std::map<int64_t, std::vector<rtfx::DecodedAgain>> again;  // for open streams of samples
-  rtfx::ViewMemory memory;                                   // holds the last call's results
+  // Both are kept for open streams of samples: the seconds received, and the parts decoded again.
+  std::map<int64_t, double> heard;
+  std::map<int64_t, std::vector<rtfx::DecodedAgain>> again;
+  rtfx::ViewMemory memory;  // holds the last call's results
+
+  void forget(int64_t number) {
+    heard.erase(number);
+    again.erase(number);
+  }
 
   /// Calls `work` with the one that exists. Their functions have the same names.
   template <class Work>
@@ -42,6 +50,7 @@ BiasRequest parse_request(const json& request) {
   if (const auto boost = view.find("boost")) asked.phrases = parse_phrases(*boost);
   if (const auto allowed = view.find("allowed")) {
     asked.allowed.emplace();
+    if (allowed->value() == json::array()) return asked;  // allows all
     for (const JsonView& one : allowed->elements()) asked.allowed->push_back(one.text());
   }
   return asked;
@@ -64,10 +73,13 @@ Hypothesis work(rtfx_streams& streams, int64_t ending) {
   const double frame = streams.model->config.frame_seconds();
   for (auto updates = speech.step(false); !updates.empty(); updates = speech.step(false)) {
     for (SpeechUpdate& update : updates) {
+      // The last frame may end after the audio.
+      const auto seconds = [&](size_t block) {
+        return std::min(static_cast<double>(block) * frame, streams.heard[update.stream]);
+      };
       for (const WordlessPart& part : update.again) {
-        streams.again[update.stream].push_back({static_cast<double>(part.blocks.begin) * frame,
-                                                static_cast<double>(part.blocks.end) * frame,
-                                                part.words, part.decodes});
+        streams.again[update.stream].push_back(
+            {seconds(part.blocks.begin), seconds(part.blocks.end), part.words, part.decodes});
       }
       if (update.closed && update.stream == ending) result = std::move(update.result.best);
     }
@@ -165,6 +177,9 @@ int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers, const float
     for (size_t i = 0; i < count; ++i)
       all.push_back({numbers[i], {samples[i], static_cast<size_t>(counts[i])}});
     streams->speech->push(all);
+    for (const NewSamples& one : all)
+      streams->heard[one.stream] +=
+          static_cast<double>(one.samples.size()) / streams->model->config.features.sample_rate;
     work(*streams, -1);
     view_partials(*streams, {numbers, count}, partials);
     return 0;
@@ -200,7 +215,7 @@ int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* 
     streams->memory = {};
     *hypothesis = streams->memory.view(std::move(found), *streams->model->tokenizer);
     streams->memory.view(streams->again[number], *again_count, *again);
-    streams->again.erase(number);
+    streams->forget(number);
     return 0;
   });
 }
@@ -209,7 +224,7 @@ int rtfx_streams_close(rtfx_streams* streams, int64_t number) {
   return guarded(-1, [&] {
     const at::DeviceGuard guard = on_device_of(*streams->model);
     streams->with([&](auto& s) { s.close(number); });
-    streams->again.erase(number);
+    streams->forget(number);
     return 0;
   });
 }

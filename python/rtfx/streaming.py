@@ -64,12 +64,12 @@ class Streams(library.Handle, Generic[Piece, Result]):
     def __repr__(self) -> str:
         return f"<rtfx.{type(self).__name__} of {self.decoder!r}>"
 
-    def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] = ()) -> Stream[Piece, Result]:
+    def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] | None = None) -> Stream[Piece, Result]:
         """Opens an utterance. `boost` has phrases for this utterance in addition to those of the decoder's option
         `boost`, whose other settings hold for them. `allowed` has scripts ("latin"), ranges and characters. It
-        replaces the decoder's."""
-        asked = {"boost": boost, "allowed": allowed}
-        request = json.dumps({name: value for name, value in asked.items() if value}, default=list)
+        replaces the decoder's, and an empty list allows all."""
+        asked = {"boost": boost or None, "allowed": allowed}
+        request = json.dumps({name: value for name, value in asked.items() if value is not None}, default=list)
         with self._together.turn:
             self._close_left()
             return Stream(self, library.call("streams_open", self._handle, request.encode()))

@@ -67,6 +67,7 @@ REFUSED = {
                           "audio[0]: Wave"),
     "nan_in_place_of_a_text": ("m.align([clip], [float('nan')])", "text[0]: nan; give a text"),
     "bytes_in_place_of_a_path": ("m.transcribe(CLIPS[0].encode())", "audio[0]: bytes; give a path as a text"),
+    "nan_to_encode": ("m.encode([clip, with_nan])", "audio[1]: sample 7 is NaN"),
     "one_number_for_a_buffer": ("m.streams(buffer=2)", "buffer: 2; give numbers"),
     "text_in_a_buffer": ("m.streams(buffer=('a', 1, 2))", "buffer: 'a'; give a number"),
     "context_without_a_list": ("rtfx.load(MODEL, att_context_size=70)", "att_context_size: 70; give integers"),
@@ -91,6 +92,8 @@ TRUE = {
     "array_of_paths": "m.transcribe(numpy.array(CLIPS)) == m.transcribe(CLIPS)",
     "generator_of_rows": "m.streams(max_streams=4, fewer_rows=(rows for rows in [1, 2])) is not None",
     "rows_beside_nan": "rows_beside_nan()",
+    "all_characters_of_a_stream": "said_by(allowed=[]) == d(frames, lengths)[0].text != said_by()",
+    "parts_end_with_the_audio": "parts_end_with_the_audio()",
     "results_are_pickled": "pickle.loads(pickle.dumps(m.transcribe(CLIPS))) == m.transcribe(CLIPS)",
     "hypotheses_as_list": "copy.deepcopy(list(d(frames, lengths))) == list(d(frames, lengths))",
     "words_of_a_lexicon": "[w.text for w in m.words(dataclasses.replace(d(frames, lengths)[0], words=['A', 'b'], "
@@ -236,6 +239,18 @@ def rows_beside_nan():
         found[0]
     except rtfx.Error as error:
         return len(found) == 2 and found[1] == found[1:][0] == d(frames, lengths)[0] and str(error).startswith("row 0: NaN")
+
+def said_by(**bias):
+    stream = rtfx.decoder("label_looping", m, allowed=["U+0061-U+006D"]).streams().open(**bias)
+    stream.push(frames[0])
+    return stream.finish().text
+
+def parts_end_with_the_audio():
+    # A stream in which no word can be found; its last frame ends after the audio.
+    stream = m.streams(decode_again=2, buffer=(1, 2, 1), allowed=["U+0078-U+007A"]).open()
+    stream.push(clip[:51369])
+    ends = [part.end for part in stream.finish().decoded_again]
+    return len(ends) > 0 and max(ends) <= 51369 / m.sample_rate
 
 def decode_for_ever():
     while True:
