@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "harness/results/contradictions.h"
 #include "harness/results/metrics.h"
@@ -149,7 +150,53 @@ class Claim {
       if (before && now && std::abs(*before - *now) > 1e-6 * std::abs(*now))
         return fmt::format("the same tokens, and {} is {:.6g}, not {:.6g}", key, *now, *before);
     }
+    return scorer_of(claim_) == scorer_of(now_) ? other_counts() : "";
+  }
+  /// Returns a count of boosted or oracle words that differs although the scorer counted the same
+  /// hypotheses; empty if there is none.
+  std::string other_counts() const {
+    const record::Run &x = first(claim_), &y = first(now_);
+    Counts counts;
+    if (const auto* before = known(x.boosted), *now = known(y.boosted); before && now) {
+      add_boosted(counts, "boosted.", *before, *now);
+      if (before->phrases && now->phrases)
+        add_boosted(counts, "boosted.phrases.", *before->phrases, *now->phrases);
+    }
+    const auto *before = known(x.oracle_wer), *now = known(y.oracle_wer);
+    // The other hash does not cover the texts of an n-best list.
+    if (x.hypotheses_sha256 == y.hypotheses_sha256 && before && now) {
+      counts.emplace_back("oracle_wer.substitutions", before->substitutions, now->substitutions);
+      counts.emplace_back("oracle_wer.insertions", before->insertions, now->insertions);
+      counts.emplace_back("oracle_wer.deletions", before->deletions, now->deletions);
+    }
+    return first_other(counts);
+  }
+  /// The name of each count, what the journal has, and what the rerun has.
+  using Counts =
+      std::vector<std::tuple<std::string, std::optional<int64_t>, std::optional<int64_t>>>;
+  static void add_boosted(Counts& counts, const std::string& where, const auto& before,
+                          const auto& now) {
+    counts.emplace_back(where + "occurrences", before.occurrences, now.occurrences);
+    counts.emplace_back(where + "recalled", before.recalled, now.recalled);
+    counts.emplace_back(where + "false_alarms", before.false_alarms, now.false_alarms);
+  }
+  static std::string first_other(const Counts& counts) {
+    for (const auto& [name, before, now] : counts) {
+      if (before && now && *before != *now)
+        return fmt::format("the same tokens, and {} is {}, not {}", name, *now, *before);
+    }
     return "";
+  }
+  /// Returns a count of word or character errors that differs although the rate is the same. `what`
+  /// is wer or cer.
+  std::string other_errors(std::string_view what) const {
+    const record::WordErrors &x = first(claim_).wer, &y = first(now_).wer;
+    if (what == "cer")
+      return first_other({{"wer.character_errors", x.character_errors, y.character_errors}});
+    return first_other({{"wer.substitutions", x.substitutions, y.substitutions},
+                        {"wer.insertions", x.insertions, y.insertions},
+                        {"wer.deletions", x.deletions, y.deletions},
+                        {"wer.reference_words", x.reference_words, y.reference_words}});
   }
   /// Returns the metric of the last round that has it.
   static std::optional<double> last_value(const char* key, const CaseResult& c) {
@@ -225,7 +272,11 @@ class Claim {
     const bool equal = same_tokens();
     row.tolerance = equal ? 0 : find_metric("wer", "").tolerance.value_or(0);
     constexpr double kRounding = 1e-9;
-    if (std::abs(*row.current - *row.baseline) <= *row.tolerance + kRounding) return row;
+    if (std::abs(*row.current - *row.baseline) <= *row.tolerance + kRounding) {
+      if (equal) row.reason = other_errors(what);
+      if (!row.reason.empty()) row.verdict = Verdict::correctness;
+      return row;
+    }
     row.verdict = Verdict::correctness;
     row.reason = fmt::format("{:+.3g} points{}", 100 * (*row.current - *row.baseline),
                              equal ? " with the same tokens" : "");

@@ -19,7 +19,7 @@ std::vector<GateRow> check_records(const ResultSet& journal);
 /// Compares each case of `claims` with the case of that name in `rerun`, in these rows:
 ///   case        INVALID if model, data, batches or options differ, or if the rerun failed
 ///   results     tokens and frames, by their hashes; if they are equal, also the tokens per second
-///               of results and references
+///               of results and references, and the counts of boosted and oracle words
 ///   grade       the grade against the baseline decoder
 ///   wer, cer    within 0.1 points either way; must be equal if the tokens are
 ///   rtfx.total, rtfx.decode   as gate() judges them

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/results/statistics.h"
+#include "harness/scoring/exactness.h"
 
 namespace rtfx {
 
@@ -54,6 +55,11 @@ class RecordCheck {
     check_stages();
     check_memory();
     check_energy();
+    check_wall();
+    check_bound();
+    check_oracle();
+    check_boosted();
+    check_grades();
     return std::move(found_);
   }
 
@@ -266,6 +272,106 @@ class RecordCheck {
                   kSecondsPerHour * energy->watts * energy->seconds / energy->audio_seconds);
     expect("energy.audio_seconds", energy->audio_seconds, "the audio of its passes",
            static_cast<double>(energy->passes) * run_.dataset.audio_seconds);
+  }
+
+  void check_wall() {
+    if (!run_.wall_seconds) return;
+    const double wall = *run_.wall_seconds, total = run_.total_seconds;
+    const double slack = 1e-6 * total;
+    if (found_.empty() && wall < total - slack)
+      found_ = fmt::format("wall_seconds is {:.6g}, less than total_seconds, {:.6g}", wall, total);
+    if (run_.gap_seconds)
+      expect("gap_seconds", *run_.gap_seconds, "wall_seconds - total_seconds", wall - total, slack);
+  }
+
+  /// The busiest stage bounds an overlapped pass.
+  void check_bound() {
+    if (!run_.bound_by || !found_.empty()) return;
+    const std::string stage(*run_.bound_by);
+    const auto its = figure(("busy." + stage).c_str());
+    if (!its) return;
+    for (const auto& [key, value] : run_.metrics) {
+      if (!key.starts_with("busy.") || !value || *value <= *its) continue;
+      found_ = fmt::format("bound_by is {}, and {} is {:.6g}, more than {:.6g}", stage, key,
+                           double{*value}, *its);
+      return;
+    }
+  }
+
+  void check_oracle() {
+    const record::OracleErrors* oracle = known(run_.oracle_wer);
+    if (oracle == nullptr || !oracle->substitutions || !oracle->insertions || !oracle->deletions)
+      return;
+    expect_share("the oracle WER", oracle->wer, "errors / words",
+                 *oracle->substitutions + *oracle->insertions + *oracle->deletions,
+                 oracle->reference_words);
+  }
+
+  void check_boosted() {
+    const record::Boosted* boosted = known(run_.boosted);
+    if (boosted == nullptr) return;
+    check_recall("boosted.", *boosted);
+    if (!boosted->phrases) return;
+    const record::BoostedPhrases& phrases = *boosted->phrases;
+    check_recall("boosted.phrases.", phrases);
+    if (phrases.occurrences && phrases.recalled && phrases.false_alarms) {
+      expect_share("boosted.f_score", boosted->f_score,
+                   "2 recalled / (occurrences + recalled + false_alarms)", 2 * *phrases.recalled,
+                   *phrases.occurrences + *phrases.recalled + *phrases.false_alarms);
+    }
+  }
+
+  /// `counts` are those of words or of phrases.
+  void check_recall(const std::string& where, const auto& counts) {
+    if (!counts.recalled) return;
+    expect_share(where + "recall", counts.recall, "recalled / occurrences", *counts.recalled,
+                 counts.occurrences);
+    if (counts.false_alarms) {
+      expect_share(where + "precision", counts.precision, "recalled / (recalled + false_alarms)",
+                   *counts.recalled, *counts.recalled + *counts.false_alarms);
+    }
+  }
+
+  /// A share that is null or missing passes, and so does one whose divisor is missing.
+  void expect_share(const std::string& name, const Optional<Nullable<Number>>& share,
+                    const char* rule, int64_t part, std::optional<int64_t> whole) {
+    const Number* stated = known(share);
+    if (stated == nullptr || !whole) return;
+    if (*whole > 0) {
+      expect(name, *stated, rule, static_cast<double>(part) / static_cast<double>(*whole));
+    } else if (found_.empty()) {
+      found_ = fmt::format("{} is {:.6g}, and {} divides by 0", name, double{*stated}, rule);
+    }
+  }
+
+  void check_grades() {
+    if (run_.exactness && run_.exactness->grade != "baseline")
+      check_counts("exactness", run_.exactness->grade, run_.exactness->grades);
+    if (run_.isolated) check_counts("isolated", run_.isolated->grade, run_.isolated->grades);
+  }
+
+  /// The grade of a set is that of its worst utterance. Where this is `different`, equal word
+  /// errors give `wer`, but not against an isolated pass.
+  void check_counts(const std::string& where, const std::string& grade,
+                    const Named<int64_t>& grades) {
+    if (!found_.empty()) return;
+    int64_t utterances = 0;
+    Grade worst = Grade::bitwise;
+    for (const auto& [name, count] : grades) utterances += count;
+    for (const std::string& name : grade_names()) {
+      const auto found = grades.find(std::string_view(name));
+      if (found != grades.end() && found->second > 0) worst = grade_of(name);
+    }
+    if (utterances != run_.dataset.utterances) {
+      found_ = fmt::format("{}.grades has {} utterances, and dataset.utterances is {}", where,
+                           utterances, run_.dataset.utterances);
+      return;
+    }
+    const bool equal_errors = where == "exactness" && worst == Grade::different && grade == "wer";
+    if (grade != to_string(worst) && !equal_errors) {
+      found_ = fmt::format("{}.grade is {}, and the worst grade of its utterances is {}", where,
+                           grade, to_string(worst));
+    }
   }
 
   const record::Run& run_;

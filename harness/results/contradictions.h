@@ -18,7 +18,11 @@ namespace rtfx {
 ///   busy.load,
 ///                               since files have no region
 ///   memory.*, energy.*          the bytes, and the power of their passes
-///   wer, cer                    errors / words, errors / characters; none for empty references
+///   wall_seconds, gap_seconds   the total time or more; the difference of both
+///   bound_by                    the stage with the greatest busy.*
+///   wer, cer, oracle_wer        errors / words, errors / characters; none for empty references
+///   boosted                     recall, precision and F from the counts of words and phrases
+///   exactness, isolated         one grade for each utterance, and the worst of these
 ///   tokens.per_second           a whole number of tokens / audio
 ///   tokens.reference_per_second the same in all rounds
 ///   hashes                      the same in all rounds of a deterministic case

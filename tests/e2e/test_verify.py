@@ -202,7 +202,8 @@ def set_speed(record):
     """Makes a record ten times as fast, in all figures that belong together."""
     for region in record["regions"].values():
         region["host_seconds"] /= 10
-    record["total_seconds"] /= 10
+    for name in ("total_seconds", "wall_seconds", "gap_seconds"):
+        record[name] /= 10
     for name in ("total_seconds", "decode_seconds"):
         record["batches"][name] = [seconds / 10 for seconds in record["batches"][name]]
     for name in ("rtfx.total", "rtfx.decode", "rtfx.encode_decode"):
@@ -213,7 +214,7 @@ def set_speed(record):
 
 
 def set_grade(record):
-    record["exactness"]["grade"] = "text"
+    record["exactness"] |= {"grade": "text", "grades": {"text": record["dataset"]["utterances"]}}
 
 
 ALTERED = {

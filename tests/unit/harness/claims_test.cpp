@@ -1,5 +1,6 @@
 #include "harness/results/claims.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -192,6 +193,71 @@ TEST_F(ClaimsTest, RecordsThatContradictThemselvesAreFound) {
   EXPECT_HAS(check_records(claims).front().reason, "the WER is 0.01, and the references are empty");
 }
 
+TEST_F(ClaimsTest, GradesWordsAndWallTimeAreThoseOfTheRecord) {
+  const auto reason = [&](const std::string& name, const json& changes) {
+    const auto rows = check_records(journal(name, changes));
+    return rows.empty() ? "" : rows.front().reason;
+  };
+  const auto graded = [](const char* grade, const json& grades) {
+    json exactness = {{"grade", grade}, {"grades", {{"bitwise", nullptr}}}};
+    exactness["grades"].update(grades);
+    return json{{"exactness", exactness}};
+  };
+  EXPECT_EQ(reason("a", graded("exact", {{"bitwise", 7}, {"exact", 3}, {"text", 0}})), "");
+  EXPECT_HAS(reason("b", graded("bitwise", {{"different", 10}})),
+             "exactness.grade is bitwise, and the worst grade of its utterances is different");
+  EXPECT_HAS(reason("c", graded("bitwise", {{"bitwise", 9}})),
+             "exactness.grades has 9 utterances, and dataset.utterances is 10");
+  // Equal word errors of the set: the verdict asks for another grade, and nothing contradicts.
+  EXPECT_EQ(reason("d", graded("wer", {{"bitwise", 7}, {"different", 3}})).find("contradict"),
+            std::string::npos);
+  EXPECT_HAS(reason("e", {{"isolated",
+                           {{"grade", "bitwise"},
+                            {"grades", {{"bitwise", 9}, {"text", 1}}},
+                            {"first_difference", nullptr}}}}),
+             "isolated.grade is bitwise");
+  EXPECT_EQ(reason("f", {{"wall_seconds", 2.5}, {"gap_seconds", 0.5}}), "");
+  EXPECT_HAS(reason("g", {{"wall_seconds", 0.2}, {"gap_seconds", -1.8}}),
+             "wall_seconds is 0.2, less than total_seconds, 2");
+  EXPECT_HAS(reason("h", {{"wall_seconds", 2.5}, {"gap_seconds", 0.1}}),
+             "gap_seconds is 0.1, and wall_seconds - total_seconds is 0.5");
+  const auto boosted = [](const char* key, const json& value) {
+    json words = {{"occurrences", 100},
+                  {"recalled", 76},
+                  {"false_alarms", 24},
+                  {"recall", 0.76},
+                  {"precision", 0.76},
+                  {"f_score", 0.5},
+                  {"phrases",
+                   {{"occurrences", 10},
+                    {"recalled", 5},
+                    {"false_alarms", 5},
+                    {"recall", 0.5},
+                    {"precision", 0.5}}}};
+    words[key] = value;
+    return json{{"boosted", words}};
+  };
+  EXPECT_EQ(reason("i", boosted("recall", 0.76)), "");
+  for (const char* key : {"recall", "precision", "f_score"})
+    EXPECT_HAS(reason("j", boosted(key, 0.999)), fmt::format("boosted.{} is 0.999", key));
+  EXPECT_HAS(reason("k", boosted("occurrences", 0)), "recalled / occurrences divides by 0");
+  const auto oracle = [](double rate) {
+    return json{{"oracle_wer",
+                 {{"wer", rate},
+                  {"substitutions", 1},
+                  {"insertions", 0},
+                  {"deletions", 0},
+                  {"reference_words", 20}}}};
+  };
+  EXPECT_EQ(reason("l", oracle(0.05)), "");
+  EXPECT_HAS(reason("m", oracle(0.01)), "the oracle WER is 0.01, and errors / words is 0.05");
+  const auto bound = [](const char* stage) {
+    return json{{"bound_by", stage}, {"metrics", {{"busy.encoder", 0.8}, {"busy.decode", 0.3}}}};
+  };
+  EXPECT_EQ(reason("n", bound("encoder")), "");
+  EXPECT_HAS(reason("o", bound("decode")), "bound_by is decode, and busy.encoder is 0.8");
+}
+
 TEST_F(ClaimsTest, AFailedReplayIsAFaultWhereTheRecordNamesNoDecision) {
   ResultSet claims = journal("a");
   record::Replay& replay = claims.cases.front().summary.replay.emplace();
@@ -255,6 +321,28 @@ TEST_F(ClaimsTest, ARepeatedCaseHasTheSameTokensAndCharacterErrors) {
   EXPECT_HAS(judged("c", {{"metrics", {{"tokens.per_second", 3}}}}, "results"),
              "tokens.per_second is 2, not 3");
   EXPECT_HAS(judged("d", {{"wer", {{"cer", 0.04}}}}, "cer"), "points with the same tokens");
+  EXPECT_HAS(judged("e", {{"wer", {{"substitutions", 0}, {"insertions", 1}}}}, "wer"),
+             "the same tokens, and wer.substitutions is 1, not 0");
+}
+
+TEST_F(ClaimsTest, ARepeatedCaseHasTheSameBoostedAndOracleWords) {
+  const auto counts = [](int64_t recalled, int64_t substitutions) {
+    return json{
+        {"boosted", {{"occurrences", 10}, {"recalled", recalled}, {"false_alarms", 0}}},
+        {"oracle_wer", {{"substitutions", substitutions}, {"insertions", 0}, {"deletions", 0}}}};
+  };
+  const ResultSet now = journal("now", counts(5, 1));
+  const auto judged = [&](const std::string& name, const json& changes) {
+    return of(compare_claims(journal(name, changes), now), "results");
+  };
+  EXPECT_EQ(judged("a", counts(5, 1)).verdict, Verdict::pass);
+  EXPECT_EQ(judged("b", counts(9, 1)).verdict, Verdict::correctness);
+  EXPECT_HAS(judged("b", counts(9, 1)).reason, "boosted.recalled is 5, not 9");
+  EXPECT_HAS(judged("c", counts(5, 0)).reason, "oracle_wer.substitutions is 1, not 0");
+  // The hash of tokens says nothing about the other texts of a list.
+  json other_lists = counts(5, 0);
+  other_lists["hypotheses_sha256"] = "h1";
+  EXPECT_EQ(judged("d", other_lists).verdict, Verdict::pass);
 }
 
 }  // namespace
