@@ -12,7 +12,7 @@ from itertools import combinations
 
 from intervals import ratio_of_alike
 from journal import read_journal
-from script import OneLineParser, file_of, markdown, run_script
+from script import OneLineParser, file_of, markdown, run_script, write_text
 
 
 def seconds_per_second(path):
@@ -69,7 +69,7 @@ def main():
     times = [seconds_per_second(run) for run in options.runs]
     text = table(times[0::2], times[1::2])
     if options.output:
-        options.output.write_text(text, encoding="utf-8")
+        write_text(options.output, text)
     else:
         print(text, end="")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from boost import by_rules_of_nemo, f_score, magnitude, package, phrases, search, seconds
 from journal import read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
-from script import OneLineParser, file_of, markdown, run_script
+from script import OneLineParser, file_of, markdown, run_script, write_text
 
 HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx", "WER, its rules", "WER, rival",
          "s, rtfx", "s, its rules", "s, rival", "rival / rtfx", "equal tokens", "frames too", "first other"]  # fmt: skip
@@ -105,7 +105,7 @@ def main():
     text = "\n\n".join(parts) + "\n"
     print(text, end="")
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        write_text(arguments.output, text)
 
 
 if __name__ == "__main__":

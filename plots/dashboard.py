@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 from change_points import LEAST, LEVEL, change_points
 from journal import journal_name
-from script import OneLineParser, breakable, printable, printable_json, run_script
+from script import OneLineParser, breakable, printable, printable_json, run_script, write_text
 
 FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
 
@@ -224,7 +224,7 @@ def main():
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     page = render(printable_json(json.load(sys.stdin)), arguments.journals, arguments.output)
-    (arguments.output / "index.html").write_text(page, encoding="utf-8")
+    write_text(arguments.output / "index.html", page)
     print(f"dashboard: {printable(arguments.output / 'index.html')}")
 
 

@@ -25,7 +25,7 @@ from cells import (
     verdict,
 )
 from journal import read_journal
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, file_of, run_script, write_text
 
 NOT_RUN = "not run"
 VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
@@ -156,7 +156,7 @@ def main():
     parser.add_argument("-o", "--output", type=file_of("md"), required=True, help="page.md")
     arguments = parser.parse_args()
     tables = [read_one(*pair) for pair in arguments.table]
-    arguments.output.write_text("\n".join(page(tables, arguments.output.parent)) + "\n", encoding="utf-8")
+    write_text(arguments.output, "\n".join(page(tables, arguments.output.parent)) + "\n")
     effects = [effect.verdict for _, table, journal in tables
                for effect in effects_of(table, journal.cases if journal else []) if not effect.is_repeat]  # fmt: skip
     counts = ", ".join(f"{effects.count(v)} {v}" for v in VERDICTS if v in effects)

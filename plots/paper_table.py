@@ -547,11 +547,11 @@ def main():
     name = "table" if journal_name(journal.path) == "journal" else journal_name(journal.path)
     output = arguments.output or journal.path.with_name(f"{name}.md")
     print("\n".join(terminal(table, journal)) + "\n")
-    output.write_text("\n".join(markdown(table, journal)) + "\n", encoding="utf-8")
+    script.write_text(output, "\n".join(markdown(table, journal)) + "\n")
     print(f"table: {script.printable(output)}")
     if arguments.latex:
         output = output.with_suffix(".tex")
-        output.write_text("\n".join(latex(table, journal)) + "\n", encoding="utf-8")
+        script.write_text(output, "\n".join(latex(table, journal)) + "\n")
         print(f"table: {script.printable(output)}")
 
 

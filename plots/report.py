@@ -25,7 +25,7 @@ import skip_blank
 import trade_off
 import wasted
 from journal import STAND_IN_DATA, STAND_IN_MODEL, plain_or_gzip, read_journal, stand_in_sentences
-from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
+from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script, write_text
 from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
 
@@ -453,7 +453,7 @@ def main():
     if not plain_or_gzip(profile).exists():
         raise SystemExit(f"{printable(profile)}: no profile there")
     output = arguments.output
-    output.write_text(render(journal, profile, printable_json(json.load(sys.stdin))), encoding="utf-8")
+    write_text(output, render(journal, profile, printable_json(json.load(sys.stdin))))
     print(f"report: {printable(output)}")
 
 

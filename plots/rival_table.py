@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from journal import read_journal, read_records, stand_in_sentences, wer_percent
-from script import OneLineParser, file_of, markdown, run_script
+from script import OneLineParser, file_of, markdown, run_script, write_text
 
 
 ONE_GRAPH, ONE_BY_ONE = "one CUDA graph", "launched one by one"
@@ -355,7 +355,7 @@ def main():
     text = "\n\n".join(["\n".join(f"- {line}" for line in legend)] * bool(legend) + parts) + "\n"
     print(text, end="")
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        write_text(arguments.output, text)
 
 
 if __name__ == "__main__":

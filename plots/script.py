@@ -5,6 +5,8 @@ written. They must be escaped for terminals, drawings, Markdown and LaTeX.
 """
 
 import argparse
+import contextlib
+import errno
 import itertools
 import json
 import os
@@ -12,6 +14,7 @@ import re
 import shutil
 import sys
 import textwrap
+import uuid
 from pathlib import Path
 
 # Control characters, ends of lines, and characters that change the direction of text.
@@ -81,6 +84,30 @@ def file_of(*kinds):
 
 
 figure_file = file_of("svg", "pdf", "png")
+
+
+def write_whole(path, write):
+    """Calls `write(part)` for a new file beside `path`, and moves that file to `path`.
+
+    So `path` is written whole or not at all, also if the disk is full. Errors with the file name `path`. A link stays, and the
+    file that it points to is replaced. Like write_file() of base/files.h."""
+    to = Path(path).resolve()
+    part = to.with_name(f".rtfx.{uuid.uuid4().hex}{to.suffix}")
+    try:
+        if to.exists() and not to.is_file():
+            raise OSError(errno.EINVAL, "is no file that can be written as a whole")
+        write(part)
+        part.replace(to)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def write_text(path, text):
+    """Writes a file of text whole or not at all."""
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def inches(text):

@@ -12,7 +12,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from journal import differing, option, other_options, read_journal, stand_in_sentences, wer_percent  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
-from script import OneLineParser, figure_file, inches, printable, run_script  # noqa: E402
+from script import OneLineParser, figure_file, inches, printable, run_script, write_whole  # noqa: E402
 
 # The palette of Okabe and Ito. Readers with any colour vision can tell its colours apart.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
@@ -288,7 +288,8 @@ def save(figure, path):
     try:
         # A figure must always give the same file, so that it has no date and no random names.
         with plt.rc_context({"svg.hashsalt": path.stem}):
-            figure.savefig(path, facecolor="white", dpi=160, metadata=NO_DATE.get(path.suffix))
+            look = {"facecolor": "white", "dpi": 160, "metadata": NO_DATE.get(path.suffix)}
+            write_whole(path, lambda part: figure.savefig(part, **look))
     except OSError as error:
         raise SystemExit(f"{printable(path)}: {error.strerror}") from None
 

@@ -1,6 +1,9 @@
 """Tests rules for every figure (ticks, error bars, legends and shapes), and the errors of the scripts."""
 
+import errno
 import itertools
+import os
+import re
 
 import adversarial
 import batch_speed
@@ -20,6 +23,7 @@ from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
+from script import write_text, write_whole
 from style import NARROW, WIDE, in_lines, log_ticks, note_stand_ins, save, wrapped
 
 FIGURES = [
@@ -322,6 +326,32 @@ def test_a_figure_for_a_folder_that_is_not_there(tmp_path):
     run = synthetic.write(tmp_path, synthetic.typical()).parent
     place = tmp_path / "gone/f.svg"
     assert f"{place}: No such file" in complaint("rtfx_by_decoder", run, "-o", place)
+
+
+def test_pages_tables_and_figures_are_written_whole_or_not_at_all(tmp_path):
+    def fill_the_disk(part, **_):
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    class Figure:
+        savefig = staticmethod(fill_the_disk)
+
+    path = tmp_path / "one.svg"
+    path.write_text("whole")
+    with pytest.raises(OSError, match="No space left") as error:
+        write_whole(path, fill_the_disk)
+    assert error.value.filename == str(path)
+    with pytest.raises(SystemExit, match=f"^{path}: No space left on device$"):
+        save(Figure, path)
+    assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]
+    (tmp_path / "link.svg").symlink_to(path)
+    write_text(tmp_path / "link.svg", "ä")
+    assert path.read_text(encoding="utf-8") == "ä" and (tmp_path / "link.svg").is_symlink()
+    with pytest.raises(OSError, match="is no file"):
+        write_text(tmp_path, "")
+    for source in (ROOT / "plots").glob("*.py"):
+        if source.name != "script.py":
+            assert not re.search(r"(?<!script)\.write_text\(|savefig\((?!part|buffer)", source.read_text()), source
 
 
 def test_tables_complain_in_one_line(tmp_path):
