@@ -11,6 +11,7 @@ punctuation do not count, and missing words count nowhere."""
 import bisect
 import json
 import math
+from pathlib import Path
 
 from journal import journal_name, read_text
 from matplotlib.lines import Line2D
@@ -149,8 +150,14 @@ def main():
         parser.error("give --output or --table")
 
     def work():
-        named = [text.rpartition("=")[::2] for text in arguments.transcripts]
-        series = {printable(name or journal_name(file)): read_words(file) for name, file in named}
+        series = {}
+        for text in arguments.transcripts:
+            is_file = "=" not in text or Path(text).exists()
+            name, file = ("", text) if is_file else text.split("=", 1)
+            name = printable(name or journal_name(file))
+            if name in series:
+                raise SystemExit(f"{printable(file)}: another file has the name {name}: give NAME=FILE")
+            series[name] = read_words(file)
         if arguments.table:
             print(table(series))
         if arguments.output:

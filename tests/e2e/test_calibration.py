@@ -64,6 +64,17 @@ def test_table_and_figure(tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_files_of_one_name_are_refused_and_paths_may_hold_equals_signs(tmp_path):
+    files = [tmp_path / folder / "t.jsonl" for folder in ("a", "b=1")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(line("a b", "a c", [0.9, 0.2]))
+    result = run(*files, "--table")
+    assert result.returncode == 1 and f"{files[1]}: another file has the name t: give NAME=FILE\n" == result.stderr
+    result = run(files[0], f"mine={files[1]}", "--table")
+    assert "| t | 2 | 50.0 % |" in result.stdout and "| mine | 2 | 50.0 % |" in result.stdout
+
+
 @pytest.mark.parametrize("text, message", [
     ("{", "not a file of rtfx"),
     (json.dumps({"reference": "a", "words": [{"text": "a"}]}) + "\n", "no confidence; give --confidence"),
