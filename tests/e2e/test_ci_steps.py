@@ -177,6 +177,25 @@ def test_dashboards(runner, tmp_path):
         assert action.push(runner.work / f"{name}.json").returncode == 0
 
 
+@pytest.mark.parametrize("code", [1, 13])
+def test_the_journal_of_a_run_that_fails_is_stored_before_the_job_fails(runner, code):
+    (runner.tools / "bencher").write_text("#!/bin/sh\n")
+    release = runner.work / "build/release"
+
+    def fail():
+        if release.is_symlink():
+            release.unlink()
+            release.mkdir()
+            run = f"mkdir -p runs/ci; echo {{}} > runs/ci/journal.jsonl; exit {code}"
+            (release / "rtfx").write_text(f'#!/bin/sh\n[ "$1" = run ] || exit 0\n{run}\n')
+            (release / "rtfx").chmod(0o755)
+
+    last = "Fail if the run did"
+    steps = runner("dashboards.yml", "measure", also={last: code}, before=fail)
+    assert steps[last]["done"].returncode == code and list(steps)[-1] == last
+    assert (runner.work / "journals/7/journal.jsonl").is_file()
+
+
 def test_the_image(runner):
     """A program runs and is verified beside other tests, which may disturb nothing but its times."""
     steps = runner("image.yml", "image")
