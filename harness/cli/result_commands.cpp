@@ -462,21 +462,31 @@ void add_reproduce(CLI::App& app, int& code) {
                                  "look. The table is then marked QUICK.")
                     ->check(at_least(1))
                     ->default_str("");
-  command
-      ->add_option(
-          "--from", args->journal,
-          "Make the table from this journal or folder of a run, without running anything. The "
-          "files go to --output (default: beside the journal).")
-      ->type_name("RUN")
-      ->excludes(quick);
-  command
-      ->add_flag(
-          "--all", args->all,
-          "Make one page, tables.md, of all tables whose journals are in the folder of --from "
-          "(default: runs), without running anything. It goes to --output (default: that folder).")
-      ->excludes(quick);
+  auto* from =
+      command
+          ->add_option(
+              "--from", args->journal,
+              "Make the table from this journal or folder of a run, without running anything. The "
+              "files go to --output (default: beside the journal).")
+          ->type_name("RUN")
+          ->excludes(quick);
+  auto* all =
+      command
+          ->add_flag(
+              "--all", args->all,
+              "Make one page, tables.md, of all tables whose journals are in the folder of --from "
+              "(default: runs), without running anything. It goes to --output (default: that "
+              "folder).")
+          ->excludes(quick);
   command->add_flag("--yes", args->yes, "Run a large model on a CPU without asking first.");
-  command->add_flag("--latex", args->latex, "Also write the table as LaTeX.");
+  auto* latex = command->add_flag("--latex", args->latex, "Also write the table as LaTeX.");
+  all->excludes(latex);
+  // These say how to run, and neither of both runs anything.
+  for (const char* name :
+       {"--set", "--device", "--threads", "--sync-debug", "--resume", "--force", "--yes"}) {
+    from->excludes(command->get_option(name));
+    all->excludes(command->get_option(name));
+  }
   command->callback([args, command, &code] {
     const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
     if (args->all && !args->table.empty())

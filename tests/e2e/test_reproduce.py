@@ -54,6 +54,19 @@ def test_options_without_a_table_are_an_error(rtfx, options):
     assert "reproduce: names no table; give a name" in result.stderr
 
 
+@pytest.mark.parametrize("source", [("replay_graphs", "--from", "/nonexistent"), ("--all",)])
+@pytest.mark.parametrize("option", [("--set", "a=1"), ("--device", "cpu"), ("--threads", 1), ("--sync-debug",), ("--resume",),
+                                    ("--force",), ("--yes",)])  # fmt: skip
+def test_options_of_a_run_are_an_error_where_nothing_runs(rtfx, source, option):
+    result = rtfx("reproduce", *source, *option)
+    assert result.returncode == 2 and option[0] in result.stderr and result.stdout == ""
+
+
+def test_the_page_of_all_tables_has_no_latex(rtfx):
+    result = rtfx("reproduce", "--all", "--latex")
+    assert result.returncode == 2 and "--latex" in result.stderr
+
+
 def test_wrong_name_names_the_nearest(rtfx):
     result = rtfx("reproduce", "label_loping_table1")
     assert result.returncode == 2 and "'label_looping_table1'" in result.stderr
