@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "harness/report/export.h"
 #include "harness/results/stand_in.h"
+#include "harness/results/summaries.h"
 #include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
 
@@ -63,6 +64,7 @@ std::string reason_to_leave_out(const CaseResult& c, bool has_hypotheses) {
   if (!c.summary.stand_in_data.empty()) return "its data stand in for others";
   if (!stand_in_model(c.about().model).empty()) return "its model stands in for another one";
   if (c.rounds().empty()) return "it has no measured round";
+  if (!is_shown(c.about(), "wer")) return "its decoder gives no words";
   return has_hypotheses ? "" : "there are no hypotheses beside the journal";
 }
 

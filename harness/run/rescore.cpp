@@ -16,6 +16,7 @@
 #include "base/terminal.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
+#include "harness/results/summaries.h"
 #include "harness/run/record.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
@@ -204,9 +205,11 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     }
     const record::WordErrors field = wer_field(edits_of(*texts, normalizer), normalizer);
     const record::WordErrors& before = first->wer;
+    const bool has_words = is_shown(c.about(), "wer");
     fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
-               printable(before.normalizer), before.version, errors_text(before), normalizer.name,
-               normalizer.version, errors_text(field), field.cer ? percent(*field.cer) : "-");
+               printable(before.normalizer), before.version, has_words ? errors_text(before) : "-",
+               normalizer.name, normalizer.version, has_words ? errors_text(field) : "-",
+               has_words && field.cer ? percent(*field.cer) : "-");
     RescoredCase& now = rescored[c.about().result_key];
     now = {field, std::move(*texts), first->hypotheses_sha256, true, c.group(), c.decoder()};
     for (const record::Round& round : c.rounds()) {
