@@ -34,9 +34,10 @@ Character first_character(std::string_view text) {
 
 bool is_obeyed(uint32_t code) {
   const auto within = [code](uint32_t low, uint32_t high) { return code >= low && code <= high; };
-  return code < 0x20 || within(0x7F, 0x9F) ||               // control characters
-         within(0x2028, 0x2029) ||                          // ends of lines and paragraphs
-         within(0x202A, 0x202E) || within(0x2066, 0x2069);  // direction
+  return code < 0x20 || within(0x7F, 0x9F) ||                 // control characters
+         within(0x2028, 0x2029) ||                            // ends of lines and paragraphs
+         within(0x202A, 0x202E) || within(0x2066, 0x2069) ||  // direction
+         within(0xFFFE, 0xFFFF);                              // XML 1.0 has neither of them
 }
 
 std::string escape_of(uint32_t code) {

@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 
 # Control characters, ends of lines, and characters that change the direction of text.
-OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 LATEX = {

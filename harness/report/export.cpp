@@ -143,6 +143,9 @@ std::string export_results(const ResultSet& results, const std::string& format,
   require_measurement(results);
   std::vector<Metric> chosen;
   for (const std::string& key : options.metrics) {
+    // Formats such as Prometheus' forbid a second one.
+    if (std::ranges::any_of(chosen, [&](const Metric& metric) { return key == metric.key; }))
+      continue;
     chosen.push_back(find_metric(key, "--metric"));
     chosen.back().in_tables = true;  // a metric that was named must be shown
   }

@@ -247,6 +247,10 @@ def test_figures_of_profile_and_streams(rtfx, complete):
     assert "launches" not in gbench["benchmarks"][1]  # the profile has one figure for all rounds
 
 
+def test_a_metric_that_is_chosen_twice_is_exported_once(export):
+    assert export("--to", "prometheus", "--metric", "wer,wer") == export("--to", "prometheus", "--metric", "wer")
+
+
 def test_chosen_metrics(rtfx, complete):
     text = rtfx("export", complete, "--to", "bmf", "--metric", "wer,rtfx.decode").stdout
     wanted = {"wer", "rtfx-decode", "gap-share", "noisy"}
@@ -309,6 +313,18 @@ def test_open_asr_leaderboard(rtfx, tmp_path):
     assert rows[0]["text"] == references[0] and rows[0]["pred_text"] == texts[0]
     assert all(row["duration"] == 15 and row["time"] == 0.25 for row in rows)
     assert (folder / "open_asr_leaderboard.csv").read_text() == LEADERBOARD_CSV
+
+
+def test_a_decoder_that_gives_no_words_has_no_row_in_the_leaderboard(rtfx, tmp_path):
+    record = synthetic.run() | {"result_key": "k"}
+    synthetic.write(tmp_path, [synthetic.provenance(), record | {"decoder": record["decoder"] | {"head": "none"}}])
+    (tmp_path / "hypotheses").mkdir()
+    line = json.dumps({"id": "a", "seconds": 15.0, "reference": "one", "text": ""})
+    (tmp_path / "hypotheses/k.jsonl").write_text(line + "\n")
+    result = rtfx("export", tmp_path, "--to", "open-asr-leaderboard", "--output", tmp_path / "leaderboard")
+    assert result.returncode == 2 and "left out: its decoder gives no words" in result.stderr
+    result = rtfx("rescore", tmp_path, "--scorer", "basic_english")
+    assert "basic_english 2: -, characters -\n" in result.stdout and "%" not in result.stdout
 
 
 @pytest.mark.parametrize(

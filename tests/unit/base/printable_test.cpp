@@ -20,6 +20,7 @@ TEST(Printable, ShowsWhatATerminalWouldObey) {
             R"(\u009b31m)");                                    // CSI as one character
   EXPECT_EQ(printable("x\u202egnp.exe"), R"(x\u202egnp.exe)");  // from right to left
   EXPECT_EQ(printable("x\u2028y"), R"(x\u2028y)");
+  EXPECT_EQ(printable("x\uffffy"), R"(x\uffffy)");
 }
 
 TEST(Printable, ShowsBytesThatAreNoText) {
