@@ -25,10 +25,6 @@ struct Dtypes {
 /// Returns the types that a label names. Throws UserError at `where`, also for a decoder in fp8.
 Dtypes parse_dtypes(std::string_view label, std::string_view where);
 
-/// Returns whether GPUs of this compute capability (`major` is its first number) multiply fp8
-/// matrices with one scale per row. Only Hopper does.
-constexpr bool multiplies_fp8(int major) { return major == 9; }
-
 /// Returns "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
 

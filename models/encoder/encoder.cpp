@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/encoder/fp8_support.h"
 #include "models/encoder/fused/fused_encoder.h"
 #include "models/encoder/prompt_kernel.h"
 #include "models/encoder/reference_encoder.h"

@@ -21,6 +21,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "models/encoder/fp8_support.h"
 
 namespace rtfx {
 
