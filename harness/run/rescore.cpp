@@ -182,6 +182,21 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
   return lines;
 }
 
+/// Copies the hypotheses of these cases beside a new journal. They stay where both journals have
+/// one folder.
+void copy_hypotheses(const std::filesystem::path& journal, const Rescored& rescored,
+                     const std::filesystem::path& output) {
+  const std::filesystem::path from = journal.parent_path() / "hypotheses";
+  const std::filesystem::path to = output / "hypotheses";
+  std::filesystem::create_directories(to);
+  if (std::filesystem::equivalent(from, to)) return;
+  for (const auto& [key, one] : rescored) {
+    const std::filesystem::path file = plain_or_gzip(from / (key + ".jsonl"));
+    std::filesystem::copy_file(file, to / file.filename(),
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+}
+
 }  // namespace
 
 void rescore(const std::filesystem::path& run, const std::string& scorer,
@@ -233,6 +248,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
                                 counted(static_cast<int64_t>(left_out.size()), "case")),
                     "give the folder that `rtfx run` wrote, or leave out --output");
   }
+  copy_hypotheses(results.journal, rescored, output);
   write_file(written, rescored_lines(results.journal, rescored, normalizer));
 }
 

@@ -9,9 +9,9 @@ namespace rtfx {
 /// Prints the word error rate of the journal and the new one for each case with hypotheses and
 /// references. Names cases without hypotheses on standard error.
 ///
-/// With an `output` folder, also writes a copy of the journal there, either whole or not at all.
-/// The copy has the new `wer` fields, and the new scorer in its configuration. Its times and its
-/// exactness are those of the journal.
+/// With an `output` folder, also copies the hypotheses there, and then writes a copy of the
+/// journal, either whole or not at all. The copy has the new `wer` fields, and the new scorer in
+/// its configuration. Its times and its exactness are those of the journal.
 ///
 /// Throws UserError for an unknown scorer, for a journal without results, and for a journal without
 /// any hypotheses. With `output`, it also throws if that folder holds a journal, or if the

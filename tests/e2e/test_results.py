@@ -282,7 +282,9 @@ def test_rescore(rtfx, finished, tmp_path):
     compared = rtfx("compare", finished, tmp_path / "rescored").stdout
     assert "A: basic_english version 2, B: none version 1: word errors are not compared" in compared
     assert "\n  wer" not in compared
-    again = rtfx("rescore", finished, "--scorer", "basic_english", "--output", tmp_path / "same")
+    for file in (finished / "hypotheses").iterdir():
+        assert (tmp_path / "rescored/hypotheses" / file.name).read_bytes() == file.read_bytes()
+    again = rtfx("rescore", tmp_path / "rescored", "--scorer", "basic_english", "--output", tmp_path / "same")
     assert again.returncode == 0
     assert runs_of(strict_records(tmp_path / "same/journal.jsonl"))[0]["wer"] == before
     assert f"{100 * before['wer']:.2f} %" in again.stdout
