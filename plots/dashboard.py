@@ -22,18 +22,25 @@ def short(value):
     return None if value is None else float(f"{value:.6g}")
 
 
+def shows(page, journal):
+    """Returns whether the page is there and not older than its journal, as harness/report/dashboard.cpp asks."""
+    second = 1_000_000_000
+    return page.is_file() and page.stat().st_mtime_ns + second >= journal.stat().st_mtime_ns
+
+
 def page_of(journal, folder, output):
     """Returns the name of the run's page beside index.html; None without one.
 
-    A page beside the journal is copied there."""
+    A page beside the journal is copied there, unless it is older than the journal."""
     path = Path(journal)
     beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
-    name = f"runs/{journal.removesuffix('.gz').replace('.jsonl', '')}.html"  # a/journal.jsonl.1: a/journal.1.html
+    name = f"runs/{''.join(journal.removesuffix('.gz').rsplit('.jsonl', 1))}.html"  # a/journal.jsonl.1: a/journal.1.html
     page = output / name
-    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # journal.jsonl.1, which --force kept, has none
+    # journal.jsonl.1, which --force kept, has no page beside it.
+    if path.suffix in (".jsonl", ".gz") and shows(beside, folder / path):
         page.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside, page)
-    return name if page.is_file() else None
+    return name if shows(page, folder / path) else None
 
 
 def series_of(runs):

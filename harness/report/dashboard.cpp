@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string_view>
 
@@ -79,6 +80,15 @@ bool is_kept(const std::filesystem::path& journal) {
   return journal.extension() != ".jsonl" && journal.extension() != ".gz";
 }
 
+/// Returns whether the page beside the journal shows it. A page that is older shows an earlier run,
+/// or fewer rounds. A copy or checkout of both may write the page up to a second earlier.
+bool has_page(const std::filesystem::path& journal) {
+  const std::filesystem::path page = page_of(journal);
+  if (is_kept(journal) || !std::filesystem::exists(page)) return false;
+  return std::filesystem::last_write_time(page) + std::chrono::seconds(1) >=
+         std::filesystem::last_write_time(journal);
+}
+
 }  // namespace
 
 json dashboard_facts(const std::filesystem::path& folder, const std::vector<ResultSet>& runs) {
@@ -104,8 +114,7 @@ void dashboard(const DashboardOptions& options) {
                     "give a folder with the journal of a finished run");
   }
   for (const ResultSet& run : runs) {
-    const bool has_page = !is_kept(run.journal) && std::filesystem::exists(page_of(run.journal));
-    if (run.cases.empty() || !options.pages || has_page) continue;
+    if (run.cases.empty() || !options.pages || has_page(run.journal)) continue;
     const std::string name = run.journal.lexically_relative(options.journals).string();
     const std::filesystem::path page = options.output / "runs" / page_name(name);
     std::filesystem::create_directories(page.parent_path());

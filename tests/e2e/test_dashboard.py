@@ -114,6 +114,27 @@ def test_every_run_has_a_page_of_its_own(rtfx, tmp_path):
         assert len(set(texts)) == 4 and "the newest run" in texts[0]
 
 
+def test_a_page_that_is_older_than_its_journal_is_not_linked(rtfx, tmp_path):
+    """It shows the run before. `--pages` makes the page of the new run, here in a folder whose name ends in .jsonl."""
+    (journals(tmp_path / "runs", count=1) / "run00").rename(tmp_path / "runs/ci.jsonl")
+    page = tmp_path / "runs/ci.jsonl/report.html"
+    page.write_text("<p>the page of an earlier run</p>")
+
+    def linked(*arguments):
+        result = rtfx("dashboard", tmp_path / "runs", "--output", tmp_path / "site", *arguments)
+        assert result.returncode == 0, result.stderr
+        (run,) = data_of((tmp_path / "site/index.html").read_text())["runs"]
+        return run["page"] and (tmp_path / "site" / run["page"]).read_text()
+
+    now = page.stat().st_mtime
+    os.utime(page.with_name("journal.jsonl"), (now - 100, now - 100))
+    assert linked() == page.read_text()
+    for old in (page, tmp_path / "site/runs/ci.jsonl/journal.html"):
+        os.utime(old, (now - 200, now - 200))
+    assert linked() is None
+    assert "label_looping" in linked("--pages")
+
+
 def rows_of(page, heading):
     """Returns the texts of the cells in the table after a heading."""
     table = page[page.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
