@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -52,6 +53,15 @@ void add_texts(json& options, const char* key, const std::vector<std::string>& t
   for (const std::string& text : texts) list.push_back(text);
 }
 
+/// Throws UserError if --options gives the option of this argument too. `given` is null otherwise.
+void require_one_value(const char* argument, const std::string& value, const char* option,
+                       const json& given) {
+  if (given.is_null()) return;
+  throw UserError(argument,
+                  fmt::format("is {}, and {} of --options is {}", value, option, given.dump()),
+                  "give one of them");
+}
+
 /// Returns the decoder's options, including those that other arguments set.
 json decoder_options(const TranscribeOptions& options) {
   json all = parse_options(options.decoder_options);
@@ -61,7 +71,11 @@ json decoder_options(const TranscribeOptions& options) {
       throw UserError("--options", "boost is no JSON object, and another argument adds to it",
                       "give \"boost\": {...}, or leave it out");
     }
-    if (!options.boost.empty()) boost["path"] = options.boost.string();
+    if (!options.boost.empty()) {
+      json& path = boost["path"];
+      require_one_value("--boost", options.boost.string(), "boost/path", path);
+      path = options.boost.string();
+    }
     add_texts(boost, "phrases", options.boost_phrases);
   }
   add_texts(all, "allowed", options.allowed);
@@ -90,7 +104,9 @@ json with_list(json options, const std::string& decoder, int64_t entries) {
     throw UserError("--nbest", decoder + " has no list of alternatives",
                     fmt::format("choose one of {}", fmt::join(others, ", ")));
   }
-  options["nbest"] = entries;
+  json& nbest = options["nbest"];
+  require_one_value("--nbest", std::to_string(entries), "nbest", nbest);
+  nbest = entries;
   if (beam > 0 && !options.contains("beam_size")) options["beam_size"] = std::max(beam, entries);
   return options;
 }
