@@ -205,7 +205,8 @@ def our_interval(cases, cell):
     one round.
 
     The interval uses the times of all rounds, even where the cell compares least times. Rounds of one
-    invocation with the same model and batch were measured side by side and are paired by their numbers.
+    invocation with the same model and batch were measured side by side and are paired by their numbers. Other rounds
+    are compared without the drift between runs, unlike in `rtfx compare`.
     """
     case, metric = find_case(cases, cell), cell["metric"]
     if case is None or neutral(metric) is None or metric == "gain.wer":

@@ -89,8 +89,8 @@ figure_file = file_of("svg", "pdf", "png")
 def write_whole(path, write):
     """Calls `write(part)` for a new file beside `path`, and moves that file to `path`.
 
-    So `path` is written whole or not at all, also if the disk is full. Errors with the file name `path`. A link stays, and the
-    file that it points to is replaced. Like write_file() of base/files.h."""
+    So `path` is written whole or not at all, also if the disk is full. Errors name `path`. A link stays, and the file that it
+    points to is replaced, as write_file() of base/files.h does."""
     to = Path(path).resolve()
     part = to.with_name(f".rtfx.{uuid.uuid4().hex}{to.suffix}")
     try:

@@ -196,13 +196,16 @@ std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n"
       "<testsuite name=\"rtfx gate\" {0} skipped=\"{1}\">\n",
       totals, count("skipped"));
+  std::map<std::pair<std::string, std::string>, int> of_name;  // rows of each case and name
   for (const GateRow& row : rows) {
     const std::string outcome = junit_outcome(row.verdict, allow_inconclusive);
     const std::string message =
         row.reason.empty() ? figures_of(row) : fmt::format("{}  {}", row.reason, figures_of(row));
     // Some readers keep one test of each name.
-    const std::string name =
+    std::string name =
         row.baseline_run.empty() ? row.what : fmt::format("{} ({})", row.what, row.baseline_run);
+    const int number = ++of_name[{row.case_name, name}];
+    if (number > 1) name += fmt::format(" {}", number);
     text += fmt::format("<testcase classname=\"{}\" name=\"{}\">", xml_text(row.case_name),
                         xml_text(name));
     if (outcome == "skipped") {

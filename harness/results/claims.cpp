@@ -246,6 +246,8 @@ class Claim {
     const std::string text =
         fmt::format("{} here, and the journal says {}", after.empty() ? "none" : after,
                     before.empty() ? "none" : before);
+    if (before.empty())
+      return {Verdict::inconclusive, after + " here, and the journal has none, as after a rescore"};
     if (elsewhere_.empty()) return {Verdict::correctness, text};
     const bool is_grade = !after.empty() && after != "baseline";
     const bool allowed = is_grade && (!is_exact() || grade_of(after) <= least_);

@@ -439,7 +439,7 @@ Judgement judge_results(const CaseResult& old, const CaseResult& now) {
 
 /// Returns the word errors beyond those in fp32 that the run's configuration does not allow.
 std::string fault_beside_fp32(const ResultSet& run, const CaseResult& now) {
-  const json allowed = config_value(now.provenance(), "/verify/wer_above_fp32");
+  const json allowed = config_value(run.provenance, "/verify/wer_above_fp32");
   const CaseResult* in_fp32 = run.find(name_in_fp32(now.name()));
   if (in_fp32 == nullptr || !allowed.is_number()) return "";
   return above_fp32(now.summary, in_fp32->summary, allowed);
@@ -618,7 +618,7 @@ void add_case(Rows& rows, std::span<const ResultSet> baselines, const ResultSet&
     rows.all.back().baseline_run = run_name(baselines, i);
   }
   if (const std::string above = fault_beside_fp32(current, now); !above.empty())
-    rows.all.push_back({name, "results", {}, {}, {}, {}, {}, Verdict::correctness, above});
+    rows.all.push_back({name, "fp32", {}, {}, {}, {}, {}, Verdict::correctness, above});
   for (const Metric& metric : metrics()) {
     const auto given = options.tolerances.find(metric.key);
     const auto tolerance =

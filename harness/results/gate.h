@@ -95,7 +95,7 @@ Verdict worse(Verdict a, Verdict b);
 
 struct GateRow {
   std::string case_name;
-  std::string what;  // key of a metric, "results", "case", "grade" or "caching"
+  std::string what;  // key of a metric, "results", "fp32", "case", "grade" or "caching"
   std::optional<double> baseline, current;
   std::optional<Interval> change;  // of a ratio metric: current / baseline
   std::optional<double> tolerance, floor;
@@ -145,6 +145,7 @@ struct GateOptions {
 /// Judges every case of any set except A/A controls. A case has a row for each gated ratio and for
 /// each allowed difference. For each baseline it has one row for the results and one for the WER.
 /// Results for which `rtfx run` exits with CORRECTNESS are CORRECTNESS, whatever the baseline has.
+/// A row `fp32` says that the WER is too far above that of the same case in fp32.
 /// REGRESSED rows are corrected for the number of rows with a change (Bonferroni). So equal runs
 /// show any such row with a probability of at most 5 %.
 ///

@@ -11,7 +11,9 @@ namespace rtfx {
 ///
 /// With an `output` folder, also copies the hypotheses there, and then writes a copy of the
 /// journal, either whole or not at all. The copy has the new `wer` fields, and the new scorer in
-/// its configuration. Its times and its exactness are those of the journal.
+/// its configuration. Its times are those of the journal. Grades that follow from words are
+/// computed again, or become null if the stored texts do not tell them. The copy lacks `boosted`,
+/// `oracle_wer`, and an `isolated` with such a grade.
 ///
 /// Throws UserError for an unknown scorer, for a journal without results, and for a journal without
 /// any hypotheses. With `output`, it also throws if that folder holds a journal, or if the

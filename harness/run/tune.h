@@ -44,8 +44,8 @@ std::vector<WeighedErrors> search_weights(const std::vector<TuneRange>& ranges, 
 /// each with its 95 % interval over resampled utterances.
 ///
 /// The journals are in <output>/tune/<decoder>. With Journal::Mode::resume, points that they hold
-/// are not measured again. At the end, it writes `document`, the configuration as it stands in its
-/// file, with the chosen weights to `target`.
+/// are not measured again. At the end, it writes `document` with the chosen weights to `target`.
+/// This is the configuration of the file with the overrides of `--set`.
 ///
 /// Returns an ExitCode. Throws UserError, also if `target` is in another folder than the
 /// configuration, since paths in it are relative to that folder.

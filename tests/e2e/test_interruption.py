@@ -148,7 +148,7 @@ def test_interrupted_while_it_transcribes(speech, tmp_path, signal_number):
 
 
 def has_nameless_file(process, folder):
-    """Whether the process has a file of the folder open that was deleted already."""
+    """Returns whether the process has an open file of the folder that is deleted already."""
     files = []
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):

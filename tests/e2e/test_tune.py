@@ -307,7 +307,7 @@ def test_flags_of_the_search_are_not_written(rtfx, config, tmp_path):
     assert result.stdout.endswith(f"next: rtfx run '{target}'\n")
 
 
-@pytest.mark.parametrize("text, message", [("", "dataset 'second' has no texts"), (None, "second.jsonl: no such file")])
+@pytest.mark.parametrize("text, message", [("", "dataset 'second': has no texts"), (None, "second.jsonl: no such file")])
 def test_every_development_set_is_checked_before_the_first_search(rtfx, config, tmp_path, text, message):
     (tmp_path / "lm.arpa").write_text(arpa({}))
     second = tmp_path / "second.jsonl"

@@ -214,7 +214,12 @@ TEST_F(ClaimsTest, GradesWordsAndWallTimeAreThoseOfTheRecord) {
   EXPECT_HAS(reason("e", {{"isolated",
                            {{"grade", "bitwise"},
                             {"grades", {{"bitwise", 9}, {"text", 1}}},
-                            {"first_difference", nullptr}}}}),
+                            {"first_difference",
+                             {{"utterance", "u"},
+                              {"frame", 0},
+                              {"seconds", 0},
+                              {"baseline_words", "a"},
+                              {"words", "b"}}}}}}),
              "isolated.grade is bitwise");
   EXPECT_EQ(reason("f", {{"wall_seconds", 2.5}, {"gap_seconds", 0.5}}), "");
   EXPECT_HAS(reason("g", {{"wall_seconds", 0.2}, {"gap_seconds", -1.8}}),

@@ -578,6 +578,7 @@ TEST_F(GateTest, WordErrorsAboveThoseInFp32AreJudgedAsTheConfigurationSays) {
   current.cases.push_back(other);
   const auto rows = [&](double allowed) {
     set(current, "/config/verify/wer_above_fp32", allowed);
+    current.provenance = *current.cases.front().shared_provenance;
     return gate(current, current);
   };
   EXPECT_EQ(worst(rows(1)), Verdict::pass);
