@@ -195,11 +195,14 @@ json bench_document(const BenchOptions& options) {
     });
   }
   std::set<std::string> ids;
+  std::set<fs::path> paths;
   for (const std::string& model : options.models) {
     errors.run([&] {
       const fs::path path = find_checkpoint(model);
       if (!fs::exists(path))
         throw UserError("--model " + model, "no such file or folder", "check the path");
+      if (!paths.insert(fs::absolute(path).lexically_normal()).second)
+        throw UserError("--model " + model, "is there twice", "name it once");
       const std::string name = model_name(path), id = numbered(name, ids);
       document["models"].push_back(id == name ? json(path.string())
                                               : json{{"id", id}, {"path", path.string()}});

@@ -481,7 +481,7 @@ void add_reproduce(CLI::App& app, int& code) {
   command->add_flag("--yes", args->yes, "Run a large model on a CPU without asking first.");
   auto* latex = command->add_flag("--latex", args->latex, "Also write the table as LaTeX.");
   all->excludes(latex);
-  // These say how to run, and neither of both runs anything.
+  // These options say how to run, and neither --from nor --all runs anything.
   for (const char* name :
        {"--set", "--device", "--threads", "--sync-debug", "--resume", "--force", "--yes"}) {
     from->excludes(command->get_option(name));

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -299,7 +300,11 @@ void TranscriptWriter::put(const TranscribeInput& input, const TranscribedFile& 
     fmt::print("{}", text);
   }
   begun_ = true;
-  flush_output();
+  // Results in files do not need standard output. Its error is reported at the end.
+  if (folder_.empty())
+    flush_output();
+  else
+    std::fflush(stdout);
 }
 
 }  // namespace rtfx

@@ -91,8 +91,8 @@ class TranscriptWriter {
 
   /// Prints the transcript, or writes it to <folder>/<input.output>.<format> and prints that path.
   /// Inputs of one name get files of different names. A file that an earlier run left under the
-  /// name is kept as <name>.1, <name>.2, ... Throws UserError if the file cannot be written, and
-  /// std::system_error if standard output cannot.
+  /// name is kept as <name>.1, <name>.2, ... Throws UserError if the file cannot be written.
+  /// Without a folder, throws std::system_error if standard output cannot be written.
   void put(const TranscribeInput& input, const TranscribedFile& file);
 
  private:

@@ -65,8 +65,8 @@ class Workspace {
   /// makes its dataset fail. Throws Interrupted between files.
   void read_audio_files();
 
-  /// Prints what is to be known about the models, and after read_audio_files() about the audio. Of
-  /// each dataset it prints the first five notices.
+  /// Prints notices about the models and, after read_audio_files(), about the audio. Prints the
+  /// first five notices of each dataset.
   void print_notices() const;
 
   /// Returns the tokens of the reference texts per second of their audio, after read_audio_files().

@@ -13,7 +13,7 @@ import termios
 import unicodedata
 
 import pytest
-from conftest import AUDIO, ROOT, runs_of, strict_records
+from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
 
 FAILED, INCONCLUSIVE, CORRECTNESS = 1, 11, 13
 
@@ -25,6 +25,13 @@ def unread(command):
     os.close(reader)
     with open(writer, "w") as output:
         return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, restore_signals=False, timeout=300)
+
+
+def test_files_are_written_without_a_reader(program, tmp_path):
+    """Only the paths of the files go to standard output."""
+    clips = [AUDIO / "qs10.flac", AUDIO / "qs01.flac"]
+    unread([program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--output", tmp_path, *clips])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["qs01.txt", "qs10.txt"]
 
 
 def test_the_verdict_of_a_gate_stands_without_a_reader(program):

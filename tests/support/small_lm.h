@@ -19,7 +19,8 @@ class SmallLm {
   /// Without `has_unk`, the tokens beyond 0 and 1 are impossible.
   explicit SmallLm(int64_t vocabulary, bool has_unk = true)
       : path_(std::filesystem::temp_directory_path() /
-              ("rtfx_small_" + std::to_string(::getpid()) + ".arpa")) {
+              ((has_unk ? "rtfx_small_" : "rtfx_small_no_unk_") + std::to_string(::getpid()) +
+               ".arpa")) {
     std::ofstream(path_) << "\\data\\\nngram 1=" << (has_unk ? 5 : 4)
                          << "\nngram 2=4\nngram 3=2\n\n\\1-grams:\n"
                          << (has_unk ? "-1.0\t<unk>\n" : "")
