@@ -758,7 +758,7 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
   std::set<std::filesystem::path> journals;
   for (const ResultSet& baseline : baselines) {
     check(baseline);
-    if (!journals.insert(std::filesystem::weakly_canonical(baseline.journal)).second)
+    if (!is_new_journal(journals, baseline.journal))
       rows.push_back(invalid(baseline.journal.string(), "is given as a baseline twice"));
   }
   check(current);
@@ -768,6 +768,12 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
     judge_speed(all[speed.index], speed, options.drift, speeds.size());
   add_idle_tolerances(all, options.tolerances);
   return std::move(all);
+}
+
+bool is_new_journal(std::set<std::filesystem::path>& journals, const std::filesystem::path& file) {
+  std::error_code unnamed;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(file, unnamed);
+  return unnamed || journals.insert(path).second;
 }
 
 Verdict worst(const std::vector<GateRow>& rows) {

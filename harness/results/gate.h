@@ -1,6 +1,7 @@
 // The gate: tells whether anything has become slower or wrong since a baseline.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -155,6 +156,10 @@ struct GateOptions {
 /// tells how far runs differ.
 std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
                           const GateOptions& options = {});
+
+/// Adds the file to `journals`. Returns false if it is there already. A pipe has no name to
+/// compare, and is always new.
+bool is_new_journal(std::set<std::filesystem::path>& journals, const std::filesystem::path& file);
 
 /// Returns the worst verdict of the rows. A set without cases is one invalid row, so an empty list
 /// never passes.

@@ -86,7 +86,7 @@ void require_one_program(std::span<const ResultSet> runs) {
   const ResultSet& last = runs.back();
   for (const ResultSet& run : runs) {
     const std::string file = run.journal.string();
-    if (!journals.insert(std::filesystem::weakly_canonical(run.journal)).second)
+    if (!is_new_journal(journals, run.journal))
       throw UserError(file, "is given twice", "name each run once, since equal runs show no drift");
     for (const CaseResult& result : run.cases) {
       const CaseResult* now = last.find(result.name());
