@@ -19,7 +19,10 @@ class HypothesisView(ctypes.Structure):
     def value(self, name: str) -> Hypothesis:
         """Returns the hypothesis. An error calls its utterance `name`."""
         if self.is_nan:
-            raise Error(f"{name}: NaN in the emissions, or no hypothesis has a finite score; check the audio and the checkpoint, and load a model in fp16 as fp32")
+            raise Error(
+                f"{name}: NaN in the emissions, or no hypothesis has a finite score; check the audio and the checkpoint, "
+                "and load a model in fp16 as fp32"
+            )
         count = self.token_count
         return Hypothesis(
             text=_text(self.text),

@@ -138,7 +138,7 @@ def test_errors_of_files_and_names(rtfx, config, tmp_path):
     assert_error(rtfx("validate", odd), r"\x1b[31m.json")
     odd.write_text("{")
     assert_error(rtfx("validate", odd), r"\x1b[31m.json")
-    assert_error(rtfx("validate", config(), "--set", "models.0.id=a\nb\x1b"), r"a\nb\x1b")
+    assert_error(rtfx("validate", config(), "--set", "models.0.idx=a\nb\x1b"), r"a\nb\x1b")
     assert_error(rtfx("validate", config(models=[f"{ESC}.nemo"])), r"\x1b]0;owned\x07.nemo")
 
 
