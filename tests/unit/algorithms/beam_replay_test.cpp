@@ -48,8 +48,8 @@ TEST(BeamReplay, AcceptsAllBeamsOnTables) {
           for (Hypothesis& entry : h.nbest) entry.score += by;
         for (const Replayed& r : replay(model, *decoder, batch, wrong)) {
           // The texts of such a row may all be unfinished, so that their scores are not judged.
-          if (arm.name == "alsd" && trial % 2 == 0 && r.decisions == 0) continue;
-          EXPECT_FALSE(r.within());
+          if (arm.name == "alsd" && r.decisions == 0) continue;
+          EXPECT_FALSE(r.within()) << arm.name << " " << trial << ": " << text(r);
         }
       }
     }
