@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -260,6 +260,7 @@ Conclusion conclude(const Summaries& cases) {
     const record::Case& about = gain.summary->about();
     std::string conditions =
         fmt::format("{}, {}", batch_text(about.batch), std::string(about.dtype));
+    if (rivals.size() > 1) conditions += fmt::format(", best of {}", rivals.size());
     for (const std::string& mark : gain.marks) conditions += ", " + mark;
     conclusion.won.push_back(fmt::format(
         "{}: {}", model,

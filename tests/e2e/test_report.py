@@ -1,19 +1,15 @@
 """Tests the page, the figures and the tables that are made from a journal."""
 
-import contextlib
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 from html.parser import HTMLParser
 
 import pytest
 import synthetic_journal as synthetic
 from conftest import PROGRAM
 from forked_script import script
+from terminal import on_terminal
 
 
 def report(*arguments):
@@ -362,20 +358,10 @@ def test_a_control_of_one_round_tells_no_noise(tmp_path):
 @pytest.mark.parametrize("columns", [80, 60])
 def test_tables_and_legends_fit_the_terminal(tmp_path, columns):
     synthetic.write(tmp_path, planted(suspect=["cpu_wait"]))
+    environment = {**os.environ, "NO_COLOR": "1"}
+
     def shown(command, columns):
-        """Returns what the command prints on a terminal with `columns` columns."""
-        ours, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        environment = {**os.environ, "NO_COLOR": "1"}
-        with subprocess.Popen([PROGRAM, *map(str, command)], stdout=its, env=environment) as process:
-            os.close(its)
-            text = b""
-            with contextlib.suppress(OSError):  # fails once the other end is closed
-                while part := os.read(ours, 65536):
-                    text += part
-        os.close(ours)
-        assert process.returncode == 0
-        return text.decode().replace("\r\n", "\n")
+        return on_terminal([PROGRAM, *command], columns, env=environment)
 
     for command in (["report", tmp_path, "--table-only", "--costs"], ["compare", tmp_path], ["run", "--help"],
                     ["bench", "--help"], ["--help"], ["noise", tmp_path]):  # fmt: skip

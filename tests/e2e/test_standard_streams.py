@@ -1,19 +1,15 @@
 """Tests that a closed, full or unread standard output or standard error costs neither a run nor a verdict."""
 
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import shutil
 import string
-import struct
 import subprocess
-import termios
 import unicodedata
 
 import pytest
 from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
+from terminal import on_terminal
 
 FAILED, INCONCLUSIVE, CORRECTNESS = 1, 11, 13
 
@@ -81,17 +77,8 @@ def test_the_live_line_fits_into_a_row_of_the_terminal(program, tmp_path, first)
     letters = {ord(letter): ord(first) + i for i, letter in enumerate(string.ascii_uppercase)}
     tokenizer["model"]["vocab"] = [[piece.translate(letters), score] for piece, score in tokenizer["model"]["vocab"]]
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
     command = [program, "stream", "--threads", "1", "--model", path.parent, "--buffer", "0.5,2,0.5", AUDIO / "qs01.flac"]
-    with subprocess.Popen(command, stdout=its, stderr=subprocess.DEVNULL) as process:
-        os.close(its)
-        text = b""
-        with contextlib.suppress(OSError):  # fails once the other end is closed
-            while part := os.read(ours, 65536):
-                text += part
-    os.close(ours)
-    assert process.returncode == 0
-    lines = [line for line in text.decode().split("\r\033[K") if "\n" not in line]  # an utterance's end has a line break
+    text = on_terminal(command, 30, stderr=subprocess.DEVNULL)
+    lines = [line for line in text.split("\r\033[K") if "\n" not in line]  # an utterance's end has a line break
     widths = [sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line) for line in lines]
     assert 28 <= max(widths) <= 29

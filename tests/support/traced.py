@@ -7,7 +7,6 @@ figure of a paper.
 
 import inspect
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
