@@ -103,7 +103,6 @@ std::set<std::string> disturbances(const CaseSummary& a, const CaseSummary& b) {
 /// A decoder's gain over its baseline.
 struct Gain {
   const CaseSummary *baseline, *summary;
-  const Metric* speed;
   const char* verb;
   Interval ratio;
   std::set<std::string> marks;
@@ -129,7 +128,7 @@ std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) 
   for (const auto& [metric, verb] : {std::pair{"rtfx.decode", kDecodes}, {"rtfx.total", kTotal}}) {
     const Metric& speed = find_metric(metric, "");
     if (const auto ratio = ratio_within_run(speed, *baseline, summary))
-      return Gain{baseline, &summary, &speed, verb, *ratio, disturbances(*baseline, summary)};
+      return Gain{baseline, &summary, verb, *ratio, disturbances(*baseline, summary)};
   }
   return std::nullopt;
 }
@@ -240,27 +239,25 @@ std::string speed_sentence(const std::string& subject, const std::string& verb,
 }
 
 Conclusion conclude(const Summaries& cases) {
-  std::map<std::string, std::vector<Gain>> gains;
+  std::map<std::string, Gain> best;
+  std::map<std::string, int> count;  // gains of each model
   std::vector<std::string> models;
   for (const CaseSummary& summary : cases) {
-    auto gain = gain_of(cases, summary);
+    const auto gain = gain_of(cases, summary);
     if (!gain) continue;
     const std::string model(summary.about().model.id);
-    if (!gains.contains(model)) models.push_back(model);
-    gains[model].push_back(std::move(*gain));
+    const auto [found, fresh] = best.emplace(model, *gain);
+    ++count[model];
+    if (fresh) models.push_back(model);
+    if (!fresh && found->second.rank() < gain->rank()) found->second = *gain;
   }
   Conclusion conclusion{wrong_of(cases), {}};
   for (const std::string& model : models) {
-    std::vector<Gain>& rivals = gains.at(model);
-    // The largest of many gains is often a chance one, so its interval allows for their number.
-    const double corrected = 1 - (1 - kConfidence) / static_cast<double>(rivals.size());
-    for (Gain& one : rivals)
-      one.ratio = *ratio_within_run(*one.speed, *one.baseline, *one.summary, corrected);
-    const Gain& gain = *std::ranges::max_element(rivals, {}, &Gain::rank);
+    const Gain& gain = best.at(model);
     const record::Case& about = gain.summary->about();
     std::string conditions =
         fmt::format("{}, {}", batch_text(about.batch), std::string(about.dtype));
-    if (rivals.size() > 1) conditions += fmt::format(", best of {}", rivals.size());
+    if (count.at(model) > 1) conditions += fmt::format(", best of {}", count.at(model));
     for (const std::string& mark : gain.marks) conditions += ", " + mark;
     conclusion.won.push_back(fmt::format(
         "{}: {}", model,

@@ -21,9 +21,8 @@ struct Conclusion {
 /// if it is exact and makes more word errors than its baseline beyond chance. Wrong and approximate
 /// decoders win nothing. For each model, a sentence names the decoder that gains most on its
 /// baseline under equal conditions. Decoders without NOISY or suspect rounds come first, then those
-/// whose interval excludes 1. The interval is corrected for the number of gains of the model
-/// (Bonferroni), since the largest of several equal ones is often a chance one. The speed is that
-/// of decoding, or the total speed if batches overlap.
+/// whose interval excludes 1. The speed is that of decoding, or the total speed if batches overlap.
+/// "best of 4" tells of how many gains of the model it is the best.
 Conclusion conclude(const Summaries& cases);
 
 /// Returns, for example, "model: label_looping decodes 1.73 times as fast as frame_looping (batch

@@ -510,7 +510,7 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
 }
 
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
-                                         const CaseSummary& to, double confidence) {
+                                         const CaseSummary& to) {
   const auto ours = counted(metric, from), theirs = counted(metric, to);
   const std::map<RoundId, double> others(theirs.begin(), theirs.end());
   std::vector<double> a, b;  // values of the rounds that count for both
@@ -520,7 +520,7 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
     a.push_back(value);
     b.push_back(other->second);
   }
-  if (a.size() >= 2) return paired_ratio(a, b, confidence);
+  if (a.size() >= 2) return paired_ratio(a, b);
   if (ours.empty() || theirs.empty()) return std::nullopt;
   std::set<std::string> invocations;
   for (const auto* rounds : {&ours, &theirs}) {
@@ -530,7 +530,7 @@ std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary
   b = counted_values(metric, to);
   // `--resume` measures a new decoder in another process than the baseline.
   const auto drift = invocations.size() == 1 ? std::optional(0.0) : std::nullopt;
-  return runs_ratio({a}, b, drift, confidence);
+  return runs_ratio({a}, b, drift);
 }
 
 namespace {

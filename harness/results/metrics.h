@@ -48,7 +48,7 @@ std::vector<double> counted_values(const Metric& metric, const CaseSummary& summ
 /// paired_ratio() if at least two pairs count. Otherwise it is runs_ratio(), without drift if all
 /// rounds are of one invocation. A decoder that `--resume` added has its rounds in another one.
 std::optional<Interval> ratio_within_run(const Metric& metric, const CaseSummary& from,
-                                         const CaseSummary& to, double confidence = kConfidence);
+                                         const CaseSummary& to);
 
 /// Returns the largest change that noise alone makes in a ratio metric of a group (noise_floor() in
 /// harness/results/statistics.h), from the group's A/A control. None without a control, if

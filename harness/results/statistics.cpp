@@ -91,21 +91,20 @@ double student_t(int64_t df, double confidence) {
   return boost::math::quantile(boost::math::complement(distribution, (1 - confidence) / 2));
 }
 
-Interval mean_interval(const std::vector<double>& values, double confidence) {
+Interval mean_interval(const std::vector<double>& values) {
   const Summary s = summarize(values);
   if (values.size() < 2) return around(s.mean, kInfinity);
   const auto n = static_cast<double>(values.size());
-  const double t = student_t(static_cast<int64_t>(values.size()) - 1, confidence);
+  const double t = student_t(static_cast<int64_t>(values.size()) - 1);
   return around(s.mean, t * s.sd / std::sqrt(n));
 }
 
-Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b,
-                      double confidence) {
+Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
   RTFX_CHECK(a.size() == b.size(), "rounds do not pair");
   const std::vector<double> log_a = logarithms(a);
   std::vector<double> differences = logarithms(b);
   for (size_t i = 0; i < a.size(); ++i) differences[i] -= log_a[i];
-  return exponential(mean_interval(differences, confidence));
+  return exponential(mean_interval(differences));
 }
 
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b) {

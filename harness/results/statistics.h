@@ -48,13 +48,12 @@ struct Interval {
 double student_t(int64_t df, double confidence = kConfidence);
 
 /// Returns the mean with its t-interval.
-Interval mean_interval(const std::vector<double>& values, double confidence = kConfidence);
+Interval mean_interval(const std::vector<double>& values);
 
 /// Returns b / a from rounds that were measured side by side. It is exp of the mean of log(b_i /
 /// a_i), with the t-interval of the logarithms. Both lists have the same length, and all values are
 /// positive.
-Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b,
-                      double confidence = kConfidence);
+Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
 /// Returns b / a from rounds that do not pair: the ratio of geometric means with Welch's interval
 /// of the logarithms. Degrees of freedom are rounded down. All values are positive. Differences
