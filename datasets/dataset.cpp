@@ -307,7 +307,32 @@ class Line {
   json object_;
 };
 
-void require_audio(const Utterance& utterance, const char* field) {
+/// Collects the missing files of a set, so that its error says how many there are.
+class MissingFiles {
+ public:
+  /// Adds the error for a file. A file that was added before does not count again.
+  void add(const std::filesystem::path& file, const UserError& error) {
+    if (files_.insert(file).second && files_.size() <= kShown) shown_.add(error);
+  }
+
+  /// Throws the errors of the first files. If several files are missing, also throws an error at
+  /// `where` with their number. `all` counts the files of the set, and `noun` names them.
+  void throw_any(const std::string& where, size_t all, const char* noun) {
+    if (files_.size() > 1)
+      shown_.add({where, fmt::format("{} of {} {} are missing", files_.size(), all, noun)});
+    shown_.throw_any();
+  }
+
+ private:
+  static constexpr size_t kShown = 3;
+  std::set<std::filesystem::path> files_;
+  ErrorList shown_;
+};
+
+constexpr const char* kAudioFiles = "audio files";
+
+/// Adds the file to `missing` if it does not exist. Throws UserError if it is a folder.
+void check_audio(const Utterance& utterance, const char* field, MissingFiles& missing) {
   const std::filesystem::file_status status = std::filesystem::status(utterance.audio);
   if (std::filesystem::is_directory(status)) {
     throw UserError(utterance.where,
@@ -315,12 +340,13 @@ void require_audio(const Utterance& utterance, const char* field) {
                     "name the file of one recording");
   }
   if (std::filesystem::exists(status)) return;
-  throw UserError(utterance.where,
-                  fmt::format("'{}': no such file {}", field, utterance.audio.string()),
-                  "paths are absolute or relative to the manifest's folder");
+  missing.add(
+      utterance.audio,
+      {utterance.where, fmt::format("'{}': no such file {}", field, utterance.audio.string()),
+       "paths are absolute or relative to the manifest's folder"});
 }
 
-Utterance to_cut(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+Utterance to_cut(const Line& line, const std::filesystem::path& folder) {
   Utterance utterance = line.cut();
   const std::filesystem::path written = line.cut_path();
   utterance.audio = folder / written;
@@ -328,7 +354,6 @@ Utterance to_cut(const Line& line, const std::filesystem::path& folder, Manifest
     utterance.audio = written;
   utterance.seconds = utterance.segment.seconds;
   utterance.where = line.where();
-  if (audio == ManifestAudio::must_exist) require_audio(utterance, "source");
   return utterance;
 }
 
@@ -339,7 +364,23 @@ class ManifestReader {
       : folder_(std::move(folder)), audio_(audio) {}
 
   Utterance read(const Line& line) {
-    if (line.is_cut()) return to_cut(line, folder_, audio_);
+    const bool is_cut = line.is_cut();
+    Utterance utterance = is_cut ? to_cut(line, folder_) : to_utterance(line);
+    if (audio_ == ManifestAudio::must_exist)
+      check_audio(utterance, is_cut ? "source" : "audio_filepath", missing_);
+    return utterance;
+  }
+
+  /// Throws UserError if audio of the utterances, which are all that were read, is missing.
+  void require_audio(const std::filesystem::path& manifest,
+                     const std::vector<Utterance>& utterances) {
+    std::set<std::filesystem::path> files;
+    for (const Utterance& utterance : utterances) files.insert(utterance.audio);
+    missing_.throw_any(manifest.string(), files.size(), kAudioFiles);
+  }
+
+ private:
+  Utterance to_utterance(const Line& line) {
     const std::filesystem::path written = line.audio_filepath();
     Utterance utterance;
     utterance.segment = line.segment();
@@ -351,11 +392,9 @@ class ManifestReader {
     utterance.allowed = line.allowed();
     utterance.language = line.language();
     utterance.where = line.where();
-    if (audio_ == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
     return utterance;
   }
 
- private:
   /// Returns an id. Equal segments get equal ids.
   std::string id_of(std::filesystem::path audio, const AudioSegment& segment) {
     std::string id = audio.replace_extension().string();
@@ -367,6 +406,7 @@ class ManifestReader {
 
   std::filesystem::path folder_;
   ManifestAudio audio_;
+  MissingFiles missing_;
   std::map<std::string, AudioSegment> first_;  // the first segment of each path and offset
 };
 
@@ -388,19 +428,23 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
   }
   auto utterances = list.take();
   if (utterances.empty()) throw UserError(path.string(), "the manifest is empty", kExample);
+  reader.require_audio(path, utterances);
   return utterances;
 }
 
 namespace {
 
+/// Returns the path of an utterance's audio, or adds it to `missing`.
 std::filesystem::path audio_beside(const std::filesystem::path& transcript, const std::string& id,
-                                   const std::string& where) {
+                                   const std::string& where, MissingFiles& missing) {
   for (const char* extension : {".flac", ".wav"}) {
     auto audio = transcript.parent_path() / (id + extension);
     if (std::filesystem::exists(audio)) return audio;
   }
-  throw UserError(where, fmt::format("no {0}.flac or {0}.wav beside the transcript", id),
-                  "unpack the whole archive");
+  missing.add(transcript.parent_path() / id,
+              {where, fmt::format("no {0}.flac or {0}.wav beside the transcript", id),
+               "unpack the whole archive"});
+  return {};
 }
 
 /// Reads LibriSpeech folders. They hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or
@@ -412,6 +456,7 @@ std::filesystem::path audio_beside(const std::filesystem::path& transcript, cons
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
                                         std::string& transcripts) {
   UtteranceList list;
+  MissingFiles missing;
   for (const auto& transcript : files_below(folder, {".trans.txt"})) {
     const std::string text = read_text_file(transcript);
     transcripts += text;
@@ -426,14 +471,16 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
       std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;
-      utterance.audio = audio_beside(transcript, utterance.id, where);
+      utterance.audio = audio_beside(transcript, utterance.id, where, missing);
       utterance.text.emplace();
       std::getline(words >> std::ws, *utterance.text);
       if (utterance.text->ends_with('\r')) utterance.text->pop_back();
       list.add(std::move(utterance), where);
     }
   }
-  return list.take();
+  auto utterances = list.take();
+  missing.throw_any(folder.string(), utterances.size(), kAudioFiles);
+  return utterances;
 }
 
 bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& endings) {
@@ -543,12 +590,20 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
   return std::move(walk.found);
 }
 
-std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
+namespace {
+
+std::string place_of(const DatasetSource& source) { return fmt::format("dataset '{}'", source.id); }
+
+/// Returns one utterance per file of the source, whose id is its path. A folder stands for the
+/// audio files below it (media_endings()). Throws UserError for a missing path, a pipe or device,
+/// an empty folder or a file named twice.
+std::vector<Utterance> list_audio_files(const DatasetSource& source) {
   UtteranceList list;
+  MissingFiles missing;
   const auto add = [&](const std::filesystem::path& path) {
     list.add({.id = path.string(), .audio = path, .seconds = 0, .text = {}}, path.string());
   };
-  for (const std::filesystem::path path : paths) {
+  for (const std::filesystem::path path : source.files) {
     std::error_code failed;
     const auto type = std::filesystem::status(path, failed).type();
     if (type == std::filesystem::file_type::directory) {
@@ -556,17 +611,16 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
     } else if (type == std::filesystem::file_type::regular) {
       add(path);
     } else if (type == std::filesystem::file_type::not_found) {
-      throw UserError(path.string(), "no such file or folder", "check the path");
+      missing.add(path, {path.string(), "no such file or folder", "check the path"});
     } else if (type == std::filesystem::file_type::none) {  // such as links that form a circle
       throw UserError(path.string(), failed.message(), "check the path");
     } else {
       throw UserError(path.string(), "is a pipe or device, not a file", "name a file");
     }
   }
+  missing.throw_any(place_of(source), source.files.size(), "files or folders");
   return list.take();
 }
-
-namespace {
 
 /// Returns a text that identifies the files. With names alone, two different recordings of the same
 /// name would be equal.
@@ -638,13 +692,12 @@ std::string stand_in_of(const DatasetSource& source) {
 Dataset load_dataset(const DatasetSource& source) {
   const int kinds = !source.manifest.empty() + !source.librispeech.empty() + !source.files.empty();
   if (kinds != 1) {
-    throw UserError(fmt::format("dataset '{}'", source.id),
-                    fmt::format("names {} sources of audio", kinds),
+    throw UserError(place_of(source), fmt::format("names {} sources of audio", kinds),
                     "give exactly one of manifest, librispeech, files");
   }
   if (source.limit < 0) {
-    throw UserError(fmt::format("dataset '{}'", source.id),
-                    fmt::format("limit is {}", source.limit), "give 0 (all) or more");
+    throw UserError(place_of(source), fmt::format("limit is {}", source.limit),
+                    "give 0 (all) or more");
   }
 
   Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .stand_in = {}};
@@ -660,7 +713,7 @@ Dataset load_dataset(const DatasetSource& source) {
   } else if (!source.librispeech.empty()) {
     dataset.utterances = read_librispeech(source.librispeech, identity);
   } else {
-    dataset.utterances = list_audio_files(source.files);
+    dataset.utterances = list_audio_files(source);
     identity = names_and_sizes(dataset.utterances);
   }
   for (const double seconds : source.seconds)

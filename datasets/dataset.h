@@ -94,8 +94,9 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
 /// that is not a JSON object. It also throws for a field that is missing, of the wrong type or out
 /// of range (a duration must be above 0). It throws for a repeated id or segment, and for audio
-/// that does not exist or is a folder (unless `audio` allows that). For an empty manifest, it
-/// throws at "path".
+/// that does not exist or is a folder (unless `audio` allows that). For several missing files, it
+/// throws UserErrors with the first of them and their number. For an empty manifest, it throws at
+/// "path".
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
@@ -109,11 +110,6 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
                                                const std::vector<std::string>& endings,
                                                std::vector<UserError>* skipped = nullptr);
 
-/// Returns one utterance per file, whose id is its path. A directory stands for the audio files
-/// below it (media_endings()). Throws UserError for a missing path, a pipe or device, an empty
-/// folder or a file named twice.
-std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths);
-
 /// The origin of a data set. Exactly one of `manifest`, `librispeech` and `files` is set.
 struct DatasetSource {
   /// The batch sizes with which a run decodes it. An empty list means all batch sizes of the run.
@@ -121,7 +117,7 @@ struct DatasetSource {
   std::string id;
   std::string manifest;     // JSON lines (parse_manifest), also gzip, or a LibriSpeech folder
   std::string librispeech;  // a LibriSpeech folder
-  std::vector<std::string> files;  // audio files or folders of them
+  std::vector<std::string> files;  // audio files, and folders that stand for their audio files
   std::string stand_in;            // the audio's origin, if it stands in for the set of this
                                    // name; empty = by the file stand_in.txt, if there is one
   int64_t limit = 0;               // use only this number of first utterances; 0 = all
@@ -135,8 +131,11 @@ struct DatasetSource {
 /// says so, or there is a file stand_in.txt, whose first line describes the audio. That file is
 /// beside the manifest or in the LibriSpeech folder.
 ///
+/// The id of an utterance of `files` is its path.
+///
 /// Throws UserError where the reader of this kind of set does, and for an audio file without a
-/// readable header. The error for a missing manifest names the command that makes the set.
+/// readable header. The error for a missing manifest names the command that makes the set. If
+/// several audio files are missing, UserErrors names the first of them and their number.
 Dataset load_dataset(const DatasetSource& source);
 
 /// Returns the audio of an utterance, from read_media(). In a set with a length for its utterances,

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/sha256.h"
 #include "datasets/audio.h"
 #include "tests/support/gzip.h"
@@ -470,9 +472,9 @@ TEST_F(DatasetTest, AttributesThatMacosKeepsAreNoData) {
   write("set/s.trans.txt", "one SHE SAID\n");
   for (const char* name : {"set/._one.wav", "set/._s.trans.txt"}) write(name, attributes);
   EXPECT_EQ(librispeech("set").utterances.size(), 1U);
-  EXPECT_EQ(list_audio_files({path("set").string()}).size(), 1U);
+  EXPECT_EQ(files({path("set")}).utterances.size(), 1U);
   write_audio("set/._two.wav", sine(440, 16000, 1600));
-  EXPECT_EQ(list_audio_files({path("set").string()}).size(), 2U);
+  EXPECT_EQ(files({path("set")}).utterances.size(), 2U);
 }
 
 TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
@@ -545,6 +547,34 @@ TEST_F(DatasetTest, FileErrors) {
   EXPECT_HAS(user_error([&] { files({path("audio"), path("audio/one.wav")}); }), "a second time");
   std::filesystem::create_directory(path("empty"));
   EXPECT_HAS(user_error([&] { files({path("empty")}); }), "holds no file ending in .3gp, .aac");
+}
+
+TEST_F(DatasetTest, MissingFilesAreCountedAndTheFirstAreNamed) {
+  const auto line = [](const std::string& file) {
+    return R"({"audio_filepath": ")" + file + R"(", "offset": 0, "duration": 0.1, "id": ")" + file +
+           "\"}\n";
+  };
+  std::string lines = line("audio/one.wav");
+  for (const char* file : {"a.wav", "b.wav", "c.wav", "d.wav", "e.wav"}) lines += line(file);
+  // Another segment of a missing file is no further file.
+  lines += R"({"audio_filepath": "a.wav", "offset": 0.5, "duration": 0.1})";
+  const std::string of_manifest = manifest_error(lines, 2);
+  EXPECT_EQ(std::ranges::count(of_manifest, '\n'), 3) << of_manifest;
+  EXPECT_HAS(of_manifest, "m.jsonl:4: 'audio_filepath': no such file " + path("c.wav").string());
+  EXPECT_HAS(of_manifest, "m.jsonl: 5 of 6 audio files are missing");
+  write("set/s.trans.txt", "one ONE\ntwo TWO\nthree THREE\n");
+  write_audio("set/two.wav", sine(440, 16000, 1600));
+  const std::string of_folder = user_error([&] { librispeech("set"); });
+  EXPECT_HAS(of_folder, "s.trans.txt:1: no one.flac or one.wav beside the transcript");
+  EXPECT_HAS(of_folder, "s.trans.txt:3: no three.flac or three.wav beside the transcript");
+  EXPECT_HAS(of_folder, path("set").string() + ": 2 of 3 audio files are missing");
+  const std::string of_files = user_error([&] {
+    files({path("gone"), path("audio"), path("none.wav")});
+  });
+  EXPECT_HAS(of_files, path("gone").string() + ": no such file or folder; check the path");
+  EXPECT_HAS(of_files, "dataset '': 2 of 3 files or folders are missing");
+  // The number says nothing more about a single file.
+  EXPECT_EQ(std::ranges::count(manifest_error(line("a.wav"), 1), '\n'), 0);
 }
 
 TEST_F(DatasetTest, ExactlyOneSource) {
