@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
 #include "datasets/media.h"
@@ -449,15 +450,17 @@ std::filesystem::path audio_beside(const std::filesystem::path& transcript, cons
 
 /// Reads LibriSpeech folders. They hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or
 /// <id>.wav beside them. Returns all utterances below `folder`, in the order of the transcripts'
-/// paths and lines. Appends the bytes of the transcripts to `transcripts`.
+/// paths and lines. Appends the bytes of the transcripts to `transcripts`, and the notice of
+/// files_below() to `notices`.
 ///
 /// Throws UserError for a folder that is missing or has no transcripts. Throws UserError at
 /// "transcript:line" for missing audio, a repeated id, a NUL or text that is not UTF-8.
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
-                                        std::string& transcripts) {
+                                        std::string& transcripts,
+                                        std::vector<std::string>& notices) {
   UtteranceList list;
   MissingFiles missing;
-  for (const auto& transcript : files_below(folder, {".trans.txt"})) {
+  for (const auto& transcript : files_below(folder, {".trans.txt"}, &notices)) {
     const std::string text = read_text_file(transcript);
     transcripts += text;
     std::istringstream lines(text);
@@ -522,6 +525,7 @@ class FolderWalk {
 
   std::vector<std::filesystem::path> found;
   std::vector<UserError> skipped;
+  int64_t apple_doubles = 0;  // files that were left out
 
  private:
   void list(const std::filesystem::path& folder) {
@@ -542,7 +546,10 @@ class FolderWalk {
     if (!ends_in(entry.path(), endings_)) return;
     switch (type) {
       case std::filesystem::file_type::regular:
-        if (!is_apple_double(entry.path())) found.push_back(entry.path());
+        if (is_apple_double(entry.path()))
+          ++apple_doubles;
+        else
+          found.push_back(entry.path());
         break;
       case std::filesystem::file_type::not_found:
         skip(entry.path(), "is a link to nothing", "mend or remove it");
@@ -568,6 +575,7 @@ class FolderWalk {
 
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::vector<std::string>& endings,
+                                               std::vector<std::string>* notices,
                                                std::vector<UserError>* skipped) {
   if (!std::filesystem::is_directory(folder)) {
     throw UserError(folder.string(), "no such folder", "check the path");
@@ -581,11 +589,16 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
   } else {
     skipped->insert(skipped->end(), walk.skipped.begin(), walk.skipped.end());
   }
+  const std::string left_out =
+      counted(walk.apple_doubles, "file") + " ._*, in which macOS keeps attributes of other files";
   if (walk.found.empty() && walk.skipped.empty()) {
     throw UserError(folder.string(),
-                    fmt::format("holds no file ending in {}", fmt::join(endings, ", ")),
+                    fmt::format("holds no file ending in {}{}", fmt::join(endings, ", "),
+                                walk.apple_doubles > 0 ? ", apart from " + left_out : ""),
                     "name another folder");
   }
+  if (walk.apple_doubles > 0 && notices != nullptr)
+    notices->push_back(fmt::format("{}: left out {}", folder.string(), left_out));
   std::sort(walk.found.begin(), walk.found.end());
   return std::move(walk.found);
 }
@@ -596,8 +609,9 @@ std::string place_of(const DatasetSource& source) { return fmt::format("dataset 
 
 /// Returns one utterance per file of the source, whose id is its path. A folder stands for the
 /// audio files below it (media_endings()). Throws UserError for a missing path, a pipe or device,
-/// an empty folder or a file named twice.
-std::vector<Utterance> list_audio_files(const DatasetSource& source) {
+/// an empty folder or a file named twice. Appends the notices of files_below() to `notices`.
+std::vector<Utterance> list_audio_files(const DatasetSource& source,
+                                        std::vector<std::string>& notices) {
   UtteranceList list;
   MissingFiles missing;
   const auto add = [&](const std::filesystem::path& path) {
@@ -607,7 +621,7 @@ std::vector<Utterance> list_audio_files(const DatasetSource& source) {
     std::error_code failed;
     const auto type = std::filesystem::status(path, failed).type();
     if (type == std::filesystem::file_type::directory) {
-      for (const auto& file : files_below(path, media_endings())) add(file);
+      for (const auto& file : files_below(path, media_endings(), &notices)) add(file);
     } else if (type == std::filesystem::file_type::regular) {
       add(path);
     } else if (type == std::filesystem::file_type::not_found) {
@@ -705,15 +719,15 @@ Dataset load_dataset(const DatasetSource& source) {
   if (const std::string& manifest = source.manifest; !manifest.empty()) {
     require_manifest(manifest);
     if (std::filesystem::is_directory(manifest)) {
-      dataset.utterances = read_librispeech(manifest, identity);
+      dataset.utterances = read_librispeech(manifest, identity, dataset.notices);
     } else {
       identity = read_manifest_text(manifest);
       dataset.utterances = parse_manifest(manifest, identity);
     }
   } else if (!source.librispeech.empty()) {
-    dataset.utterances = read_librispeech(source.librispeech, identity);
+    dataset.utterances = read_librispeech(source.librispeech, identity, dataset.notices);
   } else {
-    dataset.utterances = list_audio_files(source);
+    dataset.utterances = list_audio_files(source, dataset.notices);
     identity = names_and_sizes(dataset.utterances);
   }
   for (const double seconds : source.seconds)

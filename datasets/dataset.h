@@ -37,6 +37,7 @@ struct Dataset {
   /// The checksum of the manifest's bytes, of all transcripts, or of the names and sizes of files.
   std::string sha256;
   std::string stand_in;  // the audio's origin, if it stands in for the set of this name
+  std::vector<std::string> notices = {};  // files that were left out (files_below())
 };
 
 /// Collects the utterances of a source and keeps their ids unique.
@@ -102,12 +103,14 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
 
 /// Returns every file below `folder` whose name ends in one of `endings`, sorted by path. Endings
 /// are lower case, and the case of the file's name is ignored. Links are followed. The files "._*"
-/// in which macOS keeps attributes of other files are left out. Throws UserError if `folder` is no
-/// directory or holds no such file. Also throws for a folder that cannot be read, for a broken
-/// link, and for a pipe or device with such a name. If `skipped` is given, the last three errors
-/// are added to it, and the other files are returned.
+/// in which macOS keeps attributes of other files are left out. If `notices` is given, a notice
+/// with their number is added to it. Throws UserError if `folder` is no directory or holds no such
+/// file. Also throws for a folder that cannot be read, for a broken link, and for a pipe or device
+/// with such a name. If `skipped` is given, the last three errors are added to it, and the other
+/// files are returned.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::vector<std::string>& endings,
+                                               std::vector<std::string>* notices = nullptr,
                                                std::vector<UserError>* skipped = nullptr);
 
 /// The origin of a data set. Exactly one of `manifest`, `librispeech` and `files` is set.

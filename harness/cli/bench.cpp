@@ -99,7 +99,7 @@ bool is_librispeech(const fs::path& folder) {
   // Reading the dataset names the folders that may not be read.
   std::vector<UserError> skipped;
   try {
-    if (!files_below(folder, {kEnding}, &skipped).empty()) return true;
+    if (!files_below(folder, {kEnding}, nullptr, &skipped).empty()) return true;
   } catch (const UserError&) {
     return false;  // there is no such file
   }

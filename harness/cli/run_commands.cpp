@@ -575,6 +575,9 @@ void print_plan(const Config& config, bool as_json) {
   const Workspace workspace(config);
   const auto plan = make_plan(config, workspace.kinds());
   const Estimate time = estimate(workspace, plan);
+  for (const LoadedDataset& loaded : workspace.datasets())
+    for (const std::string& notice : loaded.dataset.notices)
+      print_message("rtfx: notice: {}\n", printable(notice));
   if (as_json) {
     fmt::print("{}\n", to_text(plan_json(config, plan, time), 2));
     return;

@@ -19,6 +19,7 @@
 #include "base/terminal.h"
 #include "datasets/dataset.h"
 #include "datasets/media.h"
+#include "harness/cli/transcript_printer.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
@@ -79,8 +80,10 @@ using Complain = std::function<void(const UserError&)>;
 
 std::vector<TranscribeInput> of_folder(const fs::path& folder, const Complain& complain) {
   std::vector<TranscribeInput> inputs;
+  std::vector<std::string> notices;
   std::vector<UserError> skipped;
-  const std::vector<fs::path> files = files_below(folder, media_endings(), &skipped);
+  const std::vector<fs::path> files = files_below(folder, media_endings(), &notices, &skipped);
+  for (const std::string& notice : notices) print_notice(notice);
   for (const UserError& error : skipped) complain(error);
   for (const fs::path& file : files) {
     inputs.push_back({.name = file.string(),

@@ -75,7 +75,8 @@ class ScratchFile {
 /// them apart. If that is not enough, it has the file's ending, and at last a number. Separate
 /// channels of a file are separate inputs with one `recording`.
 ///
-/// Calls `complain` for each argument that matches no file or cannot be read.
+/// Calls `complain` for each argument that matches no file or cannot be read. Prints a notice about
+/// files of a folder that are left out (files_below()).
 std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<std::filesystem::path>& arguments, const TrackChoice& choice,
     ScratchFile& scratch, const std::function<void(const UserError&)>& complain);

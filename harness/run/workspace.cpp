@@ -98,6 +98,7 @@ Workspace::Workspace(const Config& config)
     errors.run([&] { loaded.dataset = load_dataset(source); });
     if (const std::string& what = loaded.dataset.stand_in; !what.empty())
       loaded.notices.push_back(fmt::format("{}: stand-in data: {}", source.id, what));
+    for (const std::string& notice : loaded.dataset.notices) loaded.notices.push_back(notice);
     datasets_.push_back(std::move(loaded));
   }
   for (const Checkpoint& checkpoint : checkpoints_)

@@ -1,6 +1,7 @@
 """Manifests and audio files that are wrong, unusual or at a limit."""
 
 import json
+import shutil
 import wave
 from difflib import SequenceMatcher
 
@@ -184,5 +185,21 @@ def test_a_notice_of_many_files_is_one_line_with_their_number(transcribe, run_co
     assert result.stderr.count("resampled") == 1
     result = run_config(datasets=[{"id": "clips", "files": list(map(str, clips))}])
     assert result.returncode == 0 and expected in result.stderr.splitlines()
+    (about, *_) = strict_records(tmp_path / "run/journal.jsonl")
+    assert about["datasets"][0]["notices"] == [expected.removeprefix("rtfx: notice: ")]
+
+
+def test_files_of_macos_are_left_out_with_one_notice(rtfx, transcribe, config, tmp_path):
+    """A folder may hold the files ._NAME, which macOS writes beside others. They have no sound."""
+    folder = tmp_path / "talks"
+    folder.mkdir()
+    shutil.copy(CLIP, folder)
+    for name in ("._qs10.flac", "._other.wav"):
+        (folder / name).write_bytes(b"\0\x05\x16\x07" + bytes(12))
+    expected = f"rtfx: notice: {folder}: left out 2 files ._*, in which macOS keeps attributes of other files"
+    path = config(datasets=[{"id": "talks", "files": [str(folder)]}])
+    for result in (transcribe(folder), rtfx("validate", path, "--json"), rtfx("run", path, "--output", tmp_path / "run")):
+        assert result.returncode == 0, result.stderr
+        assert result.stderr.splitlines().count(expected) == 1, result.stderr
     (about, *_) = strict_records(tmp_path / "run/journal.jsonl")
     assert about["datasets"][0]["notices"] == [expected.removeprefix("rtfx: notice: ")]

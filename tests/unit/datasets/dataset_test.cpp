@@ -168,7 +168,7 @@ TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
   ASSERT_EQ(mkfifo(path("f/c.wav").c_str(), 0600), 0);
   ASSERT_EQ(mkfifo(path("f/other").c_str(), 0600), 0);
   std::vector<UserError> skipped;
-  EXPECT_EQ(files_below(path("f"), {".wav"}, &skipped), std::vector{path("f/sub/a.wav")});
+  EXPECT_EQ(files_below(path("f"), {".wav"}, nullptr, &skipped), std::vector{path("f/sub/a.wav")});
   std::string all;
   for (const UserError& error : skipped) all += std::string(error.what()) + "\n";
   EXPECT_EQ(skipped.size(), 2U) << all;
@@ -178,7 +178,7 @@ TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
   if (geteuid() == 0) return;  // root may read everything
   std::filesystem::create_directory(path("f/closed"));
   std::filesystem::permissions(path("f/closed"), std::filesystem::perms::none);
-  files_below(path("f"), {".wav"}, &skipped);
+  files_below(path("f"), {".wav"}, nullptr, &skipped);
   EXPECT_HAS(skipped.back().what(), path("f/closed").string() + ": Permission denied");
 }
 
@@ -471,8 +471,15 @@ TEST_F(DatasetTest, AttributesThatMacosKeepsAreNoData) {
   write_audio("set/one.wav", sine(440, 16000, 1600));
   write("set/s.trans.txt", "one SHE SAID\n");
   for (const char* name : {"set/._one.wav", "set/._s.trans.txt"}) write(name, attributes);
+  write("set/deep/._three.wav", attributes);
+  const std::string kept = ", in which macOS keeps attributes of other files";
+  const std::string where = path("set").string() + ": left out ";
   EXPECT_EQ(librispeech("set").utterances.size(), 1U);
+  EXPECT_EQ(librispeech("set").notices, std::vector{where + "1 file ._*" + kept});
   EXPECT_EQ(files({path("set")}).utterances.size(), 1U);
+  EXPECT_EQ(files({path("set")}).notices, std::vector{where + "2 files ._*" + kept});
+  EXPECT_HAS(user_error([&] { files({path("set/deep")}); }), ", apart from 1 file ._*" + kept);
+  EXPECT_TRUE(files({path("audio")}).notices.empty());
   write_audio("set/._two.wav", sine(440, 16000, 1600));
   EXPECT_EQ(files({path("set")}).utterances.size(), 2U);
 }
