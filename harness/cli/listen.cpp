@@ -98,6 +98,7 @@ class Listener {
  public:
   explicit Listener(const ListenOptions& options)
       : options_(options), scope_(options.threads, options.device, "--device") {
+    const nlohmann::json asked = parse_decoder_options(options.decoder_options);
     const auto [checkpoint, dtypes] = open_model(options, scope_.device());
     UtteranceEnds ends = ends_of(checkpoint);
     utterances_end_ = ends.any();
@@ -114,7 +115,6 @@ class Listener {
                       streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
                       streams.buffer->right, streams.buffer->left, why));
     }
-    const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
     if (!options.decoder.empty())
       decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
     model_ = AcousticModel::build(checkpoint, scope_.device(), dtypes);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "harness/cli/transcript_printer.h"
 #include "models/checkpoint/config.h"
 #include "models/load_checkpoint.h"
@@ -20,6 +22,13 @@ OpenedModel open_model(const ModelArguments& arguments, at::Device device) {
   for (const std::string& notice : checkpoint.notices)
     print_notice(arguments.model.string() + ": " + notice);
   return {std::move(checkpoint), dtypes};
+}
+
+nlohmann::json parse_decoder_options(const std::string& text) {
+  constexpr const char* kExample = R"(for example '{"window": 8}')";
+  nlohmann::json options = parse_json(text, "--options", kExample);
+  if (!options.is_object()) throw UserError("--options", text + " is not a JSON object", kExample);
+  return options;
 }
 
 }  // namespace rtfx

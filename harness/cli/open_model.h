@@ -1,10 +1,12 @@
-// Opens the model that the arguments of `rtfx transcribe`, `rtfx align` or `rtfx stream` name.
+// Opens the model that the arguments of `rtfx transcribe`, `rtfx align` or `rtfx stream` name, and
+// reads the options of its decoder.
 #pragma once
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -29,5 +31,8 @@ struct OpenedModel {
 /// Reads the model's file, sets the language and the attention context, and prints the notices of
 /// the checkpoint with the model's name. Throws UserError.
 OpenedModel open_model(const ModelArguments& arguments, at::Device device);
+
+/// Returns the JSON object that --options gives. Throws UserError for any other text.
+nlohmann::json parse_decoder_options(const std::string& text);
 
 }  // namespace rtfx

@@ -38,13 +38,6 @@ namespace {
 
 using nlohmann::json;
 
-json parse_options(const std::string& text) {
-  constexpr const char* kExample = R"(for example '{"window": 8}')";
-  json options = parse_json(text, "--options", kExample);
-  if (!options.is_object()) throw UserError("--options", text + " is not a JSON object", kExample);
-  return options;
-}
-
 /// Adds texts to the list at `key`. A single value is a list of one, as in all options.
 void add_texts(json& options, const char* key, const std::vector<std::string>& texts) {
   if (texts.empty()) return;
@@ -64,7 +57,7 @@ void require_one_value(const char* argument, const std::string& value, const cha
 
 /// Returns the decoder's options, including those that other arguments set.
 json decoder_options(const TranscribeOptions& options) {
-  json all = parse_options(options.decoder_options);
+  json all = parse_decoder_options(options.decoder_options);
   if (!options.boost.empty() || !options.boost_phrases.empty()) {
     json& boost = all["boost"];
     if (!boost.is_null() && !boost.is_object()) {

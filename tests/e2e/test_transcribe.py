@@ -139,3 +139,11 @@ def test_a_blank_penalty_is_a_number_from_0_on(transcribe, wrong):
     assert result.returncode == 2
     errors = [line for line in result.stderr.splitlines() if line.startswith("rtfx: error: ")]
     assert len(errors) == 1 and "blank_penalty" in errors[0] and "a number 0..10000" in errors[0]
+
+
+@pytest.mark.parametrize("command", ["transcribe", "stream"])
+@pytest.mark.parametrize("text, problem", [("5", "5 is not a JSON object"), ("{", "not JSON")])
+def test_options_of_a_decoder_are_an_object(rtfx, command, text, problem):
+    result = rtfx(command, "--model", MODELS / "quickstart-rnnt.nemo", "--options", text, CLIP)
+    assert result.returncode == 2 and f"rtfx: error: --options: {problem}" in result.stderr
+    assert result.stderr.endswith("""; for example '{"window": 8}'\n""") and result.stderr.count("\n") == 1
