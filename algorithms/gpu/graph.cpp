@@ -146,16 +146,6 @@ cudaGraphConditionalHandle GraphRecorder::condition() {
 
 void GraphRecorder::while_node(cudaGraphConditionalHandle condition,
                                const std::function<void()>& body) {
-  node(condition, cudaGraphCondTypeWhile, body);
-}
-
-void GraphRecorder::if_node(cudaGraphConditionalHandle condition,
-                            const std::function<void()>& body) {
-  node(condition, cudaGraphCondTypeIf, body);
-}
-
-void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditionalNodeType type,
-                         const std::function<void()>& body) {
   const cudaStream_t outer = stream();
   cudaStreamCaptureStatus status;
   cudaGraph_t graph = nullptr;
@@ -167,7 +157,7 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
   cudaGraphNodeParams params = {};
   params.type = cudaGraphNodeTypeConditional;
   params.conditional.handle = condition;
-  params.conditional.type = type;
+  params.conditional.type = cudaGraphCondTypeWhile;
   params.conditional.size = 1;
   cudaGraphNode_t added = nullptr;
   RTFX_CUDA(cudaGraphAddNode(&added, graph, after, edges, count, &params));

@@ -1,5 +1,5 @@
-// CUDA graphs with loops and branches that the GPU decides by itself ("conditional nodes",
-// CUDA 12.4 and later), recorded from ordinary stream work.
+// CUDA graphs with loops that the GPU ends by itself ("conditional nodes", CUDA 12.4 and later),
+// recorded from ordinary stream work.
 //
 //   const Graph graph = Graph::record([&](GraphRecorder& recorder) {
 //     const auto again = recorder.condition();
@@ -40,13 +40,9 @@ class GraphRecorder {
 
   /// Records `body` as a loop. The graph tests the condition before each iteration.
   void while_node(cudaGraphConditionalHandle condition, const std::function<void()>& body);
-  /// Records `body` as a branch, which runs once if the condition holds.
-  void if_node(cudaGraphConditionalHandle condition, const std::function<void()>& body);
 
  private:
   friend class Graph;
-  void node(cudaGraphConditionalHandle condition, cudaGraphConditionalNodeType type,
-            const std::function<void()>& body);
   cudaGraph_t root_ = nullptr;
 };
 
