@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,19 +30,28 @@ size_t text_columns() {
 
 namespace {
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+/// Returns the columns of the character at `at`, and moves `at` behind it.
+size_t next_width(std::string_view text, size_t& at) {
+  UChar32 code = 0;
+  U8_NEXT(text.data(), at, text.size(), code);
+  // ICU gives a negative code for bytes that are not UTF-8.
+  const int kind = code < 0 ? U_EA_NEUTRAL : u_getIntPropertyValue(code, UCHAR_EAST_ASIAN_WIDTH);
+  return kind == U_EA_WIDE || kind == U_EA_FULLWIDTH ? 2 : 1;
+}
 
 }  // namespace
 
-size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
+size_t width_of(std::string_view text) {
+  size_t width = 0;
+  for (size_t at = 0; at < text.size();) width += next_width(text, at);
+  return width;
 }
 
 std::string shortened(std::string_view text, size_t most) {
-  if (characters(text) <= most) return std::string(text);
-  size_t begin = text.size();
-  for (size_t left = most - 1; left > 0;)
-    if (begins_character(text[--begin])) --left;
+  size_t width = width_of(text);
+  if (width <= most) return std::string(text);
+  size_t begin = 0;
+  while (width + 1 > most) width -= next_width(text, begin);  // "…" takes a column
   return "…" + std::string(text.substr(begin));
 }
 
@@ -57,10 +68,10 @@ std::string wrapped(std::string_view text, size_t columns, size_t indent) {
     const size_t word = std::min(text.find_first_not_of(' '), text.size());  // behind the blanks
     const size_t end = std::min(text.find_first_of(" \n", word), text.size());
     const std::string_view blanks = text.substr(0, word), letters = text.substr(word, end - word);
-    const size_t width = blanks.size() + characters(letters);
+    const size_t width = blanks.size() + width_of(letters);
     if (column > indent && column + width > columns && !letters.empty()) {
       out += '\n' + std::string(indent, ' ');
-      column = indent + characters(letters);
+      column = indent + width_of(letters);
     } else {
       out += blanks;
       column += width;

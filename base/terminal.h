@@ -25,11 +25,12 @@ bool use_colours();
 /// a terminal.
 size_t text_columns();
 
-/// Returns the number of characters of UTF-8.
-size_t characters(std::string_view text);
+/// Returns the columns that UTF-8 text takes on a terminal. A wide character, such as an ideograph,
+/// takes two. A byte that is not UTF-8 counts as one.
+size_t width_of(std::string_view text);
 
-/// Returns the end of a text of more than `most` characters, with "…" before it, which counts as
-/// one of them. Returns shorter texts unchanged. `most` is at least 1.
+/// Returns the end of a text that is wider than `most` columns, with "…" before it. Both together
+/// take at most `most` columns. Returns other texts unchanged. `most` is at least 1.
 std::string shortened(std::string_view text, size_t most);
 
 /// Returns `text` with line breaks in place of blanks, so that no line is longer than `columns`.

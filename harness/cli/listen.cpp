@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unicode/uchar.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +23,6 @@
 #include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
 #include "harness/results/journal.h"
-#include "harness/scoring/code_points.h"
 #include "models/streaming/cached_encoder.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/pipeline.h"
@@ -39,25 +37,12 @@ namespace {
 
 constexpr int kWaitMilliseconds = 50;  // wait for audio before signals are checked
 
-/// Returns the columns that a text takes on a terminal. An ideograph takes two.
-size_t width_of(std::string_view text) {
-  size_t width = 0;
-  for (const char32_t c : to_code_points(text)) {
-    const int kind = u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_EAST_ASIAN_WIDTH);
-    width += kind == U_EA_WIDE || kind == U_EA_FULLWIDTH ? 2 : 1;
-  }
-  return width;
-}
-
 /// Returns the end of a text, where it is new. It fits into one row of the terminal, since a
 /// carriage return does not lead back to the row before.
 std::string live_line(std::string_view text) {
-  constexpr size_t kMost = 76, kLeast = 2;  // columns; a character may take two
+  constexpr size_t kLeast = 1, kMost = 76;  // columns
   const size_t columns = terminal_columns().value_or(kMost + 1);
-  const size_t most = std::clamp(columns, kLeast + 1, kMost + 1) - 1;
-  size_t count = most;
-  while (width_of(shortened(text, count)) > most) --count;
-  return shortened(text, count);
+  return shortened(text, std::clamp(columns, kLeast + 1, kMost + 1) - 1);
 }
 
 /// The audio of a source, and the process that makes it, if there is one.

@@ -140,7 +140,7 @@ Row row_of(const CaseSummary& c) {
 using Widths = std::vector<size_t>;
 
 void widen(Widths& widths, const Row& row) {
-  for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
+  for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
 }
 
 /// The width of a table, and whether its rows are broken to fit the terminal. In a broken row, the
@@ -165,7 +165,7 @@ struct Layout {
         line += "  " + row[i] + "\n";
         continue;
       }
-      const std::string blanks(widths[i] - characters(row[i]), ' ');
+      const std::string blanks(widths[i] - width_of(row[i]), ' ');
       line += "  " + (i == 0 || i == 2 ? row[i] + blanks : blanks + row[i]);
     }
     if (!broken) return line + "  " + last;
@@ -251,7 +251,7 @@ void print_table(const Summaries& cases) {
   std::set<std::string> baselines;
   for (const CaseSummary& c : cases) {
     widen(widths, row_of(c));
-    last = std::max(last, characters(judgement(c)));
+    last = std::max(last, width_of(judgement(c)));
     if (std::find(groups.begin(), groups.end(), group_of(c)) == groups.end())
       groups.push_back(group_of(c));
     if (!c.failure && c.grade == "baseline") baselines.insert(id_of(c));

@@ -70,7 +70,7 @@ void Progress::print_line() {
 void Progress::draw() {
   shown_ = Clock::now();
   constexpr int64_t kWidth = 24;
-  constexpr size_t kMostOfLabel = 46;  // characters; the end of a label has batch and type
+  constexpr size_t kMostOfLabel = 46;  // columns; the end of a label has batch and type
   const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
   print_message("\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
                 std::string(kWidth - filled, ' '), 100 * done_ / steps_, time_left(),

@@ -22,13 +22,24 @@ TEST(Wrapped, KeepsLineEndsAndColumnsThatFit) {
 TEST(Shortened, KeepsWholeCharactersOfTheEnd) {
   EXPECT_EQ(shortened("Grüße", 5), "Grüße");
   EXPECT_EQ(shortened("Grüße", 4), "…üße");
-  EXPECT_EQ(shortened("日本語 🙂", 3), "… 🙂");
-  EXPECT_EQ(shortened("日本語 🙂", 1), "…");
+  EXPECT_EQ(shortened("\xff\xff\xff", 2), "…\xff");
   EXPECT_EQ(shortened("", 1), "");
 }
 
-TEST(Wrapped, CountsCharactersAndNoBytes) {
-  EXPECT_EQ(characters("35.2 ± 2.5"), 10U);
+TEST(Shortened, WideCharactersTakeTwoColumns) {
+  EXPECT_EQ(shortened("日本語 🙂", 9), "日本語 🙂");
+  EXPECT_EQ(shortened("日本語 🙂", 8), "…本語 🙂");
+  EXPECT_EQ(shortened("日本語 🙂", 7), "…語 🙂");  // one column is left
+  EXPECT_EQ(shortened("日本語 🙂", 4), "… 🙂");
+  EXPECT_EQ(shortened("日本語 🙂", 2), "…");
+  EXPECT_EQ(shortened("日本語 🙂", 1), "…");
+}
+
+TEST(Wrapped, CountsColumnsAndNoBytes) {
+  EXPECT_EQ(width_of("35.2 ± 2.5"), 10U);
+  EXPECT_EQ(width_of("日本"), 4U);
+  EXPECT_EQ(wrapped("日本 語", 7), "日本 語");
+  EXPECT_EQ(wrapped("日本 語", 6), "日本\n語");
   EXPECT_EQ(wrapped("± ± ± ±", 7), "± ± ± ±");
   EXPECT_EQ(wrapped("± ± ± ±", 6), "± ± ±\n±");
 }
