@@ -523,6 +523,8 @@ namespace {
 using nlohmann::json;
 
 json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const Estimate& time) {
+  json whole = config.resolved();
+  whole.update(config.foreign);
   json cases = json::array();
   for (const CaseGroup& group : plan) {
     for (const PlannedDecoder& decoder : group.decoders) {
@@ -531,7 +533,7 @@ json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const E
           {{"case", decoder.case_name}, {"against", against.empty() ? json() : json(against)}});
     }
   }
-  return {{"config", config.resolved()},
+  return {{"config", whole},
           {"cases", cases},
           {"estimate",
            {{"audio_seconds", time.audio_seconds},

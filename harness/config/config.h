@@ -216,8 +216,11 @@ struct Config {
   std::filesystem::path output;
   std::vector<std::string> plugins;
   Origins origins;  // the configuration's file, and the overrides of the command line
+  /// The keys "prepare", "paper" and "cells", which other code reads (harness/cli/prepare.h,
+  /// plots/paper_table.py). They do not change what is measured, so journals leave them out.
+  nlohmann::json foreign = nlohmann::json::object();
 
-  /// Returns all of the above as JSON.
+  /// Returns all of the above as JSON, except `foreign`.
   nlohmann::json resolved() const;
   /// Returns the SHA-256 of everything that determines the results. It is resolved() without name,
   /// question, output, protocol, tune and isolate. Paths are relative to the file's folder, so the

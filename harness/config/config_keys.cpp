@@ -340,9 +340,10 @@ std::string read_device(const JsonView& v) {
   return device;
 }
 
-/// Declares a key that another reader reads.
-OptionField<Config> foreign(std::string name, std::string help) {
-  return {std::move(name), std::move(help), "any", [](Config&, const JsonView&) {},
+/// Declares a key that other code reads.
+OptionField<Config> foreign(const std::string& name, std::string help) {
+  return {name, std::move(help), "any",
+          [name](Config& c, const JsonView& v) { c.foreign[name] = v.value(); },
           [](const Config&) { return nlohmann::json(); }};
 }
 
@@ -370,6 +371,19 @@ std::vector<OptionInfo> prepare_members() {
              "true | false", true)};
 }
 
+/// Returns the list `prepare` with the defaults of its entries.
+nlohmann::json with_defaults(const JsonView& prepare) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const JsonView& entry : prepare.elements()) {
+    nlohmann::json& made = list.emplace_back(entry.value());
+    const std::string own = made.contains("graph") ? "topology" : "said";
+    const auto members = prepare_members();
+    const auto member = std::ranges::find(members, own, &OptionInfo::name);
+    if (made.is_object() && !entry.find(own)) made[own] = member->default_value;
+  }
+  return list;
+}
+
 }  // namespace
 
 const OptionTable<Config>& config_keys() {
@@ -382,6 +396,7 @@ const OptionTable<Config>& config_keys() {
   static auto prepare =
       foreign("prepare", "Files that are made before the run if they do not exist.");
   prepare.members = prepare_members();
+  prepare.set = [](Config& c, const JsonView& v) { c.foreign["prepare"] = with_defaults(v); };
   static auto batch_sizes =
       list_option("batch_sizes", &Config::batch_sizes,
                   "Number of utterances in a batch. `max` tries which number fits into memory. "

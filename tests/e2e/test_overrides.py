@@ -69,10 +69,17 @@ def test_an_override_takes_no_file(rtfx, config, given):
 
 def test_the_resolved_configuration_can_be_read(rtfx, config, tmp_path):
     """A resolved configuration can be read again, even one of CTC alone without a baseline, and one with `stream`,
-    whose lists are empty by default."""
-    result = rtfx("validate", config(decoders=["ctc_greedy"], stream={"rule": "c120"}), "--json")
+    whose lists are empty by default. It has all keys, also those that other programs read."""
+    cell = {"model": "m", "decoder": "ctc_greedy", "metric": "wer", "published": "5.0"}
+    (tmp_path / "words").write_text("a 1\n")
+    made = {"words": "words", "dataset": "quickstart", "lexicon": "lexicon"}  # is there already
+    given = {"paper": {"title": "A paper"}, "cells": [cell], "prepare": made}
+    result = rtfx("validate", config(decoders=["ctc_greedy"], stream={"rule": "c120"}, **given), "--json")
     assert result.returncode == 0, result.stderr
     first = json.loads(result.stdout)["config"]
+    assert first["paper"] == given["paper"] and first["cells"] == [cell]
+    paths = {"words": str(tmp_path / "words"), "lexicon": str(tmp_path / "lexicon")}
+    assert first["prepare"] == [made | paths | {"said": True}]
     again = tmp_path / "again.json"
     again.write_text(json.dumps(first))
     result = rtfx("validate", again, "--json")

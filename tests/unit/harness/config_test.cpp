@@ -446,6 +446,25 @@ TEST(Config, WhatIsResolvedCanBeReadAgain) {
   }
 }
 
+TEST(Config, KeysOfOtherReadersAreKeptAndChangeNoHash) {
+  json document = valid();
+  document["prepare"] = json::parse(R"([{"graph": "a.tlg", "lexicon": "/l", "topology": null},
+                                        {"words": "w", "dataset": "d", "said": false}])");
+  document["paper"] = {{"title", "T"}};
+  document["cells"] = json::array();
+  const Config config = parse(document);
+  const json made = json::parse(
+      R"([{"graph": "dir/a.tlg", "lexicon": "/l", "topology": "compact"},
+          {"words": "dir/w", "dataset": "d", "said": false}])");
+  EXPECT_EQ(config.foreign,
+            (json{{"prepare", made}, {"paper", {{"title", "T"}}}, {"cells", json::array()}}));
+  EXPECT_EQ(config.resolved(), parse(valid()).resolved());
+  EXPECT_EQ(config.hash(), parse(valid()).hash());
+  document["prepare"] = {{"words", "w"}};  // stands for a list of one
+  EXPECT_EQ(parse(document).foreign["prepare"],
+            json::parse(R"([{"words": "dir/w", "said": true}])"));
+}
+
 TEST(Config, APathThatIsNoUtf8CanBeHashedAndOverridden) {
   const Config config = parse(valid(), {"output=runs/caf\xE9", "models.1.path=m/caf\xE9.nemo"});
   EXPECT_EQ(config.output, "runs/caf\xE9");
