@@ -57,8 +57,9 @@ json override_value(const std::string& text, const std::string& where) {
 /// Returns whether `key` is the index of an entry that stands for a whole list, as in
 /// {"datasets": {"id": "d", ...}}.
 bool is_list_of_one(const json& entry, const std::string& list, const std::string& key) {
-  constexpr std::array kLists = {"models", "datasets", "decoders", "prepare", "tune"};
-  return key == "0" && (entry.is_object() || entry.is_string()) && std::ranges::count(kLists, list);
+  constexpr std::array kLists = {"models", "datasets", "decoders", "batch_sizes", "batch_seconds",
+                                 "dtypes", "plugins",  "prepare",  "tune"};
+  return key == "0" && !entry.is_array() && !entry.is_null() && std::ranges::count(kLists, list);
 }
 
 /// Replaces a text in the list of models or decoders by the object for which it is short.

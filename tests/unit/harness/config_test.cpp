@@ -361,6 +361,12 @@ TEST(Config, OverridesReachIntoShortForms) {
   EXPECT_HAS(user_error([&] { parse(document, {"datasets.0.limit=x"}); }),
              "--set datasets.0.limit=x: dir/c.json#/datasets/limit: ");
   EXPECT_HAS(user_error([&] { parse(document, {"decoders.1.id=x"}); }), "single value");
+  document["batch_sizes"] = 4;
+  document["dtypes"] = "fp32";
+  const Config numbers = parse(document, {"batch_sizes.0=8", "dtypes.0=bf16"});
+  EXPECT_EQ(numbers.batch_sizes, std::vector<int64_t>{8});
+  EXPECT_EQ(numbers.dtypes, std::vector<std::string>{"bf16"});
+  EXPECT_HAS(user_error([&] { parse(document, {"batch_sizes.1=8"}); }), "single value");
 }
 
 TEST(Config, HashIsOfWhatDeterminesTheResults) {
