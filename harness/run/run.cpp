@@ -202,7 +202,8 @@ class Runner {
     }
 
     const std::string& first = group.decoders.front().case_name;
-    if (const std::string notice = batch_notice(workspace_, group); !notice.empty())
+    if (const std::string notice = batch_notice(workspace_, group);
+        session_.with_notices() && !notice.empty())
       print_message("rtfx: notice: {}\n", printable(notice));
     progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
@@ -443,9 +444,10 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   return whole ? outcome(cases, config) : kInterrupted;
 }
 
-bool measure(const Config& config) {
+bool measure(const Config& config, bool with_notices) {
   SessionOptions options;
   options.mode = Journal::Mode::child;
+  options.with_notices = with_notices;
   Session session(config, options);
   Runner runner(session, nullptr, {});
   runner.suggest("what was recorded is kept");  // tune and verify do not isolate these cases

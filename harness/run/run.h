@@ -28,7 +28,8 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
         const ChildTask& task = {}, const std::string& remedy = {});
 
 /// Continues the journal, which the caller has locked. Prints neither a table nor a verdict.
-/// Returns false after an interrupt, which it reports on stderr.
-bool measure(const Config& config);
+/// Returns false after an interrupt, which it reports on stderr. `with_notices` is that of
+/// SessionOptions.
+bool measure(const Config& config, bool with_notices = true);
 
 }  // namespace rtfx

@@ -336,7 +336,7 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
       print_message("rtfx: warning: {}\n", warning);
     workspace_.read_audio_files();
     workspace_.keep(options_.shard);
-    workspace_.print_notices();
+    if (with_notices()) workspace_.print_notices();
     const record::Provenance provenance = provenance_record(workspace_, device(), utc_now());
     provenance_id_ = *provenance.provenance_id;
     append(provenance);

@@ -83,7 +83,8 @@ struct SessionOptions {
   Journal::Mode mode = Journal::Mode::fresh;
   std::string journal = "journal.jsonl";
   Shard shard = {};
-  bool profiled = false;  // marks every record as one of `rtfx profile`
+  bool profiled = false;     // marks every record as one of `rtfx profile`
+  bool with_notices = true;  // prints notices about models, audio and batches
 };
 
 class Session {
@@ -100,6 +101,9 @@ class Session {
   Journal& journal() { return journal_; }
   /// The records of the journal, including those of earlier invocations.
   const record::Records& records() const { return records_; }
+
+  /// Returns SessionOptions::with_notices.
+  bool with_notices() const { return options_.with_notices; }
 
   /// Reads all audio into memory, writes the provenance into the journal, and calls `work`. Returns
   /// false after an interrupt, which it reports on stderr together with `remark`.

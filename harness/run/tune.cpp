@@ -322,7 +322,8 @@ class Tuner {
       set(one.options, weights);
       one.describe();
     }
-    if (!measure(config_)) throw TuningInterrupted();
+    // Later steps of the search would repeat the notices of the first one.
+    if (!measure(config_, /*with_notices=*/edits_.empty())) throw TuningInterrupted();
     const ResultSet results = read_results(config_.output);
     std::vector<int64_t> errors;
     for (const Weights& weights : points) errors.push_back(count(results, weights));
@@ -435,18 +436,21 @@ void require_chosen_once(const Config& config) {
   }
 }
 
-/// Throws UserError for a development set that is missing or has no words to count errors against.
-void require_references(const Config& config) {
+/// Returns the development sets. Throws UserError for one that is missing or has no words to count
+/// errors against.
+std::vector<Dataset> development_sets(const Config& config) {
   const Normalizer& normalizer = find_normalizer(config.scorer, "scorer");
+  const auto has_words = [&](const Utterance& utterance) {
+    return utterance.text && !normalizer.words(*utterance.text).empty();
+  };
+  std::vector<Dataset> sets;
   for (const TuneSpec& spec : config.tune) {
-    const Dataset dataset = load_dataset(spec.dataset);
-    const auto has_words = [&](const Utterance& utterance) {
-      return utterance.text && !normalizer.words(*utterance.text).empty();
-    };
+    const Dataset& dataset = sets.emplace_back(load_dataset(spec.dataset));
     if (std::ranges::any_of(dataset.utterances, has_words)) continue;
     throw UserError("dataset '" + spec.dataset.id + "'", "has no texts to count errors against",
                     "give a development set with transcripts");
   }
+  return sets;
 }
 
 void require_same_folder(const std::filesystem::path& target, const std::filesystem::path& file) {
@@ -461,32 +465,32 @@ void require_same_folder(const std::filesystem::path& target, const std::filesys
 /// The recordings of a set, and where in them its utterances begin.
 using Recordings = std::set<std::pair<std::filesystem::path, double>>;
 
-Recordings recordings(const DatasetSource& source) {
+Recordings recordings(const Dataset& dataset) {
   Recordings found;
-  for (const Utterance& utterance : load_dataset(source).utterances)
+  for (const Utterance& utterance : dataset.utterances)
     found.emplace(std::filesystem::weakly_canonical(utterance.audio), utterance.segment.offset);
   return found;
 }
 
-/// Returns the recordings of a set; none if the set is missing.
-Recordings recordings_if_there(const DatasetSource& source) {
+/// Returns the set, without utterances if it is missing.
+Dataset dataset_if_there(const DatasetSource& source) {
   try {
-    return recordings(source);
+    return load_dataset(source);
   } catch (const UserError&) {
-    return {};
+    return {.id = source.id, .utterances = {}, .sha256 = {}, .stand_in = {}};
   }
 }
 
 /// Says where development sets share utterances with the sets that the configuration measures. A
 /// missing set is no error here.
-void note_common_utterances(const Config& config, const std::vector<TuneSpec>& specs) {
+void note_common_utterances(const Config& config, const std::vector<Dataset>& development) {
   std::map<std::string, Recordings> measured;
   for (const DatasetSource& source : config.datasets)
-    measured[source.id] = recordings_if_there(source);
+    measured[source.id] = recordings(dataset_if_there(source));
   std::set<std::string> seen;
-  for (const TuneSpec& spec : specs) {
-    if (!seen.insert(spec.dataset.id).second) continue;
-    const Recordings dev = recordings_if_there(spec.dataset);
+  for (const Dataset& dataset : development) {
+    if (!seen.insert(dataset.id).second) continue;
+    const Recordings dev = recordings(dataset);
     for (const auto& [id, test] : measured) {
       std::vector<Recordings::value_type> common;
       std::ranges::set_intersection(dev, test, std::back_inserter(common));
@@ -494,7 +498,7 @@ void note_common_utterances(const Config& config, const std::vector<TuneSpec>& s
       print_message(
           "rtfx: notice: {} of the {} utterances of the development set {} are in the set "
           "{} too, whose word error rate will be too good\n",
-          common.size(), dev.size(), printable(spec.dataset.id), printable(id));
+          common.size(), dev.size(), printable(dataset.id), printable(id));
     }
   }
 }
@@ -502,10 +506,10 @@ void note_common_utterances(const Config& config, const std::vector<TuneSpec>& s
 }  // namespace
 
 void note_tuned_on_test_sets(const Config& config) {
-  std::vector<TuneSpec> ran;
-  std::ranges::copy_if(config.tune, std::back_inserter(ran),
-                       [](const TuneSpec& spec) { return !spec.chosen.is_null(); });
-  if (!ran.empty()) note_common_utterances(config, ran);
+  std::vector<Dataset> sets;
+  for (const TuneSpec& spec : config.tune)
+    if (!spec.chosen.is_null()) sets.push_back(dataset_if_there(spec.dataset));
+  if (!sets.empty()) note_common_utterances(config, sets);
 }
 
 int tune(const Config& config, json document, const std::filesystem::path& target,
@@ -525,8 +529,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
   // Missing entries and sets are found before anything is measured.
   for (const TuneSpec& spec : config.tune)
     for (const std::string& id : ids_of(spec)) decoder_entry(document, id);
-  require_references(config);
-  note_common_utterances(config, config.tune);
+  note_common_utterances(config, development_sets(config));
   try {
     for (size_t i = 0; i < config.tune.size(); ++i) {
       Tuner tuner(config, config.tune[i], mode);

@@ -239,6 +239,18 @@ def test_a_development_set_among_the_measured_ones_is_noticed(rtfx, tmp_path, co
     assert "3 of the 3 utterances of the development set dev are in the set test too" in result.stderr
 
 
+def test_notices_about_a_development_set_come_once(rtfx, tmp_path, config):
+    """The search measures several times, and each time reads the set again."""
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    tune = TUNE | {"dataset": TUNE["dataset"] | {"stand_in": "read by colleagues"}}
+    result = rtfx("tune", config(decoders=DECODERS, tune=tune, batch_sizes=[8]), "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert len(rows_of(result.stdout)) > TUNE["grid"]
+    lines = result.stderr.splitlines()
+    assert lines.count("rtfx: notice: dev: stand-in data: read by colleagues") == 1
+    assert sum("a batch of 8 holds no more" in line for line in lines) == 1
+
+
 @pytest.mark.parametrize("restriction, measured", [(["tdt"], ["tdt"]), (["tdt", "quickstart-rnnt"], ["rnnt", "tdt"])])
 def test_a_decoder_may_be_for_kinds_of_models(rtfx, config, tmp_path, restriction, measured):
     (tmp_path / "lm.arpa").write_text(arpa({}))
