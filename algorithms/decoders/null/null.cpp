@@ -1,5 +1,5 @@
-// This decoder does no search, so its measured time is that of the harness. It is the smallest
-// decoder, and a template for new ones.
+// This decoder does no search, so its measured time is that of the harness. A template for new
+// decoders is examples/plugin/plain_greedy.cpp.
 #include "algorithms/decoder.h"
 
 namespace rtfx {
