@@ -109,10 +109,10 @@ __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&
     }
   }
 }
-__device__ inline void load_bias(const Search& s, int tile, float (&bias)[2]) {
+__device__ inline void load_output_bias(const Search& s, int tile, float (&output_bias)[2]) {
   const float* at = s.model.output_bias + tile * kTileRows + threadIdx.x % kWarpSize / 4;
-  bias[0] = __ldg(at);
-  bias[1] = __ldg(at + 8);
+  output_bias[0] = __ldg(at);
+  output_bias[1] = __ldg(at + 8);
 }
 
 /// Returns the greater value, or NaN if one of them is NaN.
@@ -129,33 +129,33 @@ struct Logits {
 
   /// `sums` are as total() returns them.
   template <class T>
-  __device__ static Logits of(int tile, float4 sums, const float (&bias)[2]) {
+  __device__ static Logits of(int tile, float4 sums, const float (&output_bias)[2]) {
     const int output = tile * kTileRows + threadIdx.x % kWarpSize / 4;
     return {{output, output + 8},
-            {{rounded<T>(sums.x + bias[0]), rounded<T>(sums.z + bias[1])},
-             {rounded<T>(sums.y + bias[0]), rounded<T>(sums.w + bias[1])}}};
+            {{rounded<T>(sums.x + output_bias[0]), rounded<T>(sums.z + output_bias[1])},
+             {rounded<T>(sums.y + output_bias[0]), rounded<T>(sums.w + output_bias[1])}}};
   }
 };
 
-/// The best tokens of a lane's two columns. With kBiased, the bonus counts. Which token the model
-/// alone ranks first does not matter then. Only its logit is kept, to compare it with blank, which
-/// best_others() handles.
-template <bool kBiased>
+/// The best tokens of a lane's two columns. With kWithBonus, the bonus counts. Which token the
+/// model alone ranks first does not matter then. Only its logit is kept, to compare it with blank,
+/// which best_others() handles.
+template <bool kWithBonus>
 struct BestTokens {
-  MaxKey token[2] = {0, 0};           // kBiased: with its bonus; 0: no token
-  float plain[2] = {kNever, kNever};  // kBiased: best logit without bonus
+  MaxKey token[2] = {0, 0};           // kWithBonus: with its bonus; 0: no token
+  float plain[2] = {kNever, kNever};  // kWithBonus: best logit without bonus
 
   __device__ void add(const Model& model, const Logits& logits, const float (&bonus)[2][2]) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float logit = logits.values[odd][half], added = kBiased ? bonus[odd][half] : 0;
+        const float logit = logits.values[odd][half], added = kWithBonus ? bonus[odd][half] : 0;
         const int output = logits.output[half];
         const bool counts =
-            kBiased ? output < model.blank && added != kNever : output < model.labels;
-        if constexpr (kBiased) plain[odd] = greater(plain[odd], counts ? logit : kNever);
-        const MaxKey key = max_key(kBiased ? logit + added : logit, output);
+            kWithBonus ? output < model.blank && added != kNever : output < model.labels;
+        if constexpr (kWithBonus) plain[odd] = greater(plain[odd], counts ? logit : kNever);
+        const MaxKey key = max_key(kWithBonus ? logit + added : logit, output);
         token[odd] = max(token[odd], counts ? key : 0);
       }
     }
@@ -169,22 +169,22 @@ struct BestTokens {
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
         token[odd] = max(token[odd], __shfl_xor_sync(0xffffffffu, token[odd], distance));
-        if constexpr (kBiased)
+        if constexpr (kWithBonus)
           plain[odd] = greater(plain[odd], __shfl_xor_sync(0xffffffffu, plain[odd], distance));
       }
     }
   }
 
   /// Returns the key by which the best token competes with blank.
-  __device__ MaxKey key(int odd) const { return kBiased ? max_key(plain[odd], 0) : token[odd]; }
+  __device__ MaxKey key(int odd) const { return kWithBonus ? max_key(plain[odd], 0) : token[odd]; }
 };
 
 /// Adds the best outputs of a frame to the keys of the step, by atomic maxima.
-template <bool kBiased>
+template <bool kWithBonus>
 __device__ inline void add_best(const Search& s, MaxKey* keys, int frame, MaxKey best, MaxKey sum) {
-  if (kBiased && sum == 0) return;  // no token is allowed
+  if (kWithBonus && sum == 0) return;  // no token is allowed
   atomicMax(keys + frame, best);
-  if constexpr (kBiased) atomicMax(keys + 2 * s.key_rows + frame, sum);
+  if constexpr (kWithBonus) atomicMax(keys + 2 * s.key_rows + frame, sum);
 }
 
 /// Returns whether a tile has other outputs than tokens.
@@ -192,9 +192,9 @@ __device__ inline bool has_others(const Model& model, int tile) {
   return tile * kTileRows + kTileRows - 1 >= model.blank;
 }
 
-/// Adds the best duration of a tile's outputs to the keys, and with kBiased also the blanks. One
+/// Adds the best duration of a tile's outputs to the keys, and with kWithBonus also the blanks. One
 /// warp calls this.
-template <bool kBiased>
+template <bool kWithBonus>
 __device__ inline void best_others(const Search& s, const Logits& logits, int column_tile,
                                    int frames, MaxKey* keys) {
   const int lane = threadIdx.x % kWarpSize, labels = s.model.labels;
@@ -206,7 +206,7 @@ __device__ inline void best_others(const Search& s, const Logits& logits, int co
     for (int half = 0; half < 2; ++half) {
       const int output = logits.output[half];
       const float logit = logits.values[odd][half];
-      if (kBiased && output >= s.model.blank && output < labels && frame < frames)
+      if (kWithBonus && output >= s.model.blank && output < labels && frame < frames)
         atomicMax(keys + frame, max_key(logit, output));
       if (output >= labels && output < labels + s.model.durations)
         duration = max(duration, max_key(logit, output - labels));
@@ -225,32 +225,32 @@ __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
 
 /// Finds the best token and duration among the 16 outputs of a tile, for each of 8 frames. Each
 /// warp calls this for its own tile.
-template <class T, bool kBiased>
-__device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
+template <class T, bool kWithBonus>
+__device__ inline void best_of_tile(const Search& s, int tile, const float (&output_bias)[2],
                                     const float (&bonus)[2][2], int column_tile, int frames,
                                     MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
-  const Logits logits = Logits::of<T>(tile, total(scratch.partials, pair), bias);
-  if constexpr (kBiased) __syncwarp();  // best_sums() takes the place of the sums
-  BestTokens<kBiased> best;
+  const Logits logits = Logits::of<T>(tile, total(scratch.partials, pair), output_bias);
+  if constexpr (kWithBonus) __syncwarp();  // best_sums() takes the place of the sums
+  BestTokens<kWithBonus> best;
   best.add(s.model, logits, bonus);
   // With a bonus, a tile without tokens has nothing to reduce.
-  if (!kBiased || tile * kTileRows < s.model.blank) best.reduce();
+  if (!kWithBonus || tile * kTileRows < s.model.blank) best.reduce();
   if (lane < 4) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
       const int column = lane * 2 + odd;
       scratch.best[pair][column] = best.key(odd);
-      if constexpr (kBiased) best_sums(scratch, pair)[column] = best.token[odd];
+      if constexpr (kWithBonus) best_sums(scratch, pair)[column] = best.token[odd];
     }
   }
-  if (has_others(s.model, tile)) best_others<kBiased>(s, logits, column_tile, frames, keys);
+  if (has_others(s.model, tile)) best_others<kWithBonus>(s, logits, column_tile, frames, keys);
 }
 
 /// Computes kCount tiles of logits from `first_tile` on, for two tiles of 8 frames that are
 /// `distance` apart. Reduces them to the best token and duration of each frame. All warps of a
 /// block call this and share the inputs.
-template <class T, int kCount, bool kBiased>
+template <class T, int kCount, bool kWithBonus>
 __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
                                int first_tile, int column_tile, int distance, MaxKey* keys,
                                Scratch& scratch) {
@@ -261,10 +261,11 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   const bool second = (column_tile + distance) * kTileColumns < frames;
   const int j = warp / kCount, own_tile = first_tile + warp % kCount;
   const bool finds = j == 0 || (j == 1 && second);
-  float bias[2] = {}, bonus[2][2] = {};  // loaded while the products are computed
+  float output_bias[2] = {}, bonus[2][2] = {};  // loaded while the products are computed
   if (finds) {
-    load_bias(s, own_tile, bias);
-    if constexpr (kBiased) load_bonus(s, own_tile, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus);
+    load_output_bias(s, own_tile, output_bias);
+    if constexpr (kWithBonus)
+      load_bonus(s, own_tile, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus);
   }
   const uint4* first_weights = tiles.at<kGroup>(matrix, first_tile);
   Accumulator sums[2][kCount] = {};
@@ -312,8 +313,8 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 
   SearchBarrier::sync();
   if (finds)
-    best_of_tile<T, kBiased>(s, own_tile, bias, bonus, column_tile + j * distance, frames, keys,
-                             scratch);
+    best_of_tile<T, kWithBonus>(s, own_tile, output_bias, bonus, column_tile + j * distance, frames,
+                                keys, scratch);
   SearchBarrier::sync();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
@@ -322,9 +323,9 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) {
       best = max(best, scratch.best[half * kCount + p][column]);
-      if constexpr (kBiased) sum = max(sum, best_sums(scratch, half * kCount + p)[column]);
+      if constexpr (kWithBonus) sum = max(sum, best_sums(scratch, half * kCount + p)[column]);
     }
-    add_best<kBiased>(s, keys, frame, best, sum);
+    add_best<kWithBonus>(s, keys, frame, best, sum);
   }
 }
 
@@ -332,7 +333,7 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 /// `distance` apart. Reduces them to the best token and duration of each frame. One warp calls
 /// this. The activation is relu. The sums have the same order as in evaluate_tiles(), so the
 /// results are equal bit for bit.
-template <class T, bool kBiased>
+template <class T, bool kWithBonus>
 __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const Tiles& tiles,
                                        int first_tile, int column_tile, int distance, MaxKey* keys,
                                        Scratch& scratch) {
@@ -407,30 +408,30 @@ __device__ inline void evaluate_frames(const Search& s, const Rows& rows, const 
     if (column * kTileColumns >= frames) return;
     const float4(*stored)[kWarpSize] =
         scratch.partials.values[threadIdx.x / kWarpSize] + j * kGroup;
-    float bias[kGroup][2], bonus[kGroup][2][2] = {};
+    float output_bias[kGroup][2], bonus[kGroup][2][2] = {};
 #pragma unroll
     for (int p = 0; p < kGroup; ++p) {
-      load_bias(s, first_tile + p, bias[p]);
-      if constexpr (kBiased)
+      load_output_bias(s, first_tile + p, output_bias[p]);
+      if constexpr (kWithBonus)
         load_bonus(s, first_tile + p, j == 0 ? lanes.owner[0] : lanes.owner[1], bonus[p]);
     }
-    BestTokens<kBiased> best;
+    BestTokens<kWithBonus> best;
 #pragma unroll
     for (int p = 0; p < kGroup; ++p)
-      best.add(s.model, Logits::of<T>(first_tile + p, stored[p][lane], bias[p]), bonus[p]);
+      best.add(s.model, Logits::of<T>(first_tile + p, stored[p][lane], output_bias[p]), bonus[p]);
     best.reduce();
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
       const int frame = column * kTileColumns + lane * 2 + odd;
       if (lane < 4 && frame < frames)
-        add_best<kBiased>(s, keys, frame, best.key(odd), best.token[odd]);
+        add_best<kWithBonus>(s, keys, frame, best.key(odd), best.token[odd]);
     }
     for (int p = 0; p < kGroup; ++p) {
       if (!has_others(s.model, first_tile + p)) continue;
-      float own_bias[2];
-      load_bias(s, first_tile + p, own_bias);
-      best_others<kBiased>(s, Logits::of<T>(first_tile + p, stored[p][lane], own_bias), column,
-                           frames, keys);
+      float own_output_bias[2];
+      load_output_bias(s, first_tile + p, own_output_bias);
+      best_others<kWithBonus>(s, Logits::of<T>(first_tile + p, stored[p][lane], own_output_bias),
+                              column, frames, keys);
     }
   }
 }
@@ -457,7 +458,7 @@ __device__ inline int frame_tiles(const Rows& rows) {
 /// that no warp waits for another. A frame is reduced once for a group of tiles of outputs, not for
 /// each tile. This is not inlined, as it would take registers from the other phases. It gets
 /// structures by value, as otherwise they would have to be in memory.
-template <class T, bool kBiased>
+template <class T, bool kWithBonus>
 __device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Tiles tiles,
                                                   Scratch& scratch) {
   const JointShare share(s.model.output);
@@ -467,15 +468,16 @@ __device__ __noinline__ void evaluate_many_frames(const Search& s, Rows rows, Ti
   const int first = share.row_block() + threadIdx.x / kWarpSize * share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
     for (int column = first; column < column_tiles; column += 2 * distance)
-      evaluate_frames<T, kBiased>(s, rows, tiles, group * kGroup, column, distance, keys, scratch);
+      evaluate_frames<T, kWithBonus>(s, rows, tiles, group * kGroup, column, distance, keys,
+                                     scratch);
   }
 }
 
 /// Up to this number of tiles of frames, a block is faster if its warps share the inputs.
 constexpr int kFewFrameTiles = 4;
 
-/// Evaluates the joint network for one step. With kBiased, Search::bonus counts.
-template <class T, bool kBiased>
+/// Evaluates the joint network for one step. With kWithBonus, Search::bonus counts.
+template <class T, bool kWithBonus>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {
   const int step = rows.counts[kSteps];
@@ -488,19 +490,19 @@ __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& t
   if (row_block >= share.row_blocks) return;
   if (s.model.activation == Activation::relu &&
       row_block + kFewFrameTiles * share.row_blocks < column_tiles)
-    return evaluate_many_frames<T, kBiased>(s, rows, tiles, scratch);
+    return evaluate_many_frames<T, kWithBonus>(s, rows, tiles, scratch);
   MaxKey* keys = keys_of(s, step);
   const bool few = column_tiles * kGroup <= share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
       if (column < column_tiles)
-        evaluate_tiles<T, 1, kBiased>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+        evaluate_tiles<T, 1, kWithBonus>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }
     for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
-      evaluate_tiles<T, kGroup, kBiased>(s, rows, tiles, group * kGroup, column, share.row_blocks,
-                                         keys, scratch);
+      evaluate_tiles<T, kGroup, kWithBonus>(s, rows, tiles, group * kGroup, column,
+                                            share.row_blocks, keys, scratch);
   }
 }
 

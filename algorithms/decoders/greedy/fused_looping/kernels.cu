@@ -61,10 +61,10 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
 /// Search::bonus.
 constexpr int search_threads(bool biased) { return kThreads + (biased ? kBonusThreads : 0); }
 
-/// Runs the whole search. kBiased means with Search::bonus, which has a kernel of its own. So
+/// Runs the whole search. kWithBonus means with Search::bonus, which has a kernel of its own. So
 /// searches without a bonus have all registers.
-template <class T, bool kBiased>
-__global__ void __launch_bounds__(search_threads(kBiased), 1)
+template <class T, bool kWithBonus>
+__global__ void __launch_bounds__(search_threads(kWithBonus), 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
   char* bytes = reinterpret_cast<char*>(memory);
   Scratch& scratch = *reinterpret_cast<Scratch*>(bytes);
   const Rows rows{reinterpret_cast<int*>(bytes + sizeof(Scratch))};
-  if constexpr (kBiased) {
+  if constexpr (kWithBonus) {
     if (threadIdx.x >= kThreads) {
       follow_bonuses(s, rows);
       return;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
   }
   // Arrives at a grid barrier, after which all blocks see what the bonus threads have written.
   const auto arrive_with_bonuses = [&] {
-    if constexpr (kBiased) {
+    if constexpr (kWithBonus) {
       BonusesWritten::sync();
       barrier.arrive_together();
     } else {
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
   // This must come before the barrier. If no row has a frame left, the first block overwrites
   // `carried_rows` right after the barrier.
   start_rows(s, rows);
-  if constexpr (kBiased) hand_over_rows(rows);
+  if constexpr (kWithBonus) hand_over_rows(rows);
   arrive_with_bonuses();
   keep_weights(s.model, resident,
                reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_bytes(s.batch)),
@@ -117,11 +117,11 @@ __global__ void __launch_bounds__(search_threads(kBiased), 1)
     barrier.wait();
   };
   while (rows.counts[kActive] > 0) {
-    evaluate_joint<T, kBiased>(s, rows, resident.output, scratch);
+    evaluate_joint<T, kWithBonus>(s, rows, resident.output, scratch);
     barrier.arrive();
     barrier.wait();
     advance(s, rows, blockIdx.x == 0, scratch);
-    if constexpr (kBiased) hand_over_rows(rows);
+    if constexpr (kWithBonus) hand_over_rows(rows);
     predict();
   }
   save_states(s);
