@@ -21,6 +21,9 @@ struct Audio {
   double seconds() const { return static_cast<double>(samples.size()) / sample_rate; }
 };
 
+/// The sample rate of models in Hz, to which audio is resampled unless a caller wants another one.
+inline constexpr int kSampleRate = 16000;
+
 /// Reads the whole file and resamples it to `sample_rate`. Returns the channel with that number, or
 /// with 0 the average of all. Channels that cancel each other in the average give a notice.
 ///
@@ -30,7 +33,7 @@ struct Audio {
 ///   - It has no samples ("empty audio"), or a sample rate below 1 kHz or above 768 kHz.
 ///   - A sample is NaN, infinite or beyond 1e12. The message has its index in the file.
 ///   - It lacks the channel.
-Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
+Audio read_audio(const std::filesystem::path& path, int sample_rate = kSampleRate, int channel = 0);
 
 /// Returns the number of channels that the header declares. Throws as audio_seconds() does.
 int audio_channels(const std::filesystem::path& path);
@@ -59,13 +62,14 @@ void cut(Audio& audio, const AudioSegment& segment, const std::string& where);
 class AudioReader {
  public:
   /// Throws as read_audio() does for a file that cannot be opened.
-  explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
+  explicit AudioReader(const std::filesystem::path& path, int sample_rate = kSampleRate,
+                       int channel = 0);
   /// Reads a pipe while it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of
   /// 16 bit mono samples without a header. With 0 the pipe holds a WAV file of PCM, floating point,
   /// A-law or mu-law. Its header may declare more samples than come, or no number. Only other
   /// chunks or zeros may follow the end that the header declares. Messages use `name` instead of
   /// the path. The descriptor stays open. A byte of half a sample at the end gives a notice.
-  AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
+  AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = kSampleRate);
   ~AudioReader();
 
   /// Returns the next `count` samples, and fewer, or none, only at the end of the file. Throws

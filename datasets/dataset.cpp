@@ -751,8 +751,8 @@ Dataset load_dataset(const DatasetSource& source) {
 }
 
 Audio read_utterance(const Utterance& utterance) {
-  Audio audio =
-      read_media(utterance.audio, 16000, {utterance.segment.channel, utterance.segment.track});
+  Audio audio = read_media(utterance.audio, kSampleRate,
+                           {utterance.segment.channel, utterance.segment.track});
   cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();

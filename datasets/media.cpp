@@ -336,7 +336,7 @@ Audio read_media(const std::filesystem::path& path, int sample_rate, const Audio
 int media_channels(const std::filesystem::path& path, int track) {
   if (!needs_ffmpeg(path)) return audio_channels(path);
   return channels_of_wav(
-      run_ffmpeg(path, ffmpeg_track(path, track), {"-t", "0.1", "-f", "wav", "pipe:1"}, 16000)
+      run_ffmpeg(path, ffmpeg_track(path, track), {"-t", "0.1", "-f", "wav", "pipe:1"}, kSampleRate)
           .bytes);
 }
 

@@ -37,7 +37,7 @@ FfmpegLimits& ffmpeg_limits();
 /// Throws UserError, and names the file, where read_audio() does. Also throws where ffmpeg is not
 /// installed or exceeds ffmpeg_limits(). Where ffmpeg fails or finds no sound, the error has
 /// ffmpeg's message.
-Audio read_media(const std::filesystem::path& path, int sample_rate = 16000,
+Audio read_media(const std::filesystem::path& path, int sample_rate = kSampleRate,
                  const AudioChoice& choice = {});
 
 /// Returns the number of channels of a track. Where ffmpeg is needed, it decodes a moment of the

@@ -28,8 +28,6 @@ constexpr int64_t kMostChunks = 64;        // the most, where the memory decides
 constexpr int64_t kMostRecordings = 1024;  // recordings of a batch on a GPU
 constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
 constexpr size_t kReadersForCpu = 2;       // few, since the model needs the threads
-constexpr size_t kReadAhead = 4096;        // the most recordings
-constexpr size_t kReadAheadBytes = size_t{1} << 30;  // bytes of samples: 4.6 hours
 // The numbers of batches whose recordings form batches together, the longest recordings first. The
 // first windows are small, so that the GPU has work early.
 constexpr double kFirstWindow = 0.25, kLargestWindow = 4;
@@ -114,7 +112,7 @@ class Transcriber::Pass {
   /// take memory.
   ReadAheadLimits read_ahead() const {
     if (!model_.device.is_cuda()) return {.threads = readers(), .items = readers()};
-    return {.threads = readers(), .items = kReadAhead, .bytes = kReadAheadBytes};
+    return {.threads = readers(), .items = kReadAheadRecordings, .bytes = kReadAheadBytes};
   }
 
   bool is_long(double seconds) const {

@@ -26,6 +26,7 @@
 #include "harness/profile/nsight_session.h"
 #include "harness/profile/roofline.h"
 #include "harness/results/metrics.h"
+#include "models/dtypes.h"
 #include "models/load_checkpoint.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
@@ -38,19 +39,9 @@ using nlohmann::json;
 
 constexpr int64_t kPieces = 12;  // pieces of the vocabulary that are printed as a sample
 
+/// Returns the name of a stored type. Files also hold integers, such as counts of batches.
 std::string type_name(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return "fp32";
-    case at::kHalf:
-      return "fp16";
-    case at::kBFloat16:
-      return "bf16";
-    case at::kDouble:
-      return "fp64";
-    default:
-      return c10::toString(type);
-  }
+  return at::isFloatingType(type) ? dtype_name(type) : c10::toString(type);
 }
 
 /// Returns the bytes of the weights by type, such as {"fp16": 26123456}.

@@ -17,10 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Largest number of utterances that are read ahead of an overlapped pass, and largest number of
-/// bytes of their samples.
-constexpr size_t kReadAhead = 4096, kReadAheadBytes = size_t{1} << 30;
-
 /// The error that ends a pass after a failed batch.
 struct BatchFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -40,7 +36,7 @@ std::unique_ptr<CaseGroupRunner::Reader> CaseGroupRunner::reader(const Batches& 
   for (const auto& batch : batches) order.insert(order.end(), batch.begin(), batch.end());
   const size_t count = order.size();
   const ReadAheadLimits limits{.threads = static_cast<size_t>(at::get_num_threads()),
-                               .items = kReadAhead,
+                               .items = kReadAheadRecordings,
                                .bytes = kReadAheadBytes};
   return std::make_unique<Reader>(
       count, limits,

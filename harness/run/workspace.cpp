@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/sha256.h"
 #include "base/terminal.h"
+#include "datasets/audio.h"
 #include "harness/config/document.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/spelling.h"
@@ -194,7 +195,6 @@ const std::string& Workspace::audio_sha256(size_t dataset) const {
 
 void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
                         std::vector<std::vector<float>> audio) {
-  constexpr double kSampleRate = 16000;  // sample rate of read_utterance()
   LoadedDataset& loaded = datasets_[dataset];
   reference_tokens_.clear();
   audio_sha256_.clear();

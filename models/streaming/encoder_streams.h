@@ -92,7 +92,6 @@ class EncoderStreams {
   /// Returns whether step() has a chunk of the stream to encode, or its end to report.
   bool waiting(int64_t stream) const;
 
-  int64_t open_streams() const { return static_cast<int64_t>(streams_.size()); }
   /// Returns how many more streams can be opened.
   int64_t free_streams() const { return static_cast<int64_t>(free_slots_.size()); }
 

@@ -11,6 +11,8 @@ namespace rtfx {
 
 namespace {
 
+constexpr float kPauseDepth = 25;  // dB below the loud blocks
+
 float loud_level(std::span<const float> levels) {
   std::vector<float> sorted(levels.begin(), levels.end());
   const auto at = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() * 95 / 100);
@@ -20,13 +22,13 @@ float loud_level(std::span<const float> levels) {
 
 }  // namespace
 
-Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest, float depth) {
+Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest) {
   const auto level = [&](size_t i) { return levels[std::min(i, levels.size() - 1)]; };
   const auto sum = [&](size_t i) { return level(i - 1) + level(i) + level(i + 1); };
   Cut cut{latest, false};
   for (size_t i = latest; i-- > earliest;)
     if (sum(i) < sum(cut.block)) cut.block = i;
-  const float bound = loud_level(levels) - depth;
+  const float bound = loud_level(levels) - kPauseDepth;
   cut.pause =
       level(cut.block - 1) < bound && level(cut.block) < bound && level(cut.block + 1) < bound;
   return cut;

@@ -21,9 +21,9 @@ struct Cut {
 
 /// Returns the quietest place in [earliest, latest] of blocks with these levels. It is the middle
 /// of the three blocks with the least sum. Of equal places, the latest counts. It is a pause if all
-/// three blocks are `depth` dB below the loud blocks (95th percentile of all). 1 <= earliest <=
-/// latest <= levels.size() must hold.
-Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest, float depth = 25);
+/// three blocks are 25 dB below the loud blocks (95th percentile of all). 1 <= earliest <= latest
+/// <= levels.size() must hold.
+Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest);
 
 /// Frames [first, first + frames) of the audio.
 struct AudioChunk {

@@ -21,6 +21,10 @@ struct ReadAheadLimits {
   size_t bytes = 0;  // bytes of the items read; with more, no other item is begun; 0 = any number
 };
 
+/// Limits for recordings that are read ahead of a model.
+inline constexpr size_t kReadAheadRecordings = 4096;
+inline constexpr size_t kReadAheadBytes = size_t{1} << 30;  // samples of 4.6 hours
+
 /// Reads items 0 .. count - 1 in this order, for one thread that takes them in this order.
 template <class Item>
 class ReadAhead {

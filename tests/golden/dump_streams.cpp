@@ -51,6 +51,7 @@ rtfx::StreamOptions options_of(const Json& request) {
 /// encoder frames [T', D].
 at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
   const int64_t stream = streams.open(), other = streams.open();
+  int ended = 0;
   std::vector<at::Tensor> frames;
   constexpr size_t kPiece = 800, kLater = 6;
   const auto send = [&](int64_t to, size_t piece) {
@@ -59,13 +60,15 @@ at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
     streams.push(to, std::span(audio).subspan(begin, std::min(kPiece, audio.size() - begin)));
     if (begin + kPiece >= audio.size()) streams.finish(to);
   };
-  for (size_t piece = 0; frames.empty() || streams.open_streams() > 0; ++piece) {
+  for (size_t piece = 0; ended < 2; ++piece) {
     send(stream, piece);
     if (piece >= kLater) send(other, piece - kLater);
     const rtfx::EncodedPieces step = streams.step();
     for (size_t row = 0; row < step.streams.size(); ++row) {
       if (step.streams[row] == stream) frames.push_back(step.row(row));
-      if (step.last[row]) streams.close(step.streams[row]);
+      if (!step.last[row]) continue;
+      streams.close(step.streams[row]);
+      ++ended;
     }
   }
   return at::cat(frames);

@@ -137,7 +137,7 @@ TEST(Prompts, AModelWithoutAStandardOneNeedsThem) {
   EXPECT_NO_THROW((*model->encoder)(features));
   const auto streams = make_encoder_streams(model, {.streams = 1});
   EXPECT_THROW(streams->open(), UserError);
-  EXPECT_EQ(streams->open_streams(), 0);
+  EXPECT_EQ(streams->free_streams(), 1);
   EXPECT_NO_THROW(streams->open(2));
 }
 
