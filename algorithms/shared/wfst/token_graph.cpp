@@ -48,48 +48,23 @@ GraphStates cheapest(const at::Tensor& states, const at::Tensor& costs, int64_t 
   return {state.gather(1, by_cost), cost.gather(1, by_cost)};
 }
 
-}  // namespace
-
-WfstGraph load_token_graph(const std::filesystem::path& path, const AcousticModel& model) {
-  WfstGraph graph = load_graph(path, model);
-  const GraphView& view = graph.view();
-  const bool has_blank =
-      std::any_of(view.arcs, view.arcs + view.emitting_arcs,
-                  [&](const GraphArc& arc) { return arc.column == view.columns - 1; });
-  if (graph.topology() != topology_name(Topology::tokens) || has_blank) {
-    throw UserError(path.string(),
-                    fmt::format("has the topology '{}' of CTC, and a transducer has its own blanks",
-                                graph.topology()),
-                    "build it with `rtfx graph build --topology tokens`");
-  }
-  return graph;
-}
-
 /// A state that is reached without a token.
-struct TokenGraph::Reached {
+struct Reached {
   int32_t state;
   float cost;
   int32_t before;  // index of the state before it; -1 if there is none
   int32_t word;    // word of the arc into it
 };
 
-TokenGraph::TokenGraph(WfstGraph graph, int64_t max_states, at::Device device,
-                       const std::string& where)
-    : graph_(std::move(graph)), max_states_(max_states), vocabulary_(graph_.view().columns - 1) {
-  make_tables(device, where);
-}
-
 /// Returns whether a state has an emitting arc or a final cost. Other states only lead on without a
 /// token.
-bool TokenGraph::is_useful(int32_t state) const {
-  const GraphView& g = graph_.view();
+bool is_useful(const GraphView& g, int32_t state) {
   return g.emitting_begin[state] < g.emitting_begin[state + 1] || g.final_cost[state] < kNoWay;
 }
 
 /// Returns the states that follow without a token, `state` first, each with its least cost. A state
 /// that becomes cheaper is followed again. Since there is no cycle, this ends.
-std::vector<TokenGraph::Reached> TokenGraph::closure(int32_t state) const {
-  const GraphView& g = graph_.view();
+std::vector<Reached> closure(const GraphView& g, int32_t state) {
   std::vector<Reached> reached = {{state, 0, -1, 0}};
   if (g.nonemitting_begin[state] == g.nonemitting_begin[state + 1]) return reached;
   std::map<int32_t, size_t> place = {{state, 0}};
@@ -114,6 +89,29 @@ std::vector<TokenGraph::Reached> TokenGraph::closure(int32_t state) const {
   return reached;
 }
 
+}  // namespace
+
+WfstGraph load_token_graph(const std::filesystem::path& path, const AcousticModel& model) {
+  WfstGraph graph = load_graph(path, model);
+  const GraphView& view = graph.view();
+  const bool has_blank =
+      std::any_of(view.arcs, view.arcs + view.emitting_arcs,
+                  [&](const GraphArc& arc) { return arc.column == view.columns - 1; });
+  if (graph.topology() != topology_name(Topology::tokens) || has_blank) {
+    throw UserError(path.string(),
+                    fmt::format("has the topology '{}' of CTC, and a transducer has its own blanks",
+                                graph.topology()),
+                    "build it with `rtfx graph build --topology tokens`");
+  }
+  return graph;
+}
+
+TokenGraph::TokenGraph(WfstGraph graph, int64_t max_states, at::Device device,
+                       const std::string& where)
+    : graph_(std::move(graph)), max_states_(max_states), vocabulary_(graph_.view().columns - 1) {
+  make_tables(device, where);
+}
+
 void TokenGraph::make_tables(at::Device device, const std::string& where) {
   const GraphView& g = graph_.view();
   const auto count = static_cast<size_t>(g.states);
@@ -127,8 +125,8 @@ void TokenGraph::make_tables(at::Device device, const std::string& where) {
   size_t most = 1;
   for (int32_t s = 0; s < g.states; ++s) {
     auto& kept = following[static_cast<size_t>(s)];
-    for (const Reached& r : closure(s)) {
-      if (!is_useful(r.state)) continue;
+    for (const Reached& r : closure(g, s)) {
+      if (!is_useful(g, r.state)) continue;
       kept.emplace_back(r.state, r.cost);
       least[static_cast<size_t>(s)] = std::min(least[static_cast<size_t>(s)], r.cost);
     }
@@ -233,96 +231,143 @@ at::Tensor TokenGraph::final_costs(const GraphStates& texts) const {
   return (texts.costs + final_.take(texts.states)).amin(1);
 }
 
-WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int32_t> frames) const {
-  const GraphView& g = graph_.view();
+namespace {
+
+/// Follows one text on the host, in the same sets and the same arithmetic as TokenGraph, and keeps
+/// the words of every way. Call begin(), then advance() for each token, then end().
+class WordTracer {
+ public:
+  /// `graph` must outlive this object.
+  WordTracer(const GraphView& graph, int64_t max_states)
+      : graph_(graph), max_states_(static_cast<size_t>(max_states)) {}
+
+  /// Makes the set of the empty text.
+  void begin();
+  /// Makes the set of the text with another token. Returns false if the graph does not have it.
+  bool advance(int32_t token);
+  /// Returns the words and the cost of the cheapest path of the text. frames[i] is the frame of
+  /// token i. The path is not alive if the set is empty.
+  WfstPath end(std::span<const int32_t> frames) const;
+
+ private:
   struct Entry {
     int32_t state;
     float cost;
     int32_t before;              // index in the set before
     std::vector<int32_t> words;  // words of the arcs from there
   };
-  /// Returns `first`, followed by the words on the way to reached[i].
-  const auto words_to = [](const std::vector<Reached>& reached, size_t i, int32_t first) {
-    std::vector<int32_t> words;
-    for (auto at = static_cast<int32_t>(i); at >= 0; at = reached[static_cast<size_t>(at)].before)
-      if (const int32_t word = reached[static_cast<size_t>(at)].word; word != 0)
-        words.push_back(word);
-    if (first != 0) words.push_back(first);
-    std::reverse(words.begin(), words.end());
-    return words;
-  };
-  const auto keep_cheapest = [&](std::map<int32_t, Entry> all) {
-    std::vector<Entry> set;
-    for (auto& [state, entry] : all) set.push_back(std::move(entry));
-    std::stable_sort(set.begin(), set.end(),
-                     [](const Entry& a, const Entry& b) { return a.cost < b.cost; });
-    set.resize(std::min(set.size(), static_cast<size_t>(max_states_)));
-    return set;
+  /// An arc with a token from entry `before`, and the states behind it.
+  struct Move {
+    size_t before;
+    const GraphArc* arc;
+    std::vector<Reached> behind;
+    float cost;  // of the text, by the cheapest useful state
   };
 
-  WfstPath path;
-  path.alive = false;
-  std::vector<std::vector<Entry>> sets(1);
+  static std::vector<int32_t> words_to(const std::vector<Reached>& reached, size_t i,
+                                       int32_t first);
+  std::vector<Move> moves_of(int32_t token) const;
+  void keep_cheapest(std::map<int32_t, Entry> all);
+
+  const GraphView& graph_;
+  size_t max_states_;
+  std::vector<std::vector<Entry>> sets_;  // of the text after each number of tokens
+  double cost_ = 0;                       // of the tokens
+};
+
+/// Returns `first`, followed by the words on the way to reached[i].
+std::vector<int32_t> WordTracer::words_to(const std::vector<Reached>& reached, size_t i,
+                                          int32_t first) {
+  std::vector<int32_t> words;
+  for (auto at = static_cast<int32_t>(i); at >= 0; at = reached[static_cast<size_t>(at)].before)
+    if (const int32_t word = reached[static_cast<size_t>(at)].word; word != 0)
+      words.push_back(word);
+  if (first != 0) words.push_back(first);
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+/// Adds a set of the cheapest entries.
+void WordTracer::keep_cheapest(std::map<int32_t, Entry> all) {
+  std::vector<Entry> set;
+  for (auto& [state, entry] : all) set.push_back(std::move(entry));
+  std::stable_sort(set.begin(), set.end(),
+                   [](const Entry& a, const Entry& b) { return a.cost < b.cost; });
+  set.resize(std::min(set.size(), max_states_));
+  sets_.push_back(std::move(set));
+}
+
+void WordTracer::begin() {
   std::map<int32_t, Entry> all;
-  const std::vector<Reached> begin = closure(g.start);
-  for (size_t i = 0; i < begin.size(); ++i) {
-    if (is_useful(begin[i].state))
-      all.emplace(begin[i].state, Entry{begin[i].state, begin[i].cost, -1, words_to(begin, i, 0)});
+  const std::vector<Reached> reached = closure(graph_, graph_.start);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const Reached& r = reached[i];
+    if (is_useful(graph_, r.state))
+      all.emplace(r.state, Entry{r.state, r.cost, -1, words_to(reached, i, 0)});
   }
-  sets[0] = keep_cheapest(std::move(all));
-  for (const int32_t token : tokens) {
-    const std::vector<Entry>& from = sets.back();
-    struct Move {
-      size_t before;
-      const GraphArc* arc;
-      std::vector<Reached> behind;
-    };
-    std::vector<Move> moves;
-    float least = kNoWay;  // cost of the token
-    for (size_t e = 0; e < from.size(); ++e) {
-      const int32_t state = from[e].state;
-      for (int32_t i = g.emitting_begin[state]; i < g.emitting_begin[state + 1]; ++i) {
-        if (g.arcs[i].column != token) continue;
-        moves.push_back({e, &g.arcs[i], closure(g.arcs[i].next)});
-        float cheapest_behind = kNoWay;
-        for (const Reached& r : moves.back().behind)
-          if (is_useful(r.state)) cheapest_behind = std::min(cheapest_behind, r.cost);
-        least = std::min(least, from[e].cost + (g.arcs[i].cost + cheapest_behind));
-      }
-    }
-    if (least == kNoWay) return path;
-    path.cost += static_cast<double>(least);
-    all.clear();
-    for (const Move& move : moves) {
-      for (size_t i = 0; i < move.behind.size(); ++i) {
-        const Reached& r = move.behind[i];
-        if (!is_useful(r.state)) continue;
-        const float cost = ((from[move.before].cost + move.arc->cost) + r.cost) - least;
-        const auto [found, is_new] = all.try_emplace(r.state, Entry{r.state, kNoWay, -1, {}});
-        if (cost >= found->second.cost) continue;
-        found->second = {r.state, cost, static_cast<int32_t>(move.before),
-                         words_to(move.behind, i, move.arc->word)};
-      }
-    }
-    sets.push_back(keep_cheapest(std::move(all)));
-  }
+  keep_cheapest(std::move(all));
+}
 
-  const std::vector<Entry>& last = sets.back();
-  if (last.empty()) return path;
+std::vector<WordTracer::Move> WordTracer::moves_of(int32_t token) const {
+  const std::vector<Entry>& from = sets_.back();
+  std::vector<Move> moves;
+  for (size_t e = 0; e < from.size(); ++e) {
+    const int32_t state = from[e].state;
+    for (int32_t i = graph_.emitting_begin[state]; i < graph_.emitting_begin[state + 1]; ++i) {
+      const GraphArc& arc = graph_.arcs[i];
+      if (arc.column != token) continue;
+      Move move{e, &arc, closure(graph_, arc.next), kNoWay};
+      float cheapest_behind = kNoWay;
+      for (const Reached& r : move.behind)
+        if (is_useful(graph_, r.state)) cheapest_behind = std::min(cheapest_behind, r.cost);
+      move.cost = from[e].cost + (arc.cost + cheapest_behind);
+      moves.push_back(std::move(move));
+    }
+  }
+  return moves;
+}
+
+bool WordTracer::advance(int32_t token) {
+  const std::vector<Entry>& from = sets_.back();
+  const std::vector<Move> moves = moves_of(token);
+  float least = kNoWay;  // cost of the token
+  for (const Move& move : moves) least = std::min(least, move.cost);
+  if (least == kNoWay) return false;
+  cost_ += static_cast<double>(least);
+  std::map<int32_t, Entry> all;
+  for (const Move& move : moves) {
+    for (size_t i = 0; i < move.behind.size(); ++i) {
+      const Reached& r = move.behind[i];
+      if (!is_useful(graph_, r.state)) continue;
+      const float cost = ((from[move.before].cost + move.arc->cost) + r.cost) - least;
+      const auto [found, is_new] = all.try_emplace(r.state, Entry{r.state, kNoWay, -1, {}});
+      if (cost >= found->second.cost) continue;
+      found->second = {r.state, cost, static_cast<int32_t>(move.before),
+                       words_to(move.behind, i, move.arc->word)};
+    }
+  }
+  keep_cheapest(std::move(all));
+  return true;
+}
+
+WfstPath WordTracer::end(std::span<const int32_t> frames) const {
+  WfstPath path;
+  const std::vector<Entry>& last = sets_.back();
+  path.alive = !last.empty();
+  if (!path.alive) return path;
   size_t end = 0;
   float least = kNoWay;
   for (size_t e = 0; e < last.size(); ++e) {
-    const float cost = last[e].cost + g.final_cost[last[e].state];
+    const float cost = last[e].cost + graph_.final_cost[last[e].state];
     if (cost >= least) continue;
     end = e;
     least = cost;
   }
-  path.alive = true;
   path.reached_final = least < kNoWay;
-  path.cost += static_cast<double>(path.reached_final ? least : last[end].cost);
+  path.cost = cost_ + static_cast<double>(path.reached_final ? least : last[end].cost);
   auto entry = static_cast<int32_t>(end);
-  for (size_t i = sets.size(); i-- > 0;) {
-    const Entry& at = sets[i][static_cast<size_t>(entry)];
+  for (size_t i = sets_.size(); i-- > 0;) {
+    const Entry& at = sets_[i][static_cast<size_t>(entry)];
     const int32_t frame = frames.empty() ? 0 : frames[i == 0 ? 0 : i - 1];
     for (auto word = at.words.rbegin(); word != at.words.rend(); ++word) {
       path.words.push_back(*word);
@@ -332,6 +377,22 @@ WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int3
   }
   std::reverse(path.words.begin(), path.words.end());
   std::reverse(path.word_frames.begin(), path.word_frames.end());
+  return path;
+}
+
+}  // namespace
+
+WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int32_t> frames) const {
+  WordTracer tracer(graph_.view(), max_states_);
+  tracer.begin();
+  for (const int32_t token : tokens) {
+    if (tracer.advance(token)) continue;
+    WfstPath none;
+    none.alive = false;
+    return none;
+  }
+  WfstPath path = tracer.end(frames);
+  if (!path.alive) return path;
   path.tokens.assign(tokens.begin(), tokens.end());
   path.token_frames.assign(frames.begin(), frames.end());
   return path;

@@ -76,9 +76,6 @@ class TokenGraph {
   const WfstGraph& graph() const { return graph_; }
 
  private:
-  struct Reached;
-  std::vector<Reached> closure(int32_t state) const;
-  bool is_useful(int32_t state) const;
   void make_tables(at::Device device, const std::string& where);
 
   WfstGraph graph_;
