@@ -112,93 +112,126 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples
       });
 }
 
+/// One pass of batches through a decoder.
+///
+/// A stage waits on the host for the work that the stage before it has enqueued, so that no
+/// region's time contains this wait. The encoder's stage does not wait. The device must find that
+/// work enqueued when it has finished the batch before.
+class OverlappedPipeline::Pass {
+ public:
+  Pass(OverlappedPipeline& pipeline, Decoder& decoder, const Confidence* confidence)
+      : pipeline_(pipeline),
+        model_(*pipeline.model_),
+        decoder_(decoder),
+        confidence_(confidence),
+        clock_(model_.device, RegionClock::Mode::overlapped),
+        rules_(decoder, model_.config) {}
+
+  /// Fills the batch of an item. Returns false if there is no such batch.
+  bool load(size_t item, const Source& source);
+
+  /// Returns a stage that does `work` with the batches of items, on the stream. A batch whose work
+  /// throws has failed in `part`.
+  Stage stage(const char* thread, const char* part, c10::Stream PipelineStreams::*stream,
+              void (Pass::*work)(Slot&));
+
+  // The work of the stages.
+  void copy(Slot& slot);
+  void encode(Slot& slot);
+  void decode(Slot& slot);
+  void finish(Slot& slot);
+
+  Slot& slot_of(size_t item) { return pipeline_.slots_[item % pipeline_.slots_.size()]; }
+
+ private:
+  OverlappedPipeline& pipeline_;
+  const AcousticModel& model_;
+  Decoder& decoder_;
+  const Confidence* confidence_;
+  const RegionClock clock_;
+  const ResultRules rules_;
+};
+
+bool OverlappedPipeline::Pass::load(size_t item, const Source& source) {
+  BatchInFlight& b = slot_of(item).batch;
+  b = {};  // a source that has ended may have left data in it
+  const auto begin = Clock::now();
+  bool more = true;
+  attempt(b, "load", [&] { more = source(item, b); });
+  b.load_seconds = seconds_since(begin);
+  return more;
+}
+
+Stage OverlappedPipeline::Pass::stage(const char* thread, const char* part,
+                                      c10::Stream PipelineStreams::*stream,
+                                      void (Pass::*work)(Slot&)) {
+  return {thread, [this, part, stream, work](size_t item) {
+            Slot& slot = slot_of(item);
+            attempt(slot.batch, part,
+                    [&] { on_stream(pipeline_.streams_, stream, [&] { (this->*work)(slot); }); });
+          }};
+}
+
+void OverlappedPipeline::Pass::copy(Slot& slot) {
+  BatchInFlight& b = slot.batch;
+  b.begin = Clock::now();
+  b.copied = copy_batch(model_, b.clips, clock_, b.times,
+                        model_.device.is_cuda() ? &slot.memory : nullptr);
+  slot.copied.record(&PipelineStreams::copy);
+}
+
+void OverlappedPipeline::Pass::encode(Slot& slot) {
+  BatchInFlight& b = slot.batch;
+  slot.copied.block(&PipelineStreams::encode);
+  b.encoded = encode_copied(model_, pipeline_.encoder_, b.copied, clock_, b.times);
+  b.batch = {b.encoded.frames, b.encoded.lengths, b.copied.lengths_host};
+  slot.encoded.record(&PipelineStreams::encode);
+}
+
+void OverlappedPipeline::Pass::decode(Slot& slot) {
+  BatchInFlight& b = slot.batch;
+  slot.encoded.wait();
+  b.batch.biases = b.biases;
+  b.hypotheses = search_batch(decoder_, b.batch, rules_, clock_, b.times, /*sync_debug=*/false);
+  b.decoded.counters = decoder_.counters();
+  slot.decoded.record(&PipelineStreams::decode);
+}
+
+void OverlappedPipeline::Pass::finish(Slot& slot) {
+  BatchInFlight& b = slot.batch;
+  slot.decoded.wait();
+  Decoded decoded = finish_batch(*model_.tokenizer, b.batch, b.hypotheses, rules_, clock_, b.times);
+  if (b.judge != nullptr) {
+    add_evidence(*b.judge, b.batch, decoded, clock_, b.times);
+    b.judged = std::exchange(decoded.evidence, {});
+  }
+  if (confidence_ != nullptr) add_evidence(*confidence_, b.batch, decoded, clock_, b.times);
+  b.end = Clock::now();
+  decoded.counters = std::move(b.decoded.counters);
+  b.decoded = std::move(decoded);
+  b.times.settle();
+}
+
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
                              const Confidence* confidence) {
-  const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
-  const ResultRules rules(decoder, model_->config);
+  Pass pass(*this, decoder, confidence);
   synchronize(model_->device);
-
-  // A stage waits on the host for the work that the stage before it has enqueued, so that no
-  // region's time contains this wait. The encoder's stage does not wait. The device must find that
-  // work enqueued when it has finished the batch before.
-  const auto copy = [&](Slot& slot) {
-    BatchInFlight& b = slot.batch;
-    b.begin = Clock::now();
-    b.copied = copy_batch(*model_, b.clips, clock, b.times,
-                          model_->device.is_cuda() ? &slot.memory : nullptr);
-    slot.copied.record(&PipelineStreams::copy);
-  };
-  const auto encode = [&](Slot& slot) {
-    BatchInFlight& b = slot.batch;
-    slot.copied.block(&PipelineStreams::encode);
-    b.encoded = encode_copied(*model_, encoder_, b.copied, clock, b.times);
-    b.batch = {b.encoded.frames, b.encoded.lengths, b.copied.lengths_host};
-    slot.encoded.record(&PipelineStreams::encode);
-  };
-  const auto decode = [&](Slot& slot) {
-    BatchInFlight& b = slot.batch;
-    slot.encoded.wait();
-    b.batch.biases = b.biases;
-    b.hypotheses = search_batch(decoder, b.batch, rules, clock, b.times, /*sync_debug=*/false);
-    b.decoded.counters = decoder.counters();
-    slot.decoded.record(&PipelineStreams::decode);
-  };
-  const auto finish = [&](Slot& slot) {
-    BatchInFlight& b = slot.batch;
-    slot.decoded.wait();
-    Decoded decoded =
-        finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
-    if (b.judge != nullptr) {
-      add_evidence(*b.judge, b.batch, decoded, clock, b.times);
-      b.judged = std::exchange(decoded.evidence, {});
-    }
-    if (confidence != nullptr) add_evidence(*confidence, b.batch, decoded, clock, b.times);
-    b.end = Clock::now();
-    decoded.counters = std::move(b.decoded.counters);
-    b.decoded = std::move(decoded);
-    b.times.settle();
-  };
-
-  const auto slot_of = [&](size_t item) -> Slot& { return slots_[item % slots_.size()]; };
-  const auto load = [&](size_t item) {
-    BatchInFlight& b = slot_of(item).batch;
-    b = {};  // a source that has ended may have left data in it
-    const auto begin = Clock::now();
-    bool more = true;
-    attempt(b, "load", [&] { more = source(item, b); });
-    b.load_seconds = seconds_since(begin);
-    return more;
+  const Stage finish = pass.stage("rtfx texts", "decode", &PipelineStreams::finish, &Pass::finish);
+  const auto hand_over = [&](size_t item) {
+    finish.work(item);
+    BatchInFlight& batch = pass.slot_of(item).batch;
+    if (batch.failure) synchronize(model_->device);  // waits for the work it has enqueued
+    sink(item, batch);
+    batch = {};
   };
   const std::vector<Stage> stages = {
       {"rtfx load", [](size_t) {}},
-      {"rtfx copy",
-       [&](size_t item) {
-         Slot& slot = slot_of(item);
-         attempt(slot.batch, "encoder",
-                 [&] { on_stream(streams_, &PipelineStreams::copy, [&] { copy(slot); }); });
-       }},
-      {"rtfx encoder",
-       [&](size_t item) {
-         Slot& slot = slot_of(item);
-         attempt(slot.batch, "encoder",
-                 [&] { on_stream(streams_, &PipelineStreams::encode, [&] { encode(slot); }); });
-       }},
-      {"rtfx decode",
-       [&](size_t item) {
-         Slot& slot = slot_of(item);
-         attempt(slot.batch, "decode",
-                 [&] { on_stream(streams_, &PipelineStreams::decode, [&] { decode(slot); }); });
-       }},
-      {"rtfx texts",
-       [&](size_t item) {
-         Slot& slot = slot_of(item);
-         attempt(slot.batch, "decode",
-                 [&] { on_stream(streams_, &PipelineStreams::finish, [&] { finish(slot); }); });
-         if (slot.batch.failure) synchronize(model_->device);  // waits for the work it has enqueued
-         sink(item, slot.batch);
-         slot.batch = {};
-       }},
+      pass.stage("rtfx copy", "encoder", &PipelineStreams::copy, &Pass::copy),
+      pass.stage("rtfx encoder", "encoder", &PipelineStreams::encode, &Pass::encode),
+      pass.stage("rtfx decode", "decode", &PipelineStreams::decode, &Pass::decode),
+      {finish.name, hand_over},
   };
+  const auto load = [&](size_t item) { return pass.load(item, source); };
   const auto enter = [&] { return std::make_shared<ThreadSettings>(model_->device); };
   try {
     run_stages(stages, slots_.size(), load, enter);

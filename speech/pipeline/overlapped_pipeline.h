@@ -123,6 +123,7 @@ class OverlappedPipeline {
 
  private:
   struct Slot;
+  class Pass;
 
   std::shared_ptr<const AcousticModel> model_;
   RecordedEncoder& encoder_;
