@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -269,6 +270,20 @@ std::string read_text(const std::filesystem::path& path) {
   text.resize(size);
   text.erase(0, size - without_byte_order_mark(text, file.string()).size());
   return text;
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    throw UserError(path.string(), "no such file", "check the path");
+  }
+  if (std::filesystem::is_directory(path)) {
+    throw UserError(path.string(), "is a directory, not a file", "name a file in it");
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw UserError(path.string(), "cannot be read", "check its permissions");
+  return std::move(text).str();
 }
 
 void cannot_write(const std::filesystem::path& path, int error, std::string_view when_full) {

@@ -107,6 +107,10 @@ std::filesystem::path plain_or_gzip(const std::filesystem::path& path);
 /// there is no such file or when it is damaged (a truncated gzip file).
 std::string read_text(const std::filesystem::path& path);
 
+/// Returns a whole file, or what a pipe delivers, as it is. Throws UserError for a missing file, a
+/// directory, or a file that cannot be read.
+std::string read_text_file(const std::filesystem::path& path);
+
 /// Throws UserError where `path` exists and is no regular file but a folder, a device or a pipe.
 /// Also throws it for every path below /dev and /proc. Follows links.
 void require_regular_or_new(const std::filesystem::path& path);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sndfile.h>
-#include <soxr.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,12 +20,12 @@
 #include <span>
 #include <system_error>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/samples.h"
+#include "datasets/audio_resampler.h"
 #include "datasets/container.h"
 #include "datasets/mp3.h"
 
@@ -253,47 +252,12 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
 }
 
-class Resampler {
- public:
-  Resampler(int from, int to) : ratio_(static_cast<double>(to) / from) {
-    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-    soxr_error_t error = nullptr;
-    soxr_.reset(soxr_create(from, to, 1, &error, nullptr, &quality, nullptr));
-    check(error);
-  }
-
-  /// Appends the resampled `samples` to `out`. Without samples, it appends the rest at the end.
-  void process(const std::vector<float>& samples, std::vector<float>& out) {
-    const bool end = samples.empty();
-    const float* in = end ? nullptr : samples.data();
-    size_t left = samples.size();
-    size_t done = 0;
-    do {
-      std::vector<float> block(static_cast<size_t>(static_cast<double>(left) * ratio_) + 4096);
-      size_t read = 0;
-      check(soxr_process(soxr_.get(), in, left, &read, block.data(), block.size(), &done));
-      out.insert(out.end(), block.begin(), block.begin() + static_cast<ptrdiff_t>(done));
-      if (!end) in += read;
-      left -= read;
-    } while (left > 0 || (end && done > 0));
-  }
-
- private:
-  static void check(soxr_error_t error) {
-    RTFX_CHECK(error == nullptr, fmt::format("soxr: {}", soxr_strerror(error)));
-  }
-
-  double ratio_;
-  std::unique_ptr<std::remove_pointer_t<soxr_t>, decltype(&soxr_delete)> soxr_{nullptr,
-                                                                               &soxr_delete};
-};
-
 }  // namespace
 
 struct AudioReader::File {
   std::filesystem::path path;
   AudioFile audio;
-  std::optional<Resampler> resampler;
+  std::optional<AudioResampler> resampler;
   std::vector<float> ready;  // resampled; those before `given` were returned
   size_t given = 0;
   size_t samples = 0;  // samples read of the file, or skipped by go_to()
@@ -615,50 +579,6 @@ double audio_seconds(const std::filesystem::path& path) {
   if (file.mp3) return file.mp3->seconds();
   if (!file.length_known()) return 0;
   return static_cast<double>(file.info.frames) / file.info.samplerate;
-}
-
-ParallelAudio::ParallelAudio(std::filesystem::path path, int sample_rate, size_t most_threads,
-                             int channel)
-    : path_(std::move(path)), sample_rate_(sample_rate), channel_(channel) {
-  free_.push_back(std::make_unique<AudioReader>(path_, sample_rate_, channel_));
-  notices_ = free_.front()->notices();
-  threads_ = free_.front()->any_order() ? most_threads : 1;
-}
-
-/// Returns a reader that is at this place if there is one, else any reader.
-std::unique_ptr<AudioReader> ParallelAudio::reader_at(size_t first) {
-  {
-    const std::lock_guard lock(mutex_);
-    auto found = std::ranges::find(free_, first, [](const auto& r) { return r->position(); });
-    if (found == free_.end() && !free_.empty()) found = free_.begin();
-    if (found != free_.end()) {
-      std::unique_ptr<AudioReader> reader = std::move(*found);
-      free_.erase(found);
-      return reader;
-    }
-  }
-  return std::make_unique<AudioReader>(path_, sample_rate_, channel_);
-}
-
-std::vector<std::string> ParallelAudio::notices() const {
-  std::vector<std::string> all = notices_;
-  if (power_.cancels()) all.push_back(MixPower::notice());
-  return all;
-}
-
-std::vector<float> ParallelAudio::read(size_t first, size_t count) {
-  std::unique_ptr<AudioReader> reader = reader_at(first);
-  if (reader->position() != first) reader->go_to(first);
-  std::vector<float> samples = reader->read(count);
-  const std::lock_guard lock(mutex_);
-  power_ += reader->take_power();
-  for (const std::string& notice : reader->notices()) {
-    // notices() judges the mix by the power that all readers have measured.
-    const bool is_new = std::ranges::find(notices_, notice) == notices_.end();
-    if (is_new && notice != MixPower::notice()) notices_.push_back(notice);
-  }
-  free_.push_back(std::move(reader));
-  return samples;
 }
 
 }  // namespace rtfx

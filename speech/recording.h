@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "datasets/audio.h"
+#include "datasets/parallel_audio.h"
 #include "speech/long_audio/chunks.h"
 #include "speech/pipeline/pipeline.h"
 

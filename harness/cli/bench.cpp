@@ -9,7 +9,9 @@
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
+#include "datasets/audio_files.h"
 #include "datasets/dataset.h"
+#include "datasets/manifest.h"
 #include "models/formats/hub.h"
 #include "models/load_checkpoint.h"
 

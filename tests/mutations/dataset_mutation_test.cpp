@@ -5,6 +5,7 @@
 
 #include "datasets/audio.h"
 #include "datasets/dataset.h"
+#include "datasets/manifest.h"
 #include "tests/mutations/mutate.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "datasets/dataset.h"
+#include "datasets/manifest.h"
 #include "speech/long_audio/long_audio.h"
 
 namespace rtfx::test {

@@ -4,6 +4,7 @@
 #include <future>
 #include <limits>
 
+#include "datasets/parallel_audio.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

@@ -13,6 +13,7 @@
 
 #include "datasets/audio.h"
 #include "datasets/media.h"
+#include "datasets/parallel_audio.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

@@ -8,6 +8,8 @@
 
 #include "base/sha256.h"
 #include "datasets/audio.h"
+#include "datasets/audio_files.h"
+#include "datasets/manifest.h"
 #include "tests/support/gzip.h"
 #include "tests/unit/datasets/temp_folder.h"
 

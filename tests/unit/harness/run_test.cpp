@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "algorithms/decoder.h"
+#include "base/files.h"
 #include "datasets/dataset.h"
 #include "harness/results/journal.h"
 #include "harness/run/case_group.h"
