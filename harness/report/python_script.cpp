@@ -16,6 +16,9 @@
 namespace rtfx {
 namespace {
 
+/// Returns the Python of scripts, which need the packages of this project's environment. The
+/// decoder `python` needs the Python of the program's LibTorch
+/// (algorithms/decoders/python/interpreter.cpp).
 std::string python() {
   if (const char* chosen = std::getenv("RTFX_PYTHON")) return chosen;
   const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
