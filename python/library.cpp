@@ -16,6 +16,7 @@
 #include "models/load_checkpoint.h"
 #include "python/handles.h"
 #include "speech/pipeline/default_decoder.h"
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/build.h"

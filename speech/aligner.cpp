@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "models/tokenizers/pieces.h"
 #include "speech/pipeline/default_decoder.h"
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/read_ahead.h"

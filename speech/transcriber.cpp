@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "speech/long_audio/decode_again.h"
 #include "speech/long_audio/long_audio.h"
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/read_ahead.h"
 #include "speech/runtime/device.h"

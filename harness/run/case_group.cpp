@@ -13,7 +13,7 @@
 #include "datasets/dataset.h"
 #include "harness/config/plan.h"
 #include "harness/machine/device_memory.h"
-#include "speech/pipeline/recorded_encoder.h"
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 

@@ -21,7 +21,7 @@
 #include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
 #include "models/dtypes.h"
-#include "speech/pipeline/recorded_encoder.h"
+#include "speech/pipeline/encoder_memory.h"
 
 namespace rtfx {
 

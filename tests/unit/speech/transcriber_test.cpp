@@ -14,8 +14,8 @@
 
 #include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/pipeline/pipeline.h"
-#include "speech/pipeline/recorded_encoder.h"
 #include "tests/support/long_audio_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
