@@ -8,7 +8,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/topology.h"
 #include "benchmarks/microbench.h"
 #include "models/checkpoint/tensor_data.h"
 

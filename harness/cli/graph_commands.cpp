@@ -10,6 +10,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/import_graph.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/word_lattice.h"
 #include "base/error.h"

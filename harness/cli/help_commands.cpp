@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "algorithms/decoder.h"
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/topology.h"
 #include "harness/cli/help.h"
 #include "harness/cli/reference.h"
 #include "harness/report/export.h"

@@ -5,6 +5,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/import_graph.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 #include "base/sha256.h"
 #include "models/tokenizers/nemo_tokenizers.h"

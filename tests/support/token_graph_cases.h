@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/topology.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx::test {

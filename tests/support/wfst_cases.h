@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/search.h"
+#include "algorithms/shared/wfst/topology.h"
 
 namespace rtfx::test {
 

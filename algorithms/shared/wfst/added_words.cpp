@@ -11,7 +11,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/lexicon.h"
+#include "algorithms/shared/wfst/topology.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/phrases.h"

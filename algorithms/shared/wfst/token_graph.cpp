@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/topology.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"

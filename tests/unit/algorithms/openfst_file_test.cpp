@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "algorithms/shared/wfst/graph.h"
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/import_graph.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/mutations/mutator.h"
 #include "tests/support/gzip.h"

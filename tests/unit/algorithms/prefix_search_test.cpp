@@ -4,6 +4,7 @@
 
 #include "algorithms/decoders/wfst/ctc_lexicon_cpu/ctc_lexicon_cpu.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
+#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "models/load_checkpoint.h"
 #include "tests/support/wfst_cases.h"

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
+#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/token_graph.h"
 #include "algorithms/shared/wfst/word_boosting.h"

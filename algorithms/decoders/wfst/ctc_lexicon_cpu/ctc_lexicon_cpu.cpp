@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"

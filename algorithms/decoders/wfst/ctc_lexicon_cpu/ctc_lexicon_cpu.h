@@ -13,7 +13,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/wfst/added_words.h"
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/lexicon.h"
 #include "algorithms/shared/wfst/search.h"
 #include "base/options.h"
 
