@@ -67,7 +67,6 @@ class Formatter : public CLI::Formatter {
 
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
-  GraphOptions graph;
   std::string inspected, listed = "decoders";
   bool list_json = false, inspect_json = false;
   int code = kOk;
@@ -83,7 +82,7 @@ struct Program {
     add_result_commands(app, code);
     add_watch_commands(app);
     add_speech_commands(app, code);
-    add_graph();
+    add_graph(app, code);
 
     auto* list = app.add_subcommand(
         "list", "List decoders with their options, configuration keys, or metrics.");
@@ -109,64 +108,6 @@ struct Program {
     command->callback([this] { code = rtfx::inspect(inspected, inspect_json); });
 
     add_help_commands(app);
-  }
-
-  void add_graph() {
-    auto* group = app.add_subcommand(
-        "graph",
-        "Make decoding graphs for the decoders ctc_wfst, ctc_wfst_cpu and transducer_wfst.");
-    group->require_subcommand(1);
-    auto* build = group->add_subcommand("build",
-                                        "Build a decoding graph from a tokenizer, a lexicon and an "
-                                        "n-gram language model over words.");
-    build
-        ->add_option(
-            "--lexicon", graph.lexicon,
-            "Lexicon with a word and its tokens on each line. May be compressed with gzip.")
-        ->required()
-        ->type_name("FILE");
-    build
-        ->add_option("--lm", graph.lm,
-                     "Language model over words, in ARPA format. May be compressed with gzip.")
-        ->required()
-        ->type_name("FILE");
-    build
-        ->add_option("--topology", graph.topology,
-                     "Topology of the graph. normal: standard CTC. compact: CTC in a smaller "
-                     "graph, where a token may repeat without a blank. normal_riva: normal, as "
-                     "riva-asrlib-decoder builds it. tokens: for transducers.")
-        ->type_name("TOPOLOGY");
-    build->add_flag("--drop-unspelled", graph.drop_unspelled,
-                    "Leave out lines of the lexicon with tokens that the tokenizer lacks. Without "
-                    "this flag, they are an error.");
-    build->callback([this] { code = build_graph_file(graph); });
-
-    auto* imported = group->add_subcommand(
-        "import", "Import a decoding graph (TLG or LG) that OpenFst, Kaldi or k2 wrote.");
-    imported
-        ->add_option("--openfst", graph.openfst,
-                     "File of the graph, binary or text. May be compressed with gzip.")
-        ->required();
-    imported
-        ->add_option("--words", graph.words,
-                     "Table of the graph's output labels, with a word and its number on each line.")
-        ->required();
-    imported
-        ->add_option("--blank", graph.blank,
-                     "Input label of blank in the graph. last: number of tokens + 1. first: 1 in "
-                     "EESEN, 0 in k2. none: the graph is an LG without blank. Without this option, "
-                     "the graph must show that blank is the last label.")
-        ->check(CLI::IsMember({"last", "first", "none"}));
-    imported->callback([this] { code = import_graph_file(graph); });
-
-    for (CLI::App* command : {build, imported}) {
-      command
-          ->add_option("--tokenizer", graph.tokenizer,
-                       "Tokenizer of the model: a checkpoint, a SentencePiece .model, a vocab.txt "
-                       "or a tokenizer.json.")
-          ->required();
-      command->add_option("--output", graph.output, "File for the decoding graph.")->required();
-    }
   }
 };
 

@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "datasets/dataset.h"
-#include "harness/cli/graph_commands.h"
+#include "harness/cli/graph_files.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
 #include "harness/run/workspace.h"
