@@ -9,6 +9,16 @@ namespace rtfx {
 
 using nlohmann::json;
 
+namespace {
+
+/// Returns the help of an option whose default is in the configuration.
+std::string or_configured(std::string help) {
+  help.pop_back();  // the full stop
+  return help + " (default: the configuration's).";
+}
+
+}  // namespace
+
 void ConfigArguments::add_to(CLI::App& app) {
   app.add_option("config", file, "Configuration in JSON.")->required()->type_name("FILE");
   add_overrides_to(app);
@@ -21,15 +31,10 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
          "is JSON or plain text, and paths are relative to the working folder. May be repeated.")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_option("--device", device,
-                 "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU "
-                 "(default: the configuration's).")
+  app.add_option("--device", device, or_configured(kDeviceHelp))
       ->check(not_empty())
       ->type_name("DEVICE");
-  app.add_option("--threads", threads,
-                 "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
-                 "process may use (default: the configuration's).")
-      ->check(at_least(0));
+  app.add_option("--threads", threads, or_configured(kThreadsHelp))->check(at_least(0));
   app.add_option("--output", output,
                  "Folder for the results (default: the configuration's \"output\", else runs/ and "
                  "the configuration's name).")

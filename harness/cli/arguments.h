@@ -58,7 +58,21 @@ inline CLI::Validator not_empty() {
       "");
 }
 
-/// The help text of --dtype.
+// The help texts of options that several commands have.
+
+inline constexpr const char* kModelHelp =
+    "Model: a .nemo file, a folder of a Hugging Face model, or the name of a downloaded one.";
+inline constexpr const char* kDeviceHelp =
+    "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU.";
+inline constexpr const char* kThreadsHelp =
+    "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the process may "
+    "use.";
+inline constexpr const char* kDecoderHelp =
+    "Decoder (see `rtfx list`). Default: the fastest exact greedy search for model and device.";
+inline constexpr const char* kDecoderOptionsHelp =
+    "Options of the decoder as a JSON object (see `rtfx list DECODER`).";
+inline constexpr const char* kPluginsHelp =
+    "Shared libraries with further decoders, separated by commas.";
 inline constexpr const char* kDtypeHelp =
     "Number type of encoder and decoder: fp32, bf16 or fp16, and fp64 on a CPU. bf16+fp32: encoder "
     "in bf16, decoder in fp32. fp8: encoder in fp8 on a Hopper GPU, decoder in bf16.";

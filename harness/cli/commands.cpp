@@ -98,12 +98,7 @@ struct Program {
 
     auto* command =
         app.add_subcommand("inspect", "Show what a model contains, and which decoders support it.");
-    command
-        ->add_option("model", inspected,
-                     "Model: a .nemo file, a folder of a Hugging Face model, or the name of a "
-                     "downloaded one.")
-        ->required()
-        ->type_name("FILE");
+    command->add_option("model", inspected, kModelHelp)->required()->type_name("FILE");
     command->add_flag("--json", inspect_json, "Print JSON instead of text.");
     command->callback([this] { code = rtfx::inspect(inspected, inspect_json); });
 

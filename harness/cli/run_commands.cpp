@@ -97,9 +97,7 @@ void add_bench(CLI::App& app, int& code) {
                    "python[file=mine.py,class=Mine] is a decoder of your own. Default: "
                    "frame_looping and label_looping for transducers, ctc_greedy for CTC heads.")
       ->type_name("DECODER");
-  command
-      ->add_option("--plugins", args->plugins,
-                   "Shared libraries with further decoders, separated by commas.")
+  command->add_option("--plugins", args->plugins, kPluginsHelp)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FILE,...");
@@ -120,16 +118,8 @@ void add_bench(CLI::App& app, int& code) {
       ->add_option("--limit", args->limit,
                    "Use only the first N utterances of each dataset. 0: all.")
       ->check(at_least(0));
-  command
-      ->add_option(
-          "--device", args->device,
-          "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU.")
-      ->type_name("DEVICE");
-  command
-      ->add_option("--threads", args->threads,
-                   "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
-                   "process may use.")
-      ->check(at_least(0));
+  command->add_option("--device", args->device, kDeviceHelp)->type_name("DEVICE");
+  command->add_option("--threads", args->threads, kThreadsHelp)->check(at_least(0));
   command
       ->add_option("--output", args->output,
                    "Folder for the journal. Without --resume, an earlier journal there is kept as "
@@ -259,10 +249,8 @@ void add_stream(CLI::App& app, int& code) {
   add("--language", live.language,
       "Language of the speech, for a prompt-conditioned model (`rtfx inspect` lists the "
       "languages).");
-  add("--decoder", live.decoder,
-      "Decoder (see `rtfx list`). Default: the fastest exact greedy search for model and device.");
-  add("--options", live.decoder_options,
-      "Options of the decoder as a JSON object (see `rtfx list DECODER`).");
+  add("--decoder", live.decoder, kDecoderHelp);
+  add("--options", live.decoder_options, kDecoderOptionsHelp);
   add("--dtype", live.dtype, kDtypeHelp);
   add("--att-context-size", live.att_context_size,
       "Attention context of a cache-aware encoder, in encoder frames: LEFT,RIGHT, or "

@@ -13,11 +13,7 @@ namespace {
 // Options that both commands have.
 
 void add_model(CLI::App& command, SpeechOptions& options) {
-  command
-      .add_option(
-          "--model", options.model,
-          "Model: a .nemo file, a folder of a Hugging Face model, or the name of a downloaded one.")
-      ->required();
+  command.add_option("--model", options.model, kModelHelp)->required();
   command
       .add_option("--att-context-size", options.att_context_size,
                   "Attention context of a cache-aware encoder, in encoder frames: LEFT,RIGHT, or "
@@ -30,20 +26,14 @@ void add_model(CLI::App& command, SpeechOptions& options) {
 }
 
 void add_machine(CLI::App& command, SpeechOptions& options) {
-  command.add_option(
-      "--device", options.device,
-      "Device: cpu, cuda or cuda:N. auto: the first GPU if there is one, else the CPU.");
+  command.add_option("--device", options.device, kDeviceHelp);
   command.add_option("--dtype", options.dtype, kDtypeHelp);
   command
       .add_option("--batch-size", options.batch_size,
                   "Number of files in a batch. 0: one on a CPU; on a GPU as many as fit in its "
                   "memory, up to 40 minutes of audio.")
       ->check(at_least(0));
-  command
-      .add_option("--threads", options.threads,
-                  "Number of CPU threads. 0: OMP_NUM_THREADS if it is set, else all CPUs that the "
-                  "process may use.")
-      ->check(between(0, kMaxThreads));
+  command.add_option("--threads", options.threads, kThreadsHelp)->check(between(0, kMaxThreads));
 }
 
 CLI::Option* add_output(CLI::App& command, SpeechOptions& options) {
@@ -106,11 +96,8 @@ void add_transcribe(CLI::App& app, int& code) {
   const auto options = std::make_shared<TranscribeOptions>();
   auto* command = app.add_subcommand("transcribe", "Transcribe audio and video files.");
   add_model(*command, *options);
-  command->add_option(
-      "--decoder", options->decoder,
-      "Decoder (see `rtfx list`). Default: the fastest exact greedy search for model and device.");
-  command->add_option("--options", options->decoder_options,
-                      "Options of the decoder as a JSON object (see `rtfx list DECODER`).");
+  command->add_option("--decoder", options->decoder, kDecoderHelp);
+  command->add_option("--options", options->decoder_options, kDecoderOptionsHelp);
   command
       ->add_option("--boost", options->boost,
                    "File of phrases to make more likely (contextual biasing). Each line is a "
@@ -125,9 +112,7 @@ void add_transcribe(CLI::App& app, int& code) {
                    "Letters that texts may contain: a script (latin), a range (U+0400-U+04FF) or a "
                    "single character. Digits and punctuation stay allowed. May be repeated.")
       ->allow_extra_args(false);
-  command
-      ->add_option("--plugins", options->plugins,
-                   "Shared libraries with further decoders, separated by commas.")
+  command->add_option("--plugins", options->plugins, kPluginsHelp)
       ->delimiter(',')
       ->allow_extra_args(false);
   add_machine(*command, *options);
