@@ -30,7 +30,9 @@ REPLAYED = "replayed graphs"
 OUR_LAUNCHES = {
     "host": ONE_BY_ONE,
     "none": ONE_BY_ONE,
+    "script": "launched by TorchScript",
     "replay": REPLAYED,
+    "coalesced": REPLAYED,
     "graph": ONE_GRAPH,
     "conditional": ONE_GRAPH,
     "persistent": "one persistent kernel",

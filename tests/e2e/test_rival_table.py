@@ -99,6 +99,25 @@ def test_a_ratio_says_what_is_set_beside_what(ours, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("loop", "launched"), [("script", "launched by TorchScript"), ("coalesced", "replayed graphs")]
+)
+def test_every_value_of_loop_has_words(ours, tmp_path, loop, launched):
+    """`script` is a value of label_looping, and `coalesced` is the default of step_replay."""
+    journal = tmp_path / "journal.jsonl"
+    with journal.open("w") as file:
+        for record in read_records(ours):
+            if record.get("decoder", {}).get("id") == "label_looping":
+                record["decoder"]["options"]["loop"] = loop
+            file.write(json.dumps(record) + "\n")
+    rival = tmp_path / "rival.jsonl"
+    rival.write_text(json.dumps(rival_record()) + "\n")
+    result = table(journal, "--rival", rival, "--name", "Other")
+    assert result.returncode == 0, result.stderr
+    at = cells(result.stdout, "decoding and copy to the host").index("how; what the time holds")
+    assert cells(result.stdout, "label_looping |")[at] == f"operators, {launched}, C++; decode + d2h"
+
+
 def test_other_audio_is_not_compared(ours, tmp_path):
     rival = tmp_path / "rival.jsonl"
     rival.write_text(json.dumps(rival_record(audio_s=2887.0)) + "\n")
