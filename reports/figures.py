@@ -432,13 +432,13 @@ def from_files(model, dtype):
     return 100 * files[model].mean(TOTAL, **wanted) / chain[model].mean(TOTAL, **wanted)
 
 
-def busy(stage, sources, dtypes=TYPES):
+def busy_percent(stage, sources, dtypes=TYPES):
     """Yields the share of a pass in which a stage is busy, in percent."""
     for model, dtype in product(sources, dtypes):
         yield 100 * sources[model].mean(f"busy.{stage}", decoder=DECODERS[model], dtype=dtype, batch=128)
 
 
-reports.figure("the encoder is busy for\n{} to {} % of a pass", *span(busy("encoder", chain)))
+reports.figure("the encoder is busy for\n{} to {} % of a pass", *span(busy_percent("encoder", chain)))
 reports.figure("From FLAC files, models reach {} to {} % of their speed from samples", *span(from_files(m, t) for m in chain for t in TYPES))
 all_runs = [r for s in (*chain.values(), *files.values(), *batches, *three_types) for r in s.records(kind="run")]
 assert all(r["isolated"]["grade"] == "bitwise" and r["exactness"]["replay"]["beyond"] == 0 for r in all_runs)
