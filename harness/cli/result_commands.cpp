@@ -19,6 +19,7 @@
 #include "harness/report/report.h"
 #include "harness/report/reproduce.h"
 #include "harness/results/changes.h"
+#include "harness/results/comparability.h"
 #include "harness/results/compare.h"
 #include "harness/results/conclusion.h"
 #include "harness/results/gate.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/results/gate.h"
 #include "harness/results/results.h"
+#include "harness/results/verdict.h"
 
 namespace rtfx {
 

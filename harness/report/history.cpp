@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/terminal.h"
-#include "harness/results/gate.h"
+#include "harness/results/comparability.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/terminal.h"
-#include "harness/results/gate.h"
+#include "harness/results/comparability.h"
 #include "harness/results/tuned.h"
 #include "harness/scoring/normalize.h"
 

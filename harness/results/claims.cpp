@@ -9,7 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "harness/results/comparability.h"
 #include "harness/results/contradictions.h"
+#include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 #include "harness/scoring/exactness.h"
 
@@ -18,7 +20,7 @@ namespace rtfx {
 namespace {
 
 GateRow row_of(const CaseResult& c, const char* what, Verdict verdict, std::string reason) {
-  return {c.name(), what, {}, {}, {}, {}, {}, verdict, std::move(reason)};
+  return {.case_name = c.name(), .what = what, .verdict = verdict, .reason = std::move(reason)};
 }
 
 /// Returns the first round whose tokens differ from those of its baseline although its grade says

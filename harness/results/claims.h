@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "harness/results/gate.h"
 #include "harness/results/results.h"
+#include "harness/results/verdict.h"
 
 namespace rtfx {
 

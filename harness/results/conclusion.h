@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/results/gate.h"
 #include "harness/results/results.h"
 #include "harness/results/summaries.h"
+#include "harness/results/verdict.h"
 
 namespace rtfx {
 

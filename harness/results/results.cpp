@@ -104,6 +104,12 @@ void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesys
 
 }  // namespace
 
+bool is_new_journal(std::set<std::filesystem::path>& journals, const std::filesystem::path& file) {
+  std::error_code unnamed;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(file, unnamed);
+  return unnamed || journals.insert(path).second;
+}
+
 std::string scorer_of(const CaseResult& result) {
   const auto* run =
       result.rounds().empty() ? nullptr : std::get_if<record::Run>(&result.rounds().front());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,10 @@ std::filesystem::path journal_of(const std::filesystem::path& path);
 /// Reads the results at a path that journal_of() accepts, and the figures of a profile.jsonl beside
 /// it. Throws UserError.
 ResultSet read_results(const std::filesystem::path& path);
+
+/// Adds the file to `journals`. Returns false if it is there already. A pipe has no name to
+/// compare, and is always new.
+bool is_new_journal(std::set<std::filesystem::path>& journals, const std::filesystem::path& file);
 
 /// Returns the summaries of the cases, without those of streams.
 Summaries all_of(const ResultSet& results);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/results/gate.h"
+#include "harness/results/verdict.h"
 
 namespace rtfx {
 

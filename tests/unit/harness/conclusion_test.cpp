@@ -245,15 +245,13 @@ TEST_F(ConclusionTest, AWrongDecoderDoesNotCountBetweenTwoRuns) {
 }
 
 TEST(ConclusionOfAGate, UnfairRowsNameNoWinner) {
-  GateRow row{"m/d/label/b8/fp32",
-              "rtfx.decode",
-              1,
-              2,
-              Interval{2, 1.9, 2.1},
-              0.05,
-              0.01,
-              Verdict::pass,
-              ""};
+  GateRow row{.case_name = "m/d/label/b8/fp32",
+              .what = "rtfx.decode",
+              .baseline = 1,
+              .current = 2,
+              .change = Interval{2, 1.9, 2.1},
+              .tolerance = 0.05,
+              .floor = 0.01};
   EXPECT_EQ(conclude({row}).size(), 1U);
   row.is_fair = false;
   EXPECT_TRUE(conclude({row}).empty());
