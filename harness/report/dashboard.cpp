@@ -12,6 +12,7 @@
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
 #include "harness/report/report.h"
+#include "harness/results/comparability.h"
 #include "harness/results/journal.h"
 #include "harness/results/metrics.h"
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <set>
 
-#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
@@ -63,46 +62,6 @@ bool is_journal(const std::filesystem::path& path) {
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
   return first.is_object() && first.value("schema", json()) == 1 && first.contains("kind") &&
          first.value("profiled", json()) != true;
-}
-
-/// Returns the SHA-256 of the model or dataset with this id; null if the provenance does not have
-/// it.
-template <class Entry>
-json checksum(const Optional<std::vector<Entry>>& list, const std::string& id) {
-  if (!list) return nullptr;
-  const auto found = std::ranges::find(*list, id, &Entry::id);
-  return found == list->end() ? json() : to_json(found->sha256);
-}
-
-/// Returns the checksums of the files among the decoder's options, at any depth.
-json checksums(const Optional<Named<std::string>>& files, const OptionTree& options) {
-  json found = json::object();
-  if (!files) return found;
-  const json flat = options.value().flatten();
-  for (const auto& [key, value] : flat.items()) {
-    if (!value.is_string()) continue;
-    const auto file = files->find(value.get<std::string>());
-    if (file != files->end()) found[key] = file->second;
-  }
-  return found;
-}
-
-/// Returns the decoder's options. An option that the journal lacks has its default here: the
-/// release that added it decodes as before unless it is set.
-json options_with_defaults(const record::Decoder<record::Always>& decoder) {
-  json options = to_json(decoder.options);
-  if (!options.is_object()) return options;
-  for (const DecoderEntry* entry : decoder_entries()) {
-    if (entry->name != std::string_view(decoder.name)) continue;
-    for (const OptionInfo& option : entry->options) {
-      std::string path = "/" + option.name;
-      std::ranges::replace(path, '.', '/');
-      const json::json_pointer place(path), object = place.parent_pointer();
-      if (options.contains(object) && options[object].is_object() && !options.contains(place))
-        options[place] = option.default_value;
-    }
-  }
-  return options;
 }
 
 /// Null if there is no figure.
@@ -163,43 +122,6 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
     }
   }
   return results;
-}
-
-json conditions_of(const CaseResult& result) {
-  const record::Case& of = result.about();
-  const record::Provenance& about = result.provenance();
-  const OptionTree options = of.decoder.options.value_or(OptionTree());
-  const json config = about.config ? about.config->value() : json::object();
-  const record::Run* run = result.summary.last_run();
-  const json mode = mode_of(result);
-  const json steady_seconds = config_value(about, "/protocol/steady_seconds");
-  const record::Exactness* exactness = result.summary.last_exactness();
-  const Optional<std::string> device = about.device ? about.device->name : Optional<std::string>();
-  const Optional<int64_t> threads = about.cpu ? about.cpu->threads : Optional<int64_t>();
-  return {
-      {"case", result.name()},
-      {"decoder", of.decoder.name},
-      {"options", options_with_defaults(of.decoder)},
-      {"decoder_files", checksums(about.decoder_files, options)},
-      {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
-      {"sort", config.value("sort", json())},
-      {"scorer", scorer_of(result)},
-      {"encoder", config.value("encoder", json("reference"))},
-      {"encoder_graphs", config.value("encoder_graphs", json(false))},
-      {"confidence", config.value("confidence", json())},
-      {"threads", to_json(threads)},
-      {"model", checksum(about.models, of.model.id)},
-      {"att_context_size", model_setting(result, "att_context_size")},
-      {"language", model_setting(result, "language")},
-      {"dataset", checksum(about.datasets, of.dataset.id)},
-      {"mode", mode},
-      {"steady_seconds", mode.is_object() ? steady_seconds : json()},
-      {"padding", run != nullptr && run->regions.contains("pad")},  // padding counts as time
-      {"utterances", of.dataset.utterances},
-      {"libtorch", to_json(about.libtorch)},
-      {"device", to_json(device)},
-      {"shards", about.shards && about.shards->count ? *about.shards->count : 1},
-  };
 }
 
 json history(const ResultSet& run, const std::vector<ResultSet>& others) {

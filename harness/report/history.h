@@ -16,11 +16,6 @@ namespace rtfx {
 /// cannot be read.
 std::vector<ResultSet> read_history(const std::filesystem::path& folder);
 
-/// Returns the parts of a result key without the revision. Two results of equal conditions differ
-/// only by the source that they were built from, and by noise. Options that a journal lacks, since
-/// its release did not have them, count with their defaults.
-nlohmann::json conditions_of(const CaseResult& result);
-
 /// Returns the history of those cases of the run that another journal holds too:
 ///   {"journals": how many, "other_conditions": number of results left out for other conditions,
 ///    "cases": [{"case", "points": [{"revision", "dirty", "started", "rounds", "rtfx.total",

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/decoder.h"
+
 namespace rtfx {
 
 namespace {
@@ -49,7 +51,8 @@ bool counts_padding(const CaseResult& result) {
   return run != nullptr && run->regions.contains("pad");
 }
 
-/// Collects the differences between two results.
+/// Collects the differences between two results. A setting that is compared here also belongs into
+/// conditions_of() and into result_key() of harness/run/provenance.cpp.
 class ConditionComparison {
  public:
   ConditionComparison(const CaseResult& a, const record::Provenance& p, const CaseResult& b,
@@ -234,6 +237,86 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
       add_new(found, ConditionComparison(a, *p, b, *q).differences());
   }
   return found;
+}
+
+namespace {
+
+/// Returns the SHA-256 of a model or dataset; null if the provenance does not have it.
+template <class Entry>
+json checksum(const Entry* file) {
+  return file == nullptr ? json() : to_json(file->sha256);
+}
+
+/// Returns the checksums of the files among the decoder's options, at any depth.
+json option_files(const Optional<Named<std::string>>& files, const OptionTree& options) {
+  json found = json::object();
+  if (!files) return found;
+  const json flat = options.value().flatten();
+  for (const auto& [key, value] : flat.items()) {
+    if (!value.is_string()) continue;
+    const auto file = files->find(value.get<std::string>());
+    if (file != files->end()) found[key] = file->second;
+  }
+  return found;
+}
+
+/// Returns the decoder's options. An option that the journal lacks has its default here: the
+/// release that added it decodes as before unless it is set.
+json options_with_defaults(const record::Decoder<record::Always>& decoder) {
+  json options = to_json(decoder.options);
+  if (!options.is_object()) return options;
+  for (const DecoderEntry* entry : decoder_entries()) {
+    if (entry->name != std::string_view(decoder.name)) continue;
+    for (const OptionInfo& option : entry->options) {
+      std::string path = "/" + option.name;
+      std::ranges::replace(path, '.', '/');
+      const json::json_pointer place(path), object = place.parent_pointer();
+      if (options.contains(object) && options[object].is_object() && !options.contains(place))
+        options[place] = option.default_value;
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+// The names of the conditions are also those that the dashboard shows (plots/dashboard.py).
+json conditions_of(const CaseResult& result) {
+  const record::Case& of = result.about();
+  const record::Provenance& about = result.provenance();
+  const OptionTree options = of.decoder.options.value_or(OptionTree());
+  const json config = about.config ? about.config->value() : json::object();
+  const json sort = config_value(about, "/sort");
+  const json mode = mode_of(result);
+  const json steady_seconds = config_value(about, "/protocol/steady_seconds");
+  const record::Exactness* exactness = result.summary.last_exactness();
+  const Optional<std::string> device = about.device ? about.device->name : Optional<std::string>();
+  const Optional<int64_t> threads = about.cpu ? about.cpu->threads : Optional<int64_t>();
+  return {
+      {"case", result.name()},
+      {"decoder", of.decoder.name},
+      {"options", options_with_defaults(of.decoder)},
+      {"decoder_files", option_files(about.decoder_files, options)},
+      {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
+      {"sort", sort},
+      {"seed", sort == "shuffle" ? config_value(about, "/protocol/seed") : json()},
+      {"scorer", scorer_of(result)},
+      {"encoder", config.value("encoder", json("reference"))},
+      {"encoder_graphs", config.value("encoder_graphs", json(false))},
+      {"confidence", config_value(about, "/confidence")},
+      {"threads", to_json(threads)},
+      {"model", checksum(entry(about.models, of.model.id))},
+      {"att_context_size", model_setting(result, "att_context_size")},
+      {"language", model_setting(result, "language")},
+      {"dataset", checksum(entry(about.datasets, of.dataset.id))},
+      {"mode", mode},
+      {"steady_seconds", mode.is_object() ? steady_seconds : json()},
+      {"padding", counts_padding(result)},
+      {"utterances", of.dataset.utterances},
+      {"libtorch", to_json(about.libtorch)},
+      {"device", to_json(device)},
+      {"shards", about.shards && about.shards->count ? *about.shards->count : 1},
+  };
 }
 
 namespace {

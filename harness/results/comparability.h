@@ -1,5 +1,13 @@
 // Compares the conditions of two results of a case. Differences forbid a comparison, and doubts
 // make its times uncertain.
+//
+// A setting that changes results or times stands in three lists, which answer different questions:
+//   result_key()             which rounds of one release `--resume` may join; it reads the running
+//                            configuration (harness/run/provenance.cpp)
+//   condition_differences()  what makes two results incomparable, and what a user may allow
+//   conditions_of()          which results of different releases belong to one history
+// The last two read journals of any release. A gate passes over what an old journal lacks, and a
+// history takes its default.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -51,6 +59,11 @@ nlohmann::json mode_of(const CaseResult& result);
 /// judges, nor anything that one of the two journals lacks, such as an option that only one release
 /// has. Where `--resume` joined rounds of several invocations, it compares each of them.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
+
+/// Returns the conditions of a result by name, such as {"threads": 8}. Two results of equal
+/// conditions differ only by the source that they were built from, and by noise. Options that a
+/// journal lacks, since its release did not have them, count with their defaults.
+nlohmann::json conditions_of(const CaseResult& result);
 
 /// Says why times of `b` may differ from those of `a`, though the program is as fast. The reasons
 /// are another CPU under the same name, other clocks of CPU or GPU, another calibration, and other

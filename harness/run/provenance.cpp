@@ -193,6 +193,8 @@ record::Provenance provenance_record(const Workspace& workspace, at::Device devi
   return record;
 }
 
+// A setting that changes results also belongs into the two lists of
+// harness/results/comparability.cpp, by which journals are compared.
 std::string result_key(const Workspace& workspace, const CaseGroup& group,
                        const PlannedDecoder& decoder, const json& options, at::Device device) {
   const Config& config = workspace.config();

@@ -100,8 +100,8 @@ def test_history_joins_overlapped_runs_by_their_settings(facts_of, tmp_path):
     def write(name, pass_seconds, protocol=None, config=None, model=None):
         about = synthetic.provenance()
         models = [{"id": "quickstart-rnnt", "att_context_size": [], "language": ""} | (model or {})]
-        about["config"] |= {"models": models, "encoder": "automatic", "confidence": None} | (config or {})
-        about["config"]["protocol"] |= {"steady_seconds": 30.0} | (protocol or {})
+        about["config"] |= {"models": models, "encoder": "automatic", "confidence": None, "sort": "shuffle"} | (config or {})
+        about["config"]["protocol"] |= {"steady_seconds": 30.0, "seed": 0} | (protocol or {})
         pipeline = {"in_flight": 2, "audio": "memory", "pass_seconds": [pass_seconds]}
         pipeline["encoder"] = {"launched": 0, "recorded": 1, "replayed": round(10 * pass_seconds)}
         synthetic.write(tmp_path / name, [about, synthetic.run() | {"pipeline": pipeline}])
@@ -113,8 +113,9 @@ def test_history_joins_overlapped_runs_by_their_settings(facts_of, tmp_path):
     write("history/confidence", 1.0, config={"confidence": {"method": "entropy"}})
     write("history/context", 1.0, model={"att_context_size": [70, 1]})
     write("history/language", 1.0, model={"language": "de"})
+    write("history/seed", 1.0, protocol={"seed": 1})
     facts = facts_of(tmp_path / "run", "--history", tmp_path / "history")["history"]
-    assert facts["journals"] == 6 and facts["other_conditions"] == 5
+    assert facts["journals"] == 7 and facts["other_conditions"] == 6
     assert [len(case["points"]) for case in facts["cases"]] == [2]
 
 

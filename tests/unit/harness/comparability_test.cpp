@@ -87,6 +87,57 @@ TEST_F(ComparabilityTest, OtherConditionsAreInvalidAndNamed) {
   }
 }
 
+/// A setting that a gate compares also ends the history of a case.
+TEST_F(ComparabilityTest, ResultsOfOtherConditionsBelongToOtherHistories) {
+  struct Condition {
+    std::string key;
+    json before, now;
+  };
+  const std::vector<Condition> conditions = {
+      {"/decoder/options/max_symbols", 10, 5},
+      {"/decoder/name", "frame_looping", "label_looping"},
+      {"/config/sort", "duration_desc", "shuffle"},
+      {"/config/protocol/seed", 1, 2},
+      {"/config/encoder", "reference", "fused"},
+      {"/config/encoder_graphs", true, false},
+      {"/config/confidence", nullptr, {{"method", "entropy"}}},
+      {"/libtorch", "2.11.0", "2.12.0"},
+      {"/device/name", "Some CPU", "Other CPU"},
+      {"/cpu/threads", 4, 8},
+      {"/shards/count", 1, 2},
+  };
+  for (const auto& [key, before, now] : conditions) {
+    ResultSet old = results(1), current = results(2);
+    for (ResultSet* both : {&old, &current}) set(*both, "/config/sort", "shuffle");
+    const auto differ = [&] {
+      const CaseResult &a = old.cases.front(), &b = current.cases.front();
+      const bool by_name = conditions_of(a) != conditions_of(b);
+      EXPECT_EQ(condition_differences(a, b).empty(), !by_name) << key;
+      return by_name;
+    };
+    set(old, key, before);
+    set(current, key, now);
+    EXPECT_TRUE(differ()) << key;
+    set(current, key, before);
+    EXPECT_FALSE(differ()) << key;
+  }
+}
+
+TEST_F(ComparabilityTest, TheSeedIsAConditionOfAShuffledOrderAlone) {
+  ResultSet old = results(1), current = results(2);
+  set(old, "/config/protocol/seed", 1);
+  set(current, "/config/protocol/seed", 2);
+  const auto differ = [&] {
+    const CaseResult &a = old.cases.front(), &b = current.cases.front();
+    EXPECT_EQ(condition_differences(a, b).empty(), conditions_of(a) == conditions_of(b));
+    return conditions_of(a) != conditions_of(b);
+  };
+  for (const auto& [order, expected] : {std::pair("shuffle", true), {"duration_desc", false}}) {
+    for (ResultSet* both : {&old, &current}) set(*both, "/config/sort", order);
+    EXPECT_EQ(differ(), expected) << order;
+  }
+}
+
 /// `--resume` joins rounds of several invocations. The last one alone has the last provenance.
 TEST_F(ComparabilityTest, EachInvocationWhoseRoundsCountIsExamined) {
   const ResultSet old = results(1);
