@@ -171,6 +171,8 @@ def read_journal(path):
     return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"], summary["tuned"])
 
 
+# Names of the marks that make times doubtful, as harness/results/marks.cpp has them.
+DOUBTFUL_MARKS = ("NONDETERMINISTIC", "NOISY", "suspect")
 STAND_IN_MODEL = "stand-in model"
 STAND_IN_DATA = "stand-in data"
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "plots"))
 
 from intervals import half_interval, paired_ratio  # noqa: E402
 from script import markdown  # noqa: E402
-from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
+from journal import DOUBTFUL_MARKS, journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import FAILED, core, is_rival, rows_of, seconds  # noqa: E402
 
 GREEDY = [
@@ -86,7 +86,7 @@ def whole_calls(ours, theirs, batch):
 
 def warnings(batch, *rows):
     """Returns the marks of these rows that make a time doubtful, each once."""
-    shown = [m for row in rows for m in row.marks[batch] if m in ("NOISY", "NONDETERMINISTIC") or m.startswith("suspect")]
+    shown = [mark for row in rows for mark in row.marks[batch] if mark.startswith(DOUBTFUL_MARKS)]
     return list(dict.fromkeys(shown))
 
 

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/results/changes.h"
+#include "harness/results/marks.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -86,18 +87,19 @@ std::string batch_text(const record::Batch& batch) {
                      batch.by == "seconds" ? " s" : "");
 }
 
-bool is_disturbed(const std::string& mark) {
-  return mark.starts_with("NOISY") || mark.starts_with("suspect");
-}
+/// Marks that make times doubtful: the name, "suspect", and the text, "suspect 1/3".
+using Disturbances = std::set<std::pair<std::string, std::string>>;
 
-std::set<std::string> disturbances(const CaseSummary& a, const CaseSummary& b) {
-  std::set<std::string> marks;
-  for (const CaseSummary* summary : {&a, &b}) {
-    for (const std::string& mark : summary->marks()) {
-      if (is_disturbed(mark)) marks.insert(mark);
+Disturbances disturbances(const CaseSummary& a, const CaseSummary& b) {
+  Disturbances found;
+  for (const Mark& mark : all_marks()) {
+    if (!mark.makes_times_doubtful) continue;
+    for (const CaseSummary* summary : {&a, &b}) {
+      if (const std::string text = mark.text(*summary); !text.empty())
+        found.emplace(mark.name, text);
     }
   }
-  return marks;
+  return found;
 }
 
 /// A decoder's gain over its baseline.
@@ -105,7 +107,7 @@ struct Gain {
   const CaseSummary *baseline, *summary;
   const char* verb;
   Interval ratio;
-  std::set<std::string> marks;
+  Disturbances marks;
 
   /// Returns whether the rounds of the ratio are doubtful. Suspect rounds may have been left out of
   /// it.
@@ -194,10 +196,10 @@ struct SpeedRatios {
   std::vector<Interval> ratios;
   std::map<std::string, size_t> disturbed;  // "NOISY", "suspect"
 
-  void add(const Interval& ratio, const std::set<std::string>& marks = {}) {
+  void add(const Interval& ratio, const Disturbances& marks = {}) {
     ratios.push_back(ratio);
     std::set<std::string> kinds;
-    for (const std::string& mark : marks) kinds.insert(mark.substr(0, mark.find(' ')));
+    for (const auto& [name, text] : marks) kinds.insert(name);
     for (const std::string& kind : kinds) ++disturbed[kind];
   }
   /// Returns, for example, "mean of 5 cases, NOISY, suspect in 2".
@@ -258,7 +260,7 @@ Conclusion conclude(const Summaries& cases) {
     std::string conditions =
         fmt::format("{}, {}", batch_text(about.batch), std::string(about.dtype));
     if (count.at(model) > 1) conditions += fmt::format(", best of {}", count.at(model));
-    for (const std::string& mark : gain.marks) conditions += ", " + mark;
+    for (const auto& [name, text] : gain.marks) conditions += ", " + text;
     conclusion.won.push_back(fmt::format(
         "{}: {}", model,
         speed_sentence(std::string(about.decoder.id), gain.verb,

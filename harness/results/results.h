@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/results/marks.h"
 #include "harness/results/statistics.h"
 #include "harness/results/summaries.h"
 
@@ -78,7 +79,7 @@ bool is_new_journal(std::set<std::filesystem::path>& journals, const std::filesy
 /// Returns the summaries of the cases, without those of streams.
 Summaries all_of(const ResultSet& results);
 
-/// Returns the meanings of the marks that the cases have (summaries.h).
+/// Returns the meanings of the marks that the cases have (marks.h).
 Meanings meanings_of(const ResultSet& results);
 
 struct UtteranceText {

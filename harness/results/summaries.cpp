@@ -33,8 +33,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostGaps =
-    0.02;  // share of the wall time that may be in no region without a mark
 constexpr size_t kCleanRounds = 3;  // with fewer clean rounds, all rounds count
 
 const record::Exactness* exactness_of(const record::Round& round) {
@@ -377,91 +375,7 @@ std::optional<double> CaseSummary::suspect_share() const {
   return static_cast<double>(suspect) / static_cast<double>(rounds.size());
 }
 
-std::vector<std::string> CaseSummary::marks() const {
-  std::vector<std::string> list;
-  if (has_failed(replay))
-    list.push_back(fmt::format("BEYOND ROUNDING {}/{}", replay->beyond, replay->decisions));
-  if (!deterministic) list.emplace_back("NONDETERMINISTIC");
-  if (noisy()) list.emplace_back("NOISY");
-  size_t overloaded = 0, suspect = 0;
-  bool empty = false;
-  for (const record::Round& round : rounds) {
-    const auto* run = std::get_if<record::Run>(&round);
-    const auto* stream = std::get_if<record::StreamRun>(&round);
-    empty = empty || (run != nullptr && run->all_empty == true);
-    overloaded += stream != nullptr && !stream->stable ? 1 : 0;
-    suspect += record::is_suspect(round) ? 1 : 0;
-  }
-  if (empty) list.emplace_back("EMPTY");
-  if (overloaded > 0) list.emplace_back("OVERLOADED");
-  if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
-  if (const record::Run* run = last_run(); run != nullptr && run->pipeline) {
-    // All rounds together name the stage, since a single round may be chance.
-    std::string stage;
-    double most = 0;
-    for (const auto& [metric, _] : run->metrics) {
-      if (!metric.starts_with("busy.")) continue;
-      const std::vector<double> busy = values(metric);
-      const double mean = busy.empty() ? 0 : summarize(busy).mean;
-      if (mean > most) most = mean, stage = metric.substr(5);
-    }
-    list.push_back(stage.empty() ? "overlapped"
-                                 : fmt::format("overlapped, {} {:.0f} % busy", stage, 100 * most));
-  }
-  if (gaps().value_or(0) > kMostGaps) list.push_back(fmt::format("gaps {:.1f} %", 100 * *gaps()));
-  for (std::string& mark : stand_ins()) list.push_back(std::move(mark));
-  return list;
-}
-
 Summaries all_of(const std::vector<CaseSummary>& cases) { return {cases.begin(), cases.end()}; }
-
-Meanings meanings_of_marks(const Summaries& cases) {
-  static const Meanings all = {
-      {"BEYOND ROUNDING", "so many of all replayed decisions are not the best one up to rounding"},
-      {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
-      {"NOISY", "the rounds differ by more than protocol.cv_max, so measure again"},
-      {"EMPTY", "no result has a token, though the audio has words or sound"},
-      {"OVERLOADED", "the queue of the streams grew during the whole run"},
-      {"suspect", "the machine disturbed so many of all rounds"},
-      {"overlapped",
-       "batches overlap, so the total RTFx is by the wall clock of a pass, and decoding has no "
-       "time of "
-       "its own; the mark names the busiest stage and its share of the pass"},
-      {"gaps",
-       "so much of the batches' wall time lies between the regions, and no figure counts it"}};
-  static const std::map<std::string, std::string> why = {
-      {"cpu_wait", "threads waited for a CPU for over 10 % of the round"},
-      {"stopped", "the process was stopped or the machine slept for over 1 % of the round"},
-      {"sm_clock", "the GPU's mean clock was below 75 % of its maximum"},
-      {"sw_power_cap", "its power limit held its clocks down"},
-      {"hw_slowdown", "heat or power halved its clocks"},
-      {"sw_thermal", "heat held its clocks down"},
-      {"hw_thermal", "heat halved its clocks"},
-      {"hw_power_brake", "the power supply halved its clocks"}};
-  std::set<std::string> marks;
-  for (const CaseSummary& c : cases) {
-    for (std::string& mark : c.marks()) marks.insert(std::move(mark));
-  }
-  Meanings meanings;
-  for (const auto& [mark, meaning] : all) {
-    const auto is_one = [&](const std::string& one) { return one.starts_with(mark); };
-    const bool used = std::ranges::any_of(marks, is_one);
-    if (used) meanings.emplace_back(mark, meaning);
-    if (!used || mark != "suspect") continue;
-    std::set<std::string> reasons;
-    for (const CaseSummary& c : cases) {
-      for (const auto& [reason, rounds] : c.suspect_reasons()) reasons.insert(reason);
-    }
-    std::string text;
-    for (const std::string& reason : reasons) {
-      const auto known = why.find(reason);
-      text += (text.empty() ? "" : "; ") + reason;
-      if (known != why.end()) text += ": " + known->second;
-    }
-    meanings.back().second += " (" + text + ")";
-  }
-  return meanings;
-}
 
 std::vector<std::string> CaseSummary::stand_ins() const {
   return stand_in_marks(about().model, stand_in_data);

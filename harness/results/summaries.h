@@ -94,13 +94,8 @@ struct CaseSummary {
   std::optional<double> suspect_share() const;
   /// Returns the reasons, with the number of rounds that each disturbed, such as {"cpu_wait": 3}.
   std::map<std::string, int64_t> suspect_reasons() const;
-  /// Returns marks that warn the reader of the figures:
-  ///   BEYOND ROUNDING 3/812   decisions that replay refused, and all that were replayed
-  ///   NONDETERMINISTIC, NOISY, EMPTY, OVERLOADED
-  ///   suspect 1/3             rounds that the machine disturbed, and all rounds
-  ///   overlapped, encoder 97 % busy   in protocol.mode throughput
-  ///   gaps 3.1 %              share of the time that is in no region, if it is over 2 %
-  ///   and the marks of stand_ins().
+  /// Returns the marks that warn the reader of the figures, such as "NOISY" and "suspect 1/3"
+  /// (marks.h).
   std::vector<std::string> marks() const;
   /// Says which parts are stand-ins, as stand_in_marks() does.
   std::vector<std::string> stand_ins() const;
@@ -150,11 +145,6 @@ std::vector<CaseSummary> summarize_cases(record::Records records);
 
 /// Returns whether the case is one of `rtfx stream`.
 bool is_stream(const CaseSummary& summary);
-
-/// A mark and its meaning, for each kind of mark that these cases have: {"suspect", "rounds, of
-/// all, that ..."}.
-using Meanings = std::vector<std::pair<std::string, std::string>>;
-Meanings meanings_of_marks(const Summaries& cases);
 
 /// Returns the record of kind "summary". It does not hold the failure that ended the case.
 record::Summary summary_record(const CaseSummary& summary);

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/results/conclusion.h"
+#include "harness/results/marks.h"
 #include "harness/results/stand_in.h"
 #include "harness/results/summaries.h"
 
