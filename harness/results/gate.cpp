@@ -94,12 +94,6 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
   return row;
 }
 
-bool noisy(const CaseResult& c) {
-  const json limit = config_value(c.provenance(), "/protocol/cv_max");
-  const auto totals = counted_values(find_metric("rtfx.total", ""), c.summary);
-  return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
-}
-
 /// Returns the change that noise alone makes between two equal runs, from the interval of their
 /// ratio.
 double noise_of(const Interval& ratio) {
@@ -131,7 +125,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
                  .more_is_better = metric.direction > 0,
                  .old_disturbed = false,
                  .disturbed = now_rounds.disturbed,
-                 .any_noisy = noisy(now),
+                 .any_noisy = now.summary.noisy(Over::counted_rounds),
                  .doubts = {}};
   bool missing = speed.now.empty();
   std::string rounds;
@@ -141,7 +135,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
     speed.old_disturbed = speed.old_disturbed || counted.disturbed;
     rounds += (rounds.empty() ? "" : "; ") + counted.text();
     const auto& values = speed.before.emplace_back(counted_values(metric, run->summary));
-    speed.any_noisy = speed.any_noisy || noisy(*run);
+    speed.any_noisy = speed.any_noisy || run->summary.noisy(Over::counted_rounds);
     missing = missing || values.empty();
     if (!values.empty()) sum += summarize(values).mean;
   }

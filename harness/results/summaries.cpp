@@ -296,14 +296,21 @@ const record::Exactness* CaseSummary::last_exactness() const {
   return run != nullptr && run->exactness ? &*run->exactness : nullptr;
 }
 
+namespace {
+
+/// Adds the figure of a round that has it and may show it.
+void add_value(std::vector<double>& list, const std::string& metric, const record::Round& round) {
+  if (!is_shown(record::fields(round), metric)) return;
+  const record::Figures& figures = record::metrics(round);
+  const auto found = figures.find(metric);
+  if (found != figures.end() && found->second) list.push_back(*found->second);
+}
+
+}  // namespace
+
 std::vector<double> CaseSummary::values(const std::string& metric) const {
   std::vector<double> list;
-  for (const record::Round& round : rounds) {
-    if (!is_shown(record::fields(round), metric)) continue;
-    const record::Figures& figures = record::metrics(round);
-    const auto found = figures.find(metric);
-    if (found != figures.end() && found->second) list.push_back(*found->second);
-  }
+  for (const record::Round& round : rounds) add_value(list, metric, round);
   return list;
 }
 
@@ -336,8 +343,14 @@ std::string CountedRounds::text() const {
                                    : "");
 }
 
-bool CaseSummary::noisy() const {
-  const std::vector<double> totals = values("rtfx.total");
+bool CaseSummary::noisy(Over over) const {
+  std::vector<double> totals;
+  if (over == Over::counted_rounds) {
+    for (const record::Round* round : counted_rounds().rounds)
+      add_value(totals, "rtfx.total", *round);
+  } else {
+    totals = values("rtfx.total");
+  }
   return totals.size() > 1 && summarize(totals).cv() > cv_max;
 }
 

@@ -48,6 +48,9 @@ struct CountedRounds {
   std::string text() const;
 };
 
+/// The rounds that a spread is about.
+enum class Over { all_rounds, counted_rounds };
+
 struct CaseSummary {
   CaseRecord last;
   record::Rounds rounds;  // ordered by number
@@ -58,7 +61,8 @@ struct CaseSummary {
   Nullable<record::Replay> replay;
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
-  /// Coefficient of variation above which a case is NOISY, from the last provenance.
+  /// Coefficient of variation above which a case is NOISY, from the last provenance. Journals that
+  /// do not say it have the default of `protocol.cv_max`.
   double cv_max = 0.05;
   /// Worst grade that an exact decoder may have, from the last provenance.
   Grade required = Grade::different;
@@ -81,8 +85,10 @@ struct CaseSummary {
   /// Returns a figure that records store, such as "rtfx.total", for each round that has it and may
   /// show it. Computed metrics (Metric::value) are not stored, and have none here.
   std::vector<double> values(const std::string& metric) const;
-  /// Returns whether rtfx.total varies by more than the share `cv_max` (sd / mean).
-  bool noisy() const;
+  /// Returns whether rtfx.total varies by more than the share `cv_max` (sd / mean). Tables show
+  /// means over all rounds and their spread, so the mark NOISY is about all rounds, too. The gate
+  /// compares counted_rounds(), so a spread that only suspect rounds make is none for it.
+  bool noisy(Over over = Over::all_rounds) const;
   /// Returns substitutions, deletions, insertions and the rate of the last round. Null if there is
   /// no reference, or if nothing may be shown. If all references are empty, there are insertions
   /// and no rate.

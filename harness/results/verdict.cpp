@@ -5,7 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace rtfx {
+
+// `rtfx run` and `rtfx gate` exit with one code for wrong results.
+static_assert(static_cast<int>(Verdict::pass) == kOk);
+static_assert(static_cast<int>(Verdict::correctness) == kCorrectness);
 
 std::string number_text(double value) {
   return std::abs(value) < 10 ? fmt::format("{:.2g}", value) : fmt::format("{:.0f}", value);

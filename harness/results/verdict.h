@@ -10,7 +10,8 @@
 
 namespace rtfx {
 
-/// The values are exit codes of `rtfx gate` and `rtfx verify`.
+/// The values are exit codes of `rtfx gate` and `rtfx verify`, in addition to ExitCode of
+/// base/error.h. 0 and 13 mean the same in both.
 enum class Verdict {
   pass = 0,        // nothing is worse beyond its tolerance
   regressed = 10,  // the interval of the change lies on the worse side of the tolerance

@@ -257,6 +257,30 @@ TEST_F(GateTest, WrongResultsAreWrongUnderAnyConditions) {
   EXPECT_EQ(worst(gate(old, current)), Verdict::correctness);
 }
 
+/// The mark of the table is about the spread that it shows, which is that of all rounds.
+TEST_F(GateTest, ASpreadOfSuspectRoundsAloneIsNotNoisyForTheGate) {
+  ResultSet current = results(2, 1.5);
+  for (CaseResult& c : current.cases) {
+    for (size_t r = 0; r < 4; ++r) {
+      disturb(c, r);
+      std::get<record::Run>(c.summary.rounds[r]).metrics["rtfx.total"] =
+          Nullable<Number>(Number(1));
+    }
+    EXPECT_TRUE(c.summary.noisy());
+    EXPECT_FALSE(c.summary.noisy(Over::counted_rounds));
+  }
+  EXPECT_EQ(of(gate(results(1), current), "rtfx.total"), Verdict::regressed);
+}
+
+TEST_F(GateTest, TheTableAndTheGateHaveOneLimitOfNoise) {
+  ResultSet current = results(2, 1.5);
+  for (CaseResult& c : current.cases) c.summary.cv_max = 1e-4;
+  EXPECT_TRUE(current.cases.front().summary.noisy());
+  const auto rows = gate(results(1), current);
+  EXPECT_EQ(of(rows, "rtfx.total"), Verdict::inconclusive);
+  EXPECT_HAS(reason_of(rows, "rtfx.total"), "NOISY");
+}
+
 /// `compare` and the gate must leave the same suspect rounds out. These rounds are slow, so
 /// counting them would give another ratio.
 TEST_F(GateTest, GateAndCompareCountTheSameRounds) {
