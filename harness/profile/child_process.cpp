@@ -51,7 +51,7 @@ namespace {
 using Seconds = std::vector<Number>;
 
 double mean(const Seconds& seconds) {
-  return rtfx::summarize(std::vector<double>(seconds.begin(), seconds.end())).mean;
+  return spread_of(std::vector<double>(seconds.begin(), seconds.end())).mean;
 }
 
 /// Returns the time with a kernel divided by the undisturbed time. The interval follows from the

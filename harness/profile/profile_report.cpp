@@ -73,7 +73,7 @@ std::string undisturbed_cell(const ProfiledRegion& region) {
   const std::vector<Number>* laps = known(region.undisturbed_seconds);
   if (laps == nullptr || laps->empty()) return "-";
   return fmt::format("{:.2f}",
-                     1e3 * summarize(std::vector<double>(laps->begin(), laps->end())).mean);
+                     1e3 * spread_of(std::vector<double>(laps->begin(), laps->end())).mean);
 }
 
 /// Returns "93.1 [92.8, 93.4]", or "93.1" for one lap. For a session without laps of its own,

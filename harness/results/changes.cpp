@@ -76,7 +76,7 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
     if (!same_words && counts_words(metric)) continue;
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
-    const double before = summarize(from).mean, now = summarize(to).mean;
+    const double before = spread_of(from).mean, now = spread_of(to).mean;
     MetricChange& change = changes.emplace_back(
         MetricChange{&metric, before, now, {now - before, -kInfinity, kInfinity}});
     if (metric.change == Metric::Change::ratio) {

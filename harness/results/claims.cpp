@@ -296,8 +296,8 @@ class Claim {
       if (before.empty() || now.empty()) continue;
       GateRow& row =
           rows.emplace_back(row_of(claim_, key, Verdict::pass, "for information, not judged"));
-      row.baseline = summarize(before).mean;
-      row.current = summarize(now).mean;
+      row.baseline = spread_of(before).mean;
+      row.current = spread_of(now).mean;
       row.change = runs_ratio({before}, now);
       row.is_fair = false;
     }

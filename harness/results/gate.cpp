@@ -137,7 +137,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
     const auto& values = speed.before.emplace_back(counted_values(metric, run->summary));
     speed.any_noisy = speed.any_noisy || run->summary.noisy(Over::counted_rounds);
     missing = missing || values.empty();
-    if (!values.empty()) sum += summarize(values).mean;
+    if (!values.empty()) sum += spread_of(values).mean;
   }
   if (speed.now.empty() && sum == 0) return;
   GateRow& row = rows.all.emplace_back(GateRow{.case_name = now.name(),
@@ -150,7 +150,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
   }
   row.rounds = fmt::format("{} -> {}", rounds, now_rounds.text());
   row.baseline = sum / static_cast<double>(old.size());
-  row.current = summarize(speed.now).mean;
+  row.current = spread_of(speed.now).mean;
   row.change = runs_ratio(speed.before, speed.now, drift);
   const bool has_interval = std::isfinite(row.change->high);
   row.floor = has_interval ? std::max(measured_floor, noise_of(*row.change)) : measured_floor;

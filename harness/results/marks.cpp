@@ -57,7 +57,7 @@ std::string overlapped_mark(const CaseSummary& summary) {
   for (const auto& [metric, _] : run->metrics) {
     if (!metric.starts_with("busy.")) continue;
     const std::vector<double> busy = summary.values(metric);
-    const double mean = busy.empty() ? 0 : summarize(busy).mean;
+    const double mean = busy.empty() ? 0 : spread_of(busy).mean;
     if (mean > most) most = mean, stage = metric.substr(5);
   }
   return stage.empty() ? "overlapped"

@@ -561,10 +561,10 @@ namespace {
 
 /// Returns the interval of a metric with at least one value.
 Interval interval_of(const Metric& metric, const std::vector<double>& values,
-                     const Summary& summary) {
-  if (std::string_view(metric.key) == "exact.grade") return {summary.min, summary.min, summary.min};
-  if (summary.min == summary.max && metric.change == kDifference)
-    return {summary.mean, summary.mean, summary.mean};
+                     const Spread& spread) {
+  if (std::string_view(metric.key) == "exact.grade") return {spread.min, spread.min, spread.min};
+  if (spread.min == spread.max && metric.change == kDifference)
+    return {spread.mean, spread.mean, spread.mean};
   return mean_interval(values);
 }
 
@@ -578,8 +578,8 @@ std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& 
 std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result) {
   const std::vector<double> values = metric_values(metric, result.rounds());
   if (values.empty()) return std::nullopt;
-  const Summary summary = summarize(values);
-  return Figure{interval_of(metric, values, summary), summary.sd, values.size()};
+  const Spread spread = spread_of(values);
+  return Figure{interval_of(metric, values, spread), spread.sd, values.size()};
 }
 
 json to_json(const Interval& interval) {

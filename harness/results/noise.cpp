@@ -35,7 +35,7 @@ std::vector<Metric> judged(const std::vector<std::string>& keys) {
 
 /// The logarithms of a metric in one run.
 struct RunLogs {
-  Summary logs;
+  Spread logs;
   size_t rounds;
 };
 
@@ -49,7 +49,7 @@ std::vector<RunLogs> by_run(std::span<const ResultSet> runs, const std::string& 
         result == nullptr ? std::vector<double>() : counted_values(metric, result->summary);
     if (logs.size() < 2) continue;
     for (double& value : logs) value = std::log(value);
-    found.push_back({summarize(logs), logs.size()});
+    found.push_back({spread_of(logs), logs.size()});
   }
   return found;
 }
@@ -64,7 +64,7 @@ double drift_between(const std::vector<RunLogs>& runs) {
     means.push_back(logs.mean);
     by_rounds += logs.sd * logs.sd / static_cast<double>(rounds * runs.size());
   }
-  const double sd = summarize(means).sd;
+  const double sd = spread_of(means).sd;
   const double between = std::sqrt(std::max(0.0, sd * sd - by_rounds));
   return runs.size() >= kRunsThatTellDrift ? between : std::max(kRunDrift, between);
 }

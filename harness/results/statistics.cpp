@@ -61,10 +61,10 @@ Interval percentiles(double estimate, std::vector<double> draws) {
 
 }  // namespace
 
-Summary summarize(const std::vector<double>& values) {
+Spread spread_of(const std::vector<double>& values) {
   RTFX_CHECK(!values.empty(), "no values");
   const auto n = static_cast<double>(values.size());
-  Summary s;
+  Spread s;
   s.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
   double squares = 0;
   for (const double v : values) squares += (v - s.mean) * (v - s.mean);
@@ -92,7 +92,7 @@ double student_t(int64_t df, double confidence) {
 }
 
 Interval mean_interval(const std::vector<double>& values) {
-  const Summary s = summarize(values);
+  const Spread s = spread_of(values);
   if (values.size() < 2) return around(s.mean, kInfinity);
   const auto n = static_cast<double>(values.size());
   const double t = student_t(static_cast<int64_t>(values.size()) - 1);
@@ -121,7 +121,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
   double variance = 0, squares = 0;
   bool one_round = false;
   const auto add = [&](const std::vector<double>& logs, double weight) {
-    const Summary s = summarize(logs);
+    const Spread s = spread_of(logs);
     const auto n = static_cast<double>(logs.size());
     one_round = one_round || logs.size() < 2;
     variance += weight * s.sd * s.sd / n;
@@ -133,7 +133,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
   std::vector<double> means;
   for (const std::vector<double>& run : before)
     means.push_back(add(logarithms(run), 1 / square(runs)));
-  const Summary between = summarize(means);
+  const Spread between = spread_of(means);
   const double difference = mean_now - between.mean;
   const bool many = before.size() >= kRunsThatTellDrift;
   const bool are_single =

@@ -12,7 +12,8 @@ namespace rtfx {
 // Figures of repeated rounds. The functions are pure: they use no I/O and no clock, and random
 // numbers only from a given seed.
 
-struct Summary {
+/// Describes values of repeated rounds.
+struct Spread {
   double mean = 0;
   double sd = 0;  // standard deviation of the sample (n - 1); 0 for one value
   double min = 0;
@@ -22,7 +23,7 @@ struct Summary {
 };
 
 /// `values` must not be empty.
-Summary summarize(const std::vector<double>& values);
+Spread spread_of(const std::vector<double>& values);
 
 /// Returns the smallest value that at least `share` of all values do not exceed (nearest rank).
 /// None if there are too few values: the 95th percentile needs 20, the 99th 100, and the median

@@ -153,7 +153,7 @@ json metrics_json(const CaseSummary& summary) {
   json metrics = json::object();
   for (const std::string& name : names) {
     if (const auto values = summary.values(name); !values.empty()) {
-      const Summary s = summarize(values);
+      const Spread s = spread_of(values);
       metrics[name] = {{"mean", s.mean}, {"sd", s.sd}};
     }
   }
@@ -174,7 +174,7 @@ json regions_json(const CaseSummary& summary) {
       const auto region = run->regions.find(name);
       if (region != run->regions.end()) seconds.push_back(region->second.host_seconds);
     }
-    if (seconds.size() == summary.rounds.size()) regions[name] = summarize(seconds).mean;
+    if (seconds.size() == summary.rounds.size()) regions[name] = spread_of(seconds).mean;
   }
   return regions;
 }
@@ -351,7 +351,7 @@ bool CaseSummary::noisy(Over over) const {
   } else {
     totals = values("rtfx.total");
   }
-  return totals.size() > 1 && summarize(totals).cv() > cv_max;
+  return totals.size() > 1 && spread_of(totals).cv() > cv_max;
 }
 
 const record::WordErrors* CaseSummary::word_errors() const {
@@ -463,7 +463,7 @@ record::Summary summary_record(const CaseSummary& summary) {
   const auto spread = [&](const char* metric) -> Nullable<record::Spread> {
     const std::vector<double> values = summary.values(metric);
     if (values.empty()) return std::nullopt;
-    const Summary s = summarize(values);
+    const Spread s = spread_of(values);
     record::Spread field;
     field.mean = s.mean;
     field.sd = s.sd;
@@ -482,7 +482,7 @@ record::Summary summary_record(const CaseSummary& summary) {
   record.rtfx_decode = spread("rtfx.decode");
   if (!summary.grade.empty()) record.grade = summary.grade;
   record.deterministic = summary.deterministic;
-  record.cv = Number(summarize(totals).cv());
+  record.cv = Number(spread_of(totals).cv());
   record.noisy = summary.noisy();
   return record;
 }

@@ -31,7 +31,7 @@ int decimals_of(double mean) {
 /// plots/report.py has the same digits.
 std::string figure(const std::vector<double>& values) {
   if (values.empty()) return "-";
-  const Summary s = summarize(values);
+  const Spread s = spread_of(values);
   const int decimals = decimals_of(s.mean);
   const std::string mean = fmt::format("{:.{}f}", s.mean, decimals);
   return values.size() == 1 ? mean : fmt::format("{} ± {:.{}f}", mean, s.sd, decimals);
@@ -206,7 +206,7 @@ Row cost_row(const CaseSummary& c, const Costs& costs) {
   for (const auto& [head, metric] : costs) {
     const std::vector<double> values = c.values(metric);
     const double unit = std::string_view(head).ends_with('%') ? 100 : 1;
-    row.push_back(values.empty() ? "-" : fmt::format("{:.1f}", unit * summarize(values).mean));
+    row.push_back(values.empty() ? "-" : fmt::format("{:.1f}", unit * spread_of(values).mean));
   }
   row.emplace_back();
   return row;

@@ -87,13 +87,13 @@ TEST(Statistics, AreThoseOfASample) {
   // 19229.6 s of audio took 44.0, 44.4, 44.2, 44.6 and 44.3 s.
   std::vector<double> rtfx;
   for (const double seconds : {44.0, 44.4, 44.2, 44.6, 44.3}) rtfx.push_back(19229.6 / seconds);
-  const Summary s = summarize(rtfx);
+  const Spread s = spread_of(rtfx);
   EXPECT_NEAR(s.mean, 434.086, 1e-3);
   EXPECT_NEAR(s.sd, 2.191, 1e-3);
   EXPECT_NEAR(s.cv(), 0.00505, 1e-5);
   EXPECT_DOUBLE_EQ(s.min, 19229.6 / 44.6);
   EXPECT_DOUBLE_EQ(s.max, 19229.6 / 44.0);
-  EXPECT_EQ(summarize({2.0}).sd, 0);
+  EXPECT_EQ(spread_of({2.0}).sd, 0);
 }
 
 TEST(Batches, OfAWarmUpAreOthers) {

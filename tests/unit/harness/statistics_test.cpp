@@ -25,7 +25,7 @@ TEST(Statistics, MeanOfRoundsHasATInterval) {
   const std::vector<double> rtfx = {437.036, 433.099, 435.059, 431.157, 434.077};
   const Interval mean = mean_interval(rtfx);
   EXPECT_NEAR(mean.estimate, 434.086, 1e-3);
-  EXPECT_NEAR(summarize(rtfx).sd, 2.191, 1e-3);
+  EXPECT_NEAR(spread_of(rtfx).sd, 2.191, 1e-3);
   EXPECT_NEAR(mean.high - mean.estimate, 2.776 * 2.191 / std::sqrt(5.0), 2e-3);
   EXPECT_NEAR(mean.relative_half_width(), 0.00627, 1e-5);
 }
