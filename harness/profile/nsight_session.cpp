@@ -143,7 +143,7 @@ int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
   Journal journal(options.output, Journal::Mode::force, "profile.jsonl", /*resumable=*/false);
   record::Records records;
   const auto append = [&](record::Any record) {
-    record::head(record).profiled = true;
+    record::common_fields(record).profiled = true;
     journal.append(record);
     records.push_back(std::move(record));
   };

@@ -60,9 +60,9 @@ std::optional<double> DeviceLimits::least_seconds(double moved, double flop,
   return std::max(moved / bytes, flop / rate);
 }
 
-Nullable<record::Limits> DeviceLimits::field() const {
+Nullable<record::DeviceLimits> DeviceLimits::field() const {
   if (!known()) return std::nullopt;
-  record::Limits limits;
+  record::DeviceLimits limits;
   limits.bytes_per_second = bytes;
   limits.vector_flop_per_second = vector;
   limits.matrix_flop_per_second = matrix > 0 ? Nullable<Number>(matrix) : std::nullopt;

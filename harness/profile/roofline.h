@@ -28,7 +28,7 @@ struct DeviceLimits {
   /// are not known.
   std::optional<double> least_seconds(double moved, double flop, bool on_matrix_units) const;
   /// Null if the limits are not known.
-  Nullable<record::Limits> field() const;
+  Nullable<record::DeviceLimits> field() const;
 };
 
 /// Returns the limits of a GPU from its attributes. Those of a CPU are unknown.

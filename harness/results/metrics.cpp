@@ -493,7 +493,7 @@ std::vector<std::pair<RoundId, double>> counted(const Metric& metric, const Case
   const auto add = [&](const record::Round& round) {
     const auto value = value_in(metric, round);
     if (!value) return;
-    const std::string invocation = record::head(round).provenance_id.value_or("");
+    const std::string invocation = record::common_fields(round).provenance_id.value_or("");
     found.emplace_back(RoundId(invocation, record::number_of(round)), *value);
   };
   for (const record::Round* round : summary.counted_rounds().rounds) add(*round);

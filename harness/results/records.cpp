@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 template <class Record>
-RecordTable<Record> with_head(RecordTable<Record>&& table) {
+RecordTable<Record> with_common_fields(RecordTable<Record>&& table) {
   return std::move(table)
       .group("every record")
       .add("kind", &Record::kind, "", "Kind of the record, such as `run`.")
@@ -33,7 +33,7 @@ RecordTable<Record> with_head(RecordTable<Record>&& table) {
 
 template <class Record>
 RecordTable<Record> with_case(RecordTable<Record>&& table) {
-  return with_head(std::move(table))
+  return with_common_fields(std::move(table))
       .group("a case")
       .add("case", &Record::case_name, "", "Name of the case: model/dataset/decoder/batch/dtype.")
       .add("result_key", &Record::result_key, "",
@@ -161,7 +161,7 @@ bool read_usual(std::string_view line, Any& record, SharedTrees& trees) {
   const Kind* kind = likely_kind(line);
   if (kind == nullptr) return false;
   if (!read_object(line, kind->table(), kind->make(record), trees)) return false;
-  const Head& its = head(record);
+  const CommonFields& its = common_fields(record);
   if (its.kind != kind->name) return false;
   // In a record of any kind, members of other kinds keep their rules.
   return !its.other || std::ranges::none_of(
@@ -263,10 +263,11 @@ const RecordTable<Spread>& Spread::table() {
 
 const RecordTable<Summary>& Summary::table() {
   static const auto table =
-      with_head(RecordTable<Summary>(
-                    "summary",
-                    "A run writes one for each case after its last round. Tables, pages and "
-                    "exports do not read it, but sum up the records of kind `run` again."))
+      with_common_fields(
+          RecordTable<Summary>(
+              "summary",
+              "A run writes one for each case after its last round. Tables, pages and "
+              "exports do not read it, but sum up the records of kind `run` again."))
           .add("case", &Summary::case_name, "",
                "Name of the case: model/dataset/decoder/batch/dtype.")
           .add("result_key", &Summary::result_key, "",
@@ -569,7 +570,7 @@ const RecordTable<ShardDevices>& ShardDevices::table() {
 
 const RecordTable<Provenance>& Provenance::table() {
   static const auto table =
-      with_head(
+      with_common_fields(
           RecordTable<Provenance>(
               "provenance",
               "Each invocation writes one. It describes the program, the machine and the inputs."))
@@ -728,15 +729,15 @@ const RecordTable<Profile>& Profile::table() {
   return table;
 }
 
-const RecordTable<Limits>& Limits::table() {
+const RecordTable<DeviceLimits>& DeviceLimits::table() {
   static const auto table =
-      RecordTable<Limits>("limits",
-                          "The limits follow from the attributes of the GPU at its highest clocks.")
-          .add("bytes_per_second", &Limits::bytes_per_second, "byte/s",
+      RecordTable<DeviceLimits>(
+          "limits", "The limits follow from the attributes of the GPU at its highest clocks.")
+          .add("bytes_per_second", &DeviceLimits::bytes_per_second, "byte/s",
                "Highest data rate of the memory.")
-          .add("vector_flop_per_second", &Limits::vector_flop_per_second, "FLOP/s",
+          .add("vector_flop_per_second", &DeviceLimits::vector_flop_per_second, "FLOP/s",
                "Highest rate of the vector units, in fp32.")
-          .add("matrix_flop_per_second", &Limits::matrix_flop_per_second, "FLOP/s",
+          .add("matrix_flop_per_second", &DeviceLimits::matrix_flop_per_second, "FLOP/s",
                "Highest rate of the matrix units, for dense bf16 and fp16. Null: not known.");
   return table;
 }
@@ -809,7 +810,7 @@ const RecordTable<Roofline>& Roofline::table() {
 }
 
 const RecordTable<Unknown>& Unknown::table() {
-  static const auto table = with_head(RecordTable<Unknown>("unknown", ""))
+  static const auto table = with_common_fields(RecordTable<Unknown>("unknown", ""))
                                 .add("result_key", &Unknown::result_key, "", "")
                                 .add("round", &Unknown::round, "", "")
                                 .add("deterministic", &Unknown::deterministic, "", "")

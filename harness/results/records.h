@@ -22,7 +22,7 @@ using Always = T;
 using Figures = Named<Nullable<Number>>;
 
 /// The fields of every record.
-struct Head {
+struct CommonFields {
   Optional<SharedText> kind, provenance_id, started;
   Optional<int64_t> schema;
   Optional<bool> profiled;
@@ -255,7 +255,7 @@ struct DecodeProfile {
   std::optional<double> launches, graph_launches, idle;
 };
 
-struct Run : Head, Case {
+struct Run : CommonFields, Case {
   int64_t round = 0;
   Optional<int64_t> order;
   Named<RegionTimes> regions;
@@ -294,7 +294,7 @@ struct Spread {
   static const RecordTable<Spread>& table();
 };
 
-struct Summary : Head {
+struct Summary : CommonFields {
   std::string case_name, result_key;
   int64_t rounds = 0;
   Nullable<Spread> rtfx_total, rtfx_decode;
@@ -343,7 +343,7 @@ struct StreamedQuality {
   static const RecordTable<StreamedQuality>& table();
 };
 
-struct StreamRun : Head, Case {
+struct StreamRun : CommonFields, Case {
   OptionTree stream;
   Optional<int64_t> requests, batches;
   bool stable = false;
@@ -356,7 +356,7 @@ struct StreamRun : Head, Case {
   static const RecordTable<StreamRun>& table();
 };
 
-struct Failure : Head, Case {
+struct Failure : CommonFields, Case {
   std::string stage, message;
   static const RecordTable<Failure>& table();
 };
@@ -429,7 +429,7 @@ struct ShardDevices {
   static const RecordTable<ShardDevices>& table();
 };
 
-struct Provenance : Head {
+struct Provenance : CommonFields {
   Optional<std::string> name, question, config_hash, libtorch, host_name, host_os, imported_from;
   Optional<OptionTree> config;
   Optional<Build> rtfx;
@@ -478,7 +478,7 @@ struct ProfiledRegion {
   static const RecordTable<ProfiledRegion>& table();
 };
 
-struct Profile : Head, CaseFields<Optional> {
+struct Profile : CommonFields, CaseFields<Optional> {
   Optional<int64_t> laps;
   Optional<Nullable<std::string>> gpu_figures, graph_trace, collector;
   Optional<Nullable<int64_t>> dropped_records, records_without_time;
@@ -489,11 +489,11 @@ struct Profile : Head, CaseFields<Optional> {
   static const RecordTable<Profile>& table();
 };
 
-struct Limits {
+struct DeviceLimits {
   Number bytes_per_second, vector_flop_per_second;
   Nullable<Number> matrix_flop_per_second;
   Box<nlohmann::json> other;
-  static const RecordTable<Limits>& table();
+  static const RecordTable<DeviceLimits>& table();
 };
 
 struct CountedKernel {
@@ -516,11 +516,11 @@ struct OperatorCost {
   static const RecordTable<OperatorCost>& table();
 };
 
-struct Roofline : Head, Case {
+struct Roofline : CommonFields, Case {
   std::string region;
   int64_t laps = 0;
   Number seconds;
-  Nullable<Limits> limits;
+  Nullable<DeviceLimits> limits;
   std::vector<std::string> remarks;
   Nullable<Number> least_seconds, share;
   std::string source;
@@ -530,7 +530,7 @@ struct Roofline : Head, Case {
 };
 
 /// A record of a kind that this program does not read.
-struct Unknown : Head {
+struct Unknown : CommonFields {
   Optional<std::string> result_key;
   Optional<int64_t> round;
   Optional<bool> deterministic;
@@ -549,12 +549,12 @@ using Rounds = std::deque<Round>;
 
 /// Returns the fields that all records of a variant have.
 template <class Variant>
-const Head& head(const Variant& record) {
-  return std::visit([](const Head& one) -> const Head& { return one; }, record);
+const CommonFields& common_fields(const Variant& record) {
+  return std::visit([](const CommonFields& one) -> const CommonFields& { return one; }, record);
 }
 template <class Variant>
-Head& head(Variant& record) {
-  return std::visit([](Head& one) -> Head& { return one; }, record);
+CommonFields& common_fields(Variant& record) {
+  return std::visit([](CommonFields& one) -> CommonFields& { return one; }, record);
 }
 template <class Variant>
 const Case& fields(const Variant& record) {

@@ -170,7 +170,7 @@ ResultSet read_results(const std::filesystem::path& path) {
   results.journal = journal_of(path);
   Summarizer summarizer;
   read_journal(results.journal, [&](record::Any&& record) {
-    results.profiled = results.profiled || record::head(record).profiled == true;
+    results.profiled = results.profiled || record::common_fields(record).profiled == true;
     if (const auto* provenance = std::get_if<record::Provenance>(&record))
       results.provenances.push_back(*provenance);
     if (!results.profiled) summarizer.add(std::move(record));
@@ -187,12 +187,12 @@ ResultSet read_results(const std::filesystem::path& path) {
   results.streams.reserve(streams);
   for (CaseSummary& summary : summaries) {
     CaseResult result;
-    const std::string last = record::head(summary.last).provenance_id.value_or("");
+    const std::string last = record::common_fields(summary.last).provenance_id.value_or("");
     const auto found = by_id.find(last);
     if (found != by_id.end()) result.shared_provenance = found->second;
     std::set<std::string> seen = {last};
     for (const record::Round& round : summary.rounds) {
-      const std::string id = record::head(round).provenance_id.value_or("");
+      const std::string id = record::common_fields(round).provenance_id.value_or("");
       if (seen.insert(id).second && by_id.contains(id))
         result.other_provenances.push_back(by_id.at(id));
     }

@@ -204,7 +204,7 @@ Summarizer::Summarizer() : parts_(std::make_unique<Parts>()) {}
 Summarizer::~Summarizer() = default;
 
 void Summarizer::add(record::Any&& record) {
-  if (record::head(record).profiled == true) {
+  if (record::common_fields(record).profiled == true) {
     throw UserError("records", "come from `rtfx profile`, whose times include the profiler's",
                     "give the journal of `rtfx run`");
   }
@@ -231,7 +231,7 @@ std::vector<CaseSummary> Summarizer::finish() {
     CaseSummary& summary = summaries.back();
     summary.cv_max = parts_->cv_max;
     const record::Dataset<record::Always>& dataset = summary.about().dataset;
-    const std::string id = record::head(summary.last).provenance_id.value_or("");
+    const std::string id = record::common_fields(summary.last).provenance_id.value_or("");
     const record::Provenance& provenance = parts_->provenances[id];
     summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, provenance);
     summary.required =

@@ -111,9 +111,9 @@ bool TunedSearch::is_for(const CaseResult& result) const {
 std::vector<TunedSearch> tuned_searches(const ResultSet& results) {
   std::set<std::string> used;  // ids of the provenances whose rounds count
   for (const CaseResult* c : results.all()) {
-    used.insert(record::head(c->summary.last).provenance_id.value_or(""));
+    used.insert(record::common_fields(c->summary.last).provenance_id.value_or(""));
     for (const record::Round& round : c->rounds())
-      used.insert(record::head(round).provenance_id.value_or(""));
+      used.insert(record::common_fields(round).provenance_id.value_or(""));
   }
   std::vector<TunedSearch> found;
   for (const record::Provenance& provenance : results.provenances) {

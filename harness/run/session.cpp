@@ -349,7 +349,7 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
 }
 
 void Session::append(record::Any record) {
-  record::Head& head = record::head(record);
+  record::CommonFields& head = record::common_fields(record);
   if (options_.profiled) head.profiled = true;
   head.provenance_id = provenance_id_;
   journal_.append(record);

@@ -546,7 +546,8 @@ record::Records merge_shards(const std::vector<ResultSet>& shards) {
     }
   }
   for (record::Any& record : records)
-    record::head(record).provenance_id = record::head(records.front()).provenance_id;
+    record::common_fields(record).provenance_id =
+        record::common_fields(records.front()).provenance_id;
   return records;
 }
 
