@@ -29,19 +29,20 @@ std::string xml_text(std::string_view text);
 std::string csv_text(std::string_view text);
 
 /// The formats of `rtfx export`:
-///   gbench         Google Benchmark's JSON, with one entry for each round. Its compare.py,
-///   Conbench
-///                  and others read it.
+///   gbench         Google Benchmark's JSON, with one entry for each round. Its compare.py reads
+///                  it, and so do Conbench and others.
 ///   bmf            Bencher Metric Format, with one object for each case, and intervals.
 ///   github-action  A list for github-action-benchmark's customBiggerIsBetter, or with
 ///                  `smaller_is_better` for customSmallerIsBetter. It has the metrics of that
 ///                  direction.
 ///   prometheus     Gauges in base units as text, which node_exporter's textfile collector reads.
 ///   csv            Every figure of every case.
-///   markdown, latex  A table of the metrics for people, or of the chosen ones. Values that are
-///   equal
-///                  in all rows stand below the table (markdown) or in a comment (latex).
-///   open-asr-leaderboard  A folder of files (open_asr_leaderboard.h).
+///   markdown       A table of the metrics for people, or of the chosen ones. Values that are
+///                  equal in all rows stand below the table.
+///   latex          A table like that of markdown. Values that are equal in all rows stand in a
+///                  comment.
+///   open-asr-leaderboard
+///                  A folder of files (open_asr_leaderboard.h).
 const std::vector<std::string>& export_formats();
 
 inline constexpr const char* kOpenAsrLeaderboard = "open-asr-leaderboard";

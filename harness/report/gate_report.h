@@ -19,9 +19,8 @@ namespace rtfx {
 nlohmann::json gate_json(const std::vector<GateRow>& rows);
 
 /// Returns a test case for each row, named by its case and the judged figure. A row about one of
-/// several baseline runs names that, too. REGRESSED and
-/// CORRECTNESS are failures, INVALID and INCONCLUSIVE are errors. With `allow_inconclusive`,
-/// INCONCLUSIVE is skipped.
+/// several baseline runs names that, too. REGRESSED and CORRECTNESS are failures, INVALID and
+/// INCONCLUSIVE are errors. With `allow_inconclusive`, INCONCLUSIVE is skipped.
 std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive);
 
 /// Returns the verdict as a heading and a table. The table has the rows that are worse than PASS

@@ -14,9 +14,8 @@ namespace rtfx {
 ///   batches                     add up to the audio, the total and the decoding of the round
 ///   batch_ms.*, lengths         percentiles of the batches' times
 ///   rtfx.first_pass             audio / the first pass
-///   busy.*                      times of regions / total time of an overlapped pass; not
-///   busy.load,
-///                               since files have no region
+///   busy.*                      times of regions / total time of an overlapped pass. Files have
+///                               no region, so busy.load is not checked.
 ///   memory.*, energy.*          the bytes, and the power of their passes
 ///   wall_seconds, gap_seconds   the total time or more; the difference of both
 ///   bound_by                    the stage with the greatest busy.*

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "harness/results/stand_in.h"
 #include "harness/scoring/exactness.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 
@@ -124,13 +125,14 @@ double cv_max_of(const record::Provenance& provenance) {
 }
 
 /// Returns the grade that the configuration requires of an exact decoder in this dtype; `different`
-/// if the journal does not say. Readers of journals refuse grades that this release does not know.
+/// if the journal does not say. Readers of journals refuse grades and dtypes that this release does
+/// not know.
 Grade required_by(const record::Provenance& provenance, const std::string& dtype) {
   if (!provenance.config) return Grade::different;
   static const json::json_pointer where("/verify/required");
   const json required = provenance.config->value().value(where, json());
-  const std::string of_decoder = dtype == "fp8" ? "bf16" : dtype.substr(dtype.find('+') + 1);
-  const json name = required.is_object() ? required.value(of_decoder, json()) : json();
+  if (!required.is_object()) return Grade::different;
+  const json name = required.value(dtype_name(parse_dtypes(dtype, "dtype").decoder), json());
   return name.is_string() ? grade_of(name.get<std::string>()) : Grade::different;
 }
 

@@ -214,6 +214,22 @@ TEST(Summaries, NoisyIsByTheLastProvenance) {
   EXPECT_TRUE(summarize_cases({protocol_record(0.01), first, second})[0].noisy());
 }
 
+TEST(Summaries, TheRequiredGradeIsThatOfTheDecodersDtype) {
+  record::Provenance provenance = protocol_record(0.05);
+  provenance.config = OptionTree(
+      json{{"verify", {{"required", {{"fp32", "exact"}, {"bf16", "text"}, {"fp16", "wer"}}}}}});
+  for (const auto& [dtype, grade] : {std::pair("fp32", Grade::exact),
+                                     {"bf16", Grade::text},
+                                     {"fp8", Grade::text},
+                                     {"bf16+fp32", Grade::exact},
+                                     {"fp8+fp16", Grade::wer},
+                                     {"fp64", Grade::different}}) {
+    record::Run run = run_record("c", 0, 10, "rounding");
+    run.dtype = std::string(dtype);
+    EXPECT_EQ(summarize_cases({provenance, run})[0].required, grade) << dtype;
+  }
+}
+
 TEST(Summaries, MarksSayWhatTheFiguresHide) {
   record::Run first = run_record("c", 0, 10, "rounding");
   record::Run second = run_record("c", 1, 20, "rounding");
