@@ -18,6 +18,7 @@
 #include "harness/report/open_asr_leaderboard.h"
 #include "harness/report/report.h"
 #include "harness/report/reproduce.h"
+#include "harness/report/summary_writer.h"
 #include "harness/results/changes.h"
 #include "harness/results/comparability.h"
 #include "harness/results/compare.h"

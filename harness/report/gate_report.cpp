@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "harness/report/export.h"
+#include "harness/report/escape.h"
 #include "harness/results/changes.h"
 #include "harness/results/compare.h"
 #include "harness/results/conclusion.h"

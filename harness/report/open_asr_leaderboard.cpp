@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/terminal.h"
-#include "harness/report/export.h"
+#include "harness/report/escape.h"
 #include "harness/results/stand_in.h"
 #include "harness/results/summaries.h"
 #include "harness/scoring/normalize.h"

@@ -7,6 +7,7 @@
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"
 #include "harness/report/history.h"
+#include "harness/report/summary_writer.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"
 #include "harness/results/journal.h"

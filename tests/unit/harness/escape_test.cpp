@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "harness/report/escape.h"
 
-#include "harness/report/export.h"
+#include <gtest/gtest.h>
 
 namespace rtfx {
 namespace {
