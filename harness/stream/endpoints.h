@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/config/config.h"
+#include "harness/config/stream_settings.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/streams/speech_streams.h"

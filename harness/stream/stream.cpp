@@ -26,6 +26,7 @@
 #include "harness/run/session.h"
 #include "harness/stream/endpoints.h"
 #include "harness/stream/lost_words.h"
+#include "harness/stream/requests.h"
 #include "harness/stream/stream_load.h"
 #include "harness/stream/stream_results.h"
 #include "harness/stream/stream_rule.h"

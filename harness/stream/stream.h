@@ -2,7 +2,7 @@
 //
 // With the scope "search", only the search is measured. Features, encoder and log-probabilities are
 // computed beforehand, and a request brings the frames that it adds to its stream
-// (harness/config/config.h). With "speech", a request brings samples (stream_server.h). The latency
+// (requests.h). With "speech", a request brings samples (stream_server.h). The latency
 // of a request lasts from its arrival until its results are on the host. It has two parts: the time
 // in the queue, in which the request also waits for others to share a batch with, and the work of
 // its batch.

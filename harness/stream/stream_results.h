@@ -3,7 +3,7 @@
 #pragma once
 
 #include "algorithms/hypotheses.h"
-#include "harness/config/config.h"
+#include "harness/config/stream_settings.h"
 #include "harness/results/records.h"
 #include "harness/stream/lost_words.h"
 #include "harness/stream/stream_load.h"

@@ -1,8 +1,8 @@
 // `stream.rule`: finds the largest number of streams that a server sustains. Each trial runs in a
-// process of its own. The defaults of the rule (StreamRule of harness/config/config.h) are those of
-// the project fastconformer-trt (docs/09-live-streaming.md, October 2026), which calls this number
-// C120. That project compares words with those of NeMo's streams. rtfx compares them with those of
-// whole utterances.
+// process of its own. The defaults of the rule (StreamRule of harness/config/stream_settings.h) are
+// those of the project fastconformer-trt (docs/09-live-streaming.md, October 2026), which calls
+// this number C120. That project compares words with those of NeMo's streams. rtfx compares them
+// with those of whole utterances.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace rtfx {
 /// An utterance, divided into requests.
 struct StreamedUtterance {
   at::Tensor frames;          // [n, X], projected (Streams::project())
-  std::vector<int64_t> ends;  // request i ends behind frame ends[i] (harness/config/config.h)
+  std::vector<int64_t> ends;  // request i ends behind frame ends[i] (requests.h)
 };
 
 /// An utterance that has ended.
