@@ -1,5 +1,4 @@
-// The metrics of a case, declared once. compare, gate, the exporters and the dashboard read only
-// this table.
+// The values of metrics (harness/results/metric_table.h) in the rounds of a case.
 #pragma once
 
 #include <optional>
@@ -7,30 +6,19 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/results/metric_table.h"
 #include "harness/results/results.h"
 
 namespace rtfx {
 
-struct Metric {
-  enum class Change { ratio, difference };
-
-  const char* key;  // name of its series, which does not change between releases
+/// A metric, with the function that computes it.
+struct Metric : MetricInfo {
   /// Returns the value in a round of `rtfx run`. If null, the value is the record's own metric of
   /// this key, for runs and streams.
   std::optional<double> (*value)(const record::Run& round);
-  /// "x": seconds of audio per second of work; "": a share of 1; "ms", "MiB", "J"; else the name of
-  /// what is counted.
-  const char* unit;
-  const char* meaning;  // whole sentences, each with its full stop
-  int direction;        // 1: bigger is better, -1: smaller is better, 0: neither
-  Change change;        // how two values are compared; a ratio needs positive values
-  /// The gate tolerates a change for the worse by this much: a share of the old value for a ratio,
-  /// a difference for `wer`. Without it, the metric is shown and not gated. The gate judges no
-  /// other differences.
-  std::optional<double> tolerance;
-  bool in_tables = false;  // a column of the tables that people read, if a case has it
 };
 
+/// Returns the metrics of metric_table(), in its order.
 const std::vector<Metric>& metrics();
 
 /// Throws UserError at `where` for an unknown key.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "harness/results/metric_table.h"
 #include "harness/scoring/exactness.h"
 #include "models/dtypes.h"
 
@@ -65,21 +66,13 @@ FieldInfo named_object(std::string name) {
   return info;
 }
 
+/// Returns the fields of the metrics that a round may store.
 std::vector<FieldInfo> run_metrics() {
   std::vector<FieldInfo> list;
-  for (const char* name : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
-    list.push_back(named(name, kPositive | kNull, /*required=*/true));
-  for (const char* name : {"rtfx.first_pass", "batch_ms.first"})
-    list.push_back(named(name, kPositive | kNull));
-  for (const char* name : {"tokens.per_second", "tokens.reference_per_second"})
-    list.push_back(named(name, kNotNegative | kNull));
-  list.push_back(named("share.decode", kNumber | kNull, /*required=*/true));
-  for (const char* name :
-       {"batch_ms.p50", "batch_ms.p95", "batch_ms.p99", "energy.joules_per_hour"})
-    list.push_back(named(name, kPositive | kNull));
-  for (const char* name : {"memory.kept_mib", "memory.peak_mib", "busy.load", "busy.copy",
-                           "busy.encoder", "busy.decode", "busy.texts"})
-    list.push_back(named(name, kNotNegative | kNull));
+  for (const MetricInfo& metric : metric_table()) {
+    if (const auto* stored = std::get_if<StoredInRun>(&metric.source))
+      list.push_back(named(metric.key, stored->types, stored->required));
+  }
   return list;
 }
 

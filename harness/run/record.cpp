@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "harness/results/journal.h"
+#include "harness/results/metric_table.h"
 #include "harness/results/statistics.h"
 #include "harness/results/summaries.h"
 #include "harness/run/provenance.h"
@@ -597,6 +598,11 @@ void add_conditions(record::Run& run, const Conditions& conditions,
   }
   run.conditions = field;
   run.suspect = suspect;
+}
+
+void check_metrics(const record::Run& run) {
+  for (const auto& [key, value] : run.metrics)
+    RTFX_CHECK(find_stored_in_run(key) != nullptr, "metric_table() has each stored metric: " + key);
 }
 
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {

@@ -55,6 +55,10 @@ void add_energy(record::Run& run, const std::optional<EnergyUse>& use);
 void add_conditions(record::Run& run, const Conditions& conditions,
                     const std::vector<std::string>& suspect);
 
+/// Checks that metric_table() says of each metric of the record how shards are merged. Throws
+/// std::logic_error for another metric.
+void check_metrics(const record::Run& run);
+
 record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normalizer);
 
 /// Returns the ids of the group's utterances, in their order.

@@ -313,6 +313,7 @@ class Runner {
       if (const auto use = energy.find(arm.result_key); use != energy.end())
         add_energy(run, use->second);
       add_conditions(run, conditions, suspect);
+      check_metrics(run);
       measured_.at(arm.result_key).add(run);
       session_.append(run);
     }

@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "base/terminal.h"
 #include "harness/results/journal.h"
+#include "harness/results/metric_table.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
 
@@ -351,6 +352,37 @@ Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
   return audio > 0 ? Nullable<Number>(weighted / audio) : std::nullopt;
 }
 
+/// Merges a metric by its rule. `of_slowest` is the value of the slowest shard.
+Nullable<Number> merged_metric(const Parts& parts, const std::string& key,
+                               const Nullable<Number>& of_slowest, Merge merge) {
+  switch (merge) {
+    case Merge::rate:
+      return merged_rate(parts, key);
+    case Merge::slowest:
+      return of_slowest;
+    case Merge::greatest:
+      return greatest(parts, key);
+    case Merge::per_second:
+      return merged_per_second(parts, key);
+    case Merge::energy:
+      return merged_energy(parts);
+    case Merge::absent:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// Merges the metrics that the slowest shard has. A key without a rule is left out.
+record::Figures merged_metrics(const Parts& parts, const Run& slowest) {
+  record::Figures merged;
+  for (const auto& [key, value] : slowest.metrics) {
+    const StoredInRun* stored = find_stored_in_run(key);
+    if (stored == nullptr || stored->merge == Merge::absent) continue;
+    merged[key] = merged_metric(parts, key, value, stored->merge);
+  }
+  return merged;
+}
+
 std::vector<std::string> merged_suspect(const Parts& parts) {
   std::vector<std::string> reasons;
   for (const Run* part : parts) {
@@ -393,7 +425,6 @@ Run merged_round(const Parts& parts) {
   merged.isolated.reset();
   if (std::ranges::all_of(parts, [](const Run* part) { return part->isolated.has_value(); }))
     merged.isolated = merged_isolated(parts);
-  for (const char* key : {"rtfx.first_pass", "batch_ms.first"}) merged.metrics.erase(key);
   merged.profile = {};
   merged.result_key =
       joined_hash(parts, [](const Run& part) { return part.result_key; }).substr(0, 16);
@@ -406,12 +437,7 @@ Run merged_round(const Parts& parts) {
       sum(parts, [](const Run& part) -> double { return part.dataset.audio_seconds; });
   merged.dataset.utterances = 0;
   for (const Run* part : parts) merged.dataset.utterances += part->dataset.utterances;
-  for (auto& [key, value] : merged.metrics) {
-    if (key.starts_with("rtfx.")) value = merged_rate(parts, key);
-    if (key.starts_with("memory.") || key.starts_with("batch_ms.")) value = greatest(parts, key);
-    if (key.starts_with("energy.")) value = merged_energy(parts);
-    if (key.starts_with("tokens.")) value = merged_per_second(parts, key);
-  }
+  merged.metrics = merged_metrics(parts, *slowest);
   if (merged.cpu_seconds) {
     merged.cpu_seconds =
         Number(sum(parts, [](const Run& part) -> double { return part.cpu_seconds.value_or(0); }));

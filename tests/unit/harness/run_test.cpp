@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 #include "algorithms/decoder.h"
@@ -280,6 +281,14 @@ TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
   config["protocol"]["measured_rounds"] = 1;
   EXPECT_EQ(run(config), kCorrectness);
   EXPECT_EQ(records("run", "test_throwing").front()["exactness"]["grade"], "different");
+}
+
+TEST(CheckMetrics, RefusesAMetricThatTheTableLacks) {
+  record::Run run;
+  run.metrics["rtfx.total"] = Number(1.0);
+  EXPECT_NO_THROW(check_metrics(run));
+  run.metrics["rtfx.forgotten"] = Number(1.0);
+  EXPECT_THROW(check_metrics(run), std::logic_error);
 }
 
 TEST(AboveFp32, ComparesTheWordErrorsOfACaseWithThoseOfTheSameCaseInFp32) {

@@ -182,5 +182,42 @@ TEST(MergeShards, ARoundIsEmptyWhereAllItsPartsAre) {
   EXPECT_TRUE(is_empty({part(3, true), part(2, true)}));
 }
 
+TEST(MergeShards, EachMetricIsMergedByItsRule) {
+  using Values = std::map<std::string, double>;
+  const auto part = [](double seconds, double audio, const Values& metrics) {
+    ResultSet shard = shard_with({{"a", {0}}});
+    auto& run = std::get<record::Run>(shard.cases.front().summary.rounds.front());
+    run.total_seconds = seconds;
+    run.dataset.audio_seconds = Number(audio);
+    run.metrics.clear();
+    for (const auto& [key, value] : metrics) run.metrics[key] = Number(value);
+    return shard;
+  };
+  const record::Records records = merge_shards({part(4, 10,
+                                                     {{"rtfx.total", 2.5},
+                                                      {"share.decode", 0.25},
+                                                      {"memory.peak_mib", 100},
+                                                      {"tokens.per_second", 4},
+                                                      {"energy.joules_per_hour", 40},
+                                                      {"batch_ms.first", 7},
+                                                      {"forgotten", 1}}),
+                                                part(2, 30,
+                                                     {{"rtfx.total", 15},
+                                                      {"share.decode", 0.75},
+                                                      {"memory.peak_mib", 300},
+                                                      {"tokens.per_second", 8},
+                                                      {"energy.joules_per_hour", 80},
+                                                      {"batch_ms.first", 5},
+                                                      {"forgotten", 2}})});
+  Values merged;
+  for (const auto& [key, value] : std::get<record::Run>(records.at(1)).metrics)
+    merged[key] = static_cast<double>(*value);
+  EXPECT_EQ(merged, (Values{{"rtfx.total", 10},        // 40 s of audio in 4 s
+                            {"share.decode", 0.25},    // of the slowest shard
+                            {"memory.peak_mib", 300},  // the greatest
+                            {"tokens.per_second", 7},  // 280 tokens in 40 s
+                            {"energy.joules_per_hour", 70}}));
+}
+
 }  // namespace
 }  // namespace rtfx
