@@ -17,8 +17,8 @@
 #include "harness/profile/profile_report.h"
 #include "harness/profile/range_log.h"
 #include "harness/results/stand_in.h"
+#include "harness/run/make_records.h"
 #include "harness/run/provenance.h"
-#include "harness/run/record.h"
 #include "harness/run/run.h"
 #include "harness/run/session.h"
 

@@ -22,8 +22,8 @@
 #include "harness/profile/operator_cost.h"
 #include "harness/profile/profile.h"
 #include "harness/profile/profile_figures.h"
+#include "harness/run/make_records.h"
 #include "harness/run/provenance.h"
-#include "harness/run/record.h"
 #include "harness/run/session.h"
 
 namespace rtfx {

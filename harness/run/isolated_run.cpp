@@ -20,7 +20,7 @@
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"
-#include "harness/run/record.h"
+#include "harness/run/outcome.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 

@@ -17,7 +17,7 @@
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/results/summaries.h"
-#include "harness/run/record.h"
+#include "harness/run/make_records.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
 

@@ -19,8 +19,8 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/terminal.h"
+#include "harness/run/make_records.h"
 #include "harness/run/provenance.h"
-#include "harness/run/record.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/stages.h"
 

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <thread>
 
-#include "harness/run/record.h"
+#include "harness/run/make_records.h"
 
 namespace rtfx {
 namespace {

@@ -14,7 +14,8 @@
 #include "datasets/dataset.h"
 #include "harness/results/journal.h"
 #include "harness/run/case_group.h"
-#include "harness/run/record.h"
+#include "harness/run/make_records.h"
+#include "harness/run/outcome.h"
 #include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 

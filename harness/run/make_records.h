@@ -1,31 +1,17 @@
 // Makes the journal's records from the measurements of a round (docs/journal.md).
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "harness/config/config.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/records.h"
-#include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
-
-/// Returns a message for each case whose word error rate exceeds that of the same case in fp32 by
-/// more than the share `allowed`.
-std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed);
-
-/// Returns the summaries of the plan's cases. A resumed journal may have others, of an earlier
-/// configuration; a notice on stderr names them.
-std::vector<CaseSummary> cases_of(const std::vector<CaseGroup>& plan, record::Records records);
-
-/// Returns the ExitCode of a whole run. Says on stderr which results are below the required grade,
-/// and why (CaseSummary::inexact()), and prints the messages of above_fp32().
-int outcome(const std::vector<CaseSummary>& cases, const Config& config);
 
 /// Returns a record with the fields that the records of all cases share. `Record` is StreamRun,
 /// Profile or Roofline; other kinds have functions of their own.
