@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "harness/stream/stream_load.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
@@ -83,6 +84,21 @@ EndpointFigures measure_endpoint(SpeechStreams& speech, const Clips& audio, int6
       std::ranges::for_each(updates, take);
   }
   return figures;
+}
+
+record::EndpointRun endpoint_run(const EndpointSettings& endpoint, const EndpointFigures& figures) {
+  record::EndpointRun run;
+  run.rule = endpoint.rule;
+  if (endpoint.rule != "token") run.seconds = Number(endpoint.seconds);
+  run.ends = figures.ends;
+  run.early = figures.early;
+  run.missed = figures.missed;
+  if (figures.delays.empty()) return run;
+  const Percentiles delays = percentiles(figures.delays);
+  run.delay_seconds = Number(delays.mean);
+  run.delay_p50_seconds = Number(delays.p50);
+  run.delay_p95_seconds = Number(delays.p95);
+  return run;
 }
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/config/stream_settings.h"
+#include "harness/results/records.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/streams/speech_streams.h"
@@ -28,5 +29,8 @@ struct EndpointFigures {
 /// `speech` must have no open stream.
 EndpointFigures measure_endpoint(SpeechStreams& speech, const Clips& audio, int64_t streams,
                                  int64_t samples, double silence, const ModelConfig& config);
+
+/// Returns the figures as the journal has them.
+record::EndpointRun endpoint_run(const EndpointSettings& endpoint, const EndpointFigures& figures);
 
 }  // namespace rtfx

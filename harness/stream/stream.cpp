@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
@@ -25,22 +24,21 @@
 #include "harness/run/run.h"
 #include "harness/run/session.h"
 #include "harness/stream/endpoints.h"
-#include "harness/stream/lost_words.h"
-#include "harness/stream/requests.h"
 #include "harness/stream/stream_load.h"
+#include "harness/stream/stream_quality.h"
 #include "harness/stream/stream_results.h"
 #include "harness/stream/stream_rule.h"
 #include "harness/stream/stream_server.h"
-#include "models/streaming/cached_encoder.h"
+#include "harness/stream/stream_subject.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
-#include "speech/transcript/transcript.h"
 
 namespace rtfx {
 
 namespace {
 
-class WallClock : public LoadClock {
+/// The clock of the machine.
+class LoadWallClock : public LoadClock {
  public:
   double now() override { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   void wait_until(double time) override {
@@ -126,11 +124,6 @@ class StreamRunner {
 
   bool wants_quality() const { return options_.quality || trial_.confirms; }
 
-  static bool has_words(const LoadedDataset& dataset) {
-    return std::ranges::any_of(dataset.references,
-                               [](const auto& words) { return words && !words->empty(); });
-  }
-
   /// Returns the group with only the decoders that are measured.
   CaseGroup of_trial(CaseGroup group) const {
     if (trial_.is_one()) {
@@ -176,15 +169,14 @@ class StreamRunner {
           printable(dataset.dataset.id));
     }
     runner.prepare();
-    std::vector<EncodedBatch> encoded;
-    const auto batches = encode(group, runner, encoded);
+    const EncodedDataset encoded = encode(group, runner);
     for (Arm& arm : runner.arms()) {
       if (arm.failed) {
         progress.advance(static_cast<int64_t>(options_.streams.size()));
         continue;
       }
       try {
-        runner.call(arm, [&] { run_arm(group, arm, batches, encoded, runner, progress); });
+        runner.call(arm, [&] { run_arm(group, arm, encoded, runner, progress); });
       } catch (const Interrupted&) {
         throw;
       } catch (...) {
@@ -195,40 +187,31 @@ class StreamRunner {
     }
   }
 
-  std::vector<std::vector<size_t>> encode(const CaseGroup& group, CaseGroupRunner& runner,
-                                          std::vector<EncodedBatch>& encoded) {
+  /// Returns the dataset's batches and their frames. Encodes nothing if no decoder reads frames.
+  EncodedDataset encode(const CaseGroup& group, CaseGroupRunner& runner) {
+    EncodedDataset encoded;
     const auto alive = [](const Arm& arm) { return !arm.failed; };
     const bool frames_are_read = options_.scope == "search" || wants_quality();
     if (!frames_are_read || std::none_of(runner.arms().begin(), runner.arms().end(), alive))
-      return {};
+      return encoded;
     const Config& config = workspace_.config();
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
     // with a single pass, graphs are not worth recording
     RecordedEncoder encoder(model, /*graphs=*/false);
     const RegionClock clock(device_);
-    auto batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
-    for (const auto& batch : batches) {
+    encoded.batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
+    for (const auto& batch : encoded.batches) {
       check_interrupt();
       const Clips clips = clips_of(model->config, dataset, batch);
       RegionTimes times;
-      encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
+      encoded.encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
     }
-    return batches;
+    return encoded;
   }
 
-  /// The functions that measure one decoder.
-  struct Subject {
-    /// Makes a server for so many streams.
-    std::function<std::unique_ptr<LoadServer>(int64_t streams, const StreamStarts& starts)> server;
-    /// Decodes utterances in one piece each. Called after the server of so many streams is gone.
-    std::function<std::vector<Hypothesis>(const std::vector<size_t>& utterances, int64_t streams)>
-        whole;
-  };
-
-  void run_arm(const CaseGroup& group, Arm& arm, const std::vector<std::vector<size_t>>& batches,
-               const std::vector<EncodedBatch>& encoded, CaseGroupRunner& runner,
-               Progress& progress) {
+  void run_arm(const CaseGroup& group, Arm& arm, const EncodedDataset& encoded,
+               CaseGroupRunner& runner, Progress& progress) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const AcousticModel& model = runner.model();
     runner.enter(&arm, "stream");
@@ -236,9 +219,11 @@ class StreamRunner {
     std::vector<UtteranceEnds> ends;
     for (const EndpointSettings& endpoint : options_.endpoints)
       ends.push_back(ends_of(endpoint, model));
-    const Subject subject = options_.scope == "speech"
-                                ? speech(group, *arm.decoder, dataset)
-                                : search(*arm.decoder, batches, encoded, model, dataset);
+    const StreamSubject subject =
+        options_.scope == "speech"
+            ? speech_subject(options_, *arm.decoder,
+                             workspace_.model(group.model, device_, group.dtype), dataset)
+            : search_subject(options_, *arm.decoder, model, dataset, encoded);
     runner.leave();
     if (arm.failed) return;
     const auto within = [&](int64_t streams) {
@@ -252,7 +237,7 @@ class StreamRunner {
       run.batch = {};
       run.batch.by = "streams";
       run.batch.size = streams;
-      measure(subject, streams, dataset, run);
+      measure(subject, streams, run);
       const bool stopped = run.metrics.contains("stream.stopped_seconds");
       if (options_.rule && !stopped && !run.metrics.contains("stream.final_ms")) {
         throw UserError(run.case_name, "no utterance ended within the trial",
@@ -260,7 +245,7 @@ class StreamRunner {
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
       if (wants_quality() && !stopped) {
-        add_quality(run, group, arm, subject, streams, batches, encoded, model);
+        add_quality(run, options_, subject, streams, encoded, workspace_.normalizer(), seed());
         if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
       }
       runner.leave();
@@ -283,151 +268,79 @@ class StreamRunner {
     }
   }
 
-  Subject search(Decoder& decoder, const std::vector<std::vector<size_t>>& batches,
-                 const std::vector<EncodedBatch>& encoded, const AcousticModel& model,
-                 const LoadedDataset& dataset) const {
-    struct State {
-      std::unique_ptr<Streams> streams;
-      std::vector<StreamedUtterance> utterances;
-      std::vector<Hypothesis> whole;
-    };
-    const double frame_seconds = model.config.frame_seconds();
-    const auto state = std::make_shared<State>();
-    state->streams =
-        decoder.streams({options_.max_batch, largest_request(options_, frame_seconds)});
-    state->utterances.resize(dataset.seconds.size());
-    state->whole.resize(dataset.seconds.size());
-    Streams& streams = *state->streams;
-    for (size_t b = 0; b < batches.size(); ++b) {
-      check_interrupt();
-      EncodedBatch projected = encoded[b];
-      projected.frames = streams.project(encoded[b].frames);
-      std::vector<int64_t> in_one_piece;
-      for (size_t row = 0; row < batches[b].size(); ++row) in_one_piece.push_back(streams.open());
-      streams.push(in_one_piece, projected);
-      for (size_t row = 0; row < batches[b].size(); ++row) {
-        const size_t i = batches[b][row];
-        const int64_t frames = encoded[b].lengths_host[row];
-        state->whole[i] = streams.finish(in_one_piece[row]);
-        state->utterances[i] = {projected.frames[static_cast<int64_t>(row)].narrow(0, 0, frames),
-                                request_ends(options_, frames, frame_seconds, dataset.seconds[i])};
-      }
-    }
-    return {[this, state](int64_t count, const StreamStarts& starts) {
-              return std::make_unique<StreamServer>(*state->streams, state->utterances, count,
-                                                    options_.partial, starts);
-            },
-            [state](const std::vector<size_t>& utterances, int64_t) {
-              std::vector<Hypothesis> results;
-              for (const size_t i : utterances) results.push_back(state->whole[i]);
-              return results;
-            }};
-  }
+  uint64_t seed() const { return static_cast<uint64_t>(workspace_.config().protocol.seed); }
+  double period() const { return options_.period_ms / 1000; }
 
-  Subject speech(const CaseGroup& group, Decoder& decoder, const LoadedDataset& dataset) const {
-    struct State {
-      Clips audio;
-      int64_t count = 0;
-      std::unique_ptr<SpeechStreams> streams;
-    };
-    const auto model = workspace_.model(group.model, device_, group.dtype);
-    const auto state = std::make_shared<State>();
-    std::vector<size_t> all(dataset.audio.size());
-    std::iota(all.begin(), all.end(), 0);
-    state->audio = clips_of(model->config, dataset, all);
-    const int64_t samples = samples_of_request(*model);
-    const auto streams_for = [this, state, model, &decoder](int64_t count) -> SpeechStreams& {
-      if (state->count == count) return *state->streams;
-      StreamOptions encoder = encoder_options(*model, count);
-      encoder.streams += encoder.rows;  // includes the streams whose end is pending
-      state->streams.reset();           // frees its memory first
-      state->streams = std::make_unique<SpeechStreams>(model, decoder, encoder);
-      state->count = count;
-      return *state->streams;
-    };
-    return {[this, state, samples, streams_for](int64_t count, const StreamStarts& starts) {
-              return std::make_unique<SpeechServer>(streams_for(count), state->audio, count,
-                                                    samples, options_.partial, starts);
-            },
-            [state, streams_for](const std::vector<size_t>& utterances, int64_t count) {
-              Clips audio;
-              for (const size_t i : utterances) audio.push_back(state->audio[i]);
-              return in_one_piece(streams_for(count), audio, count);
-            }};
-  }
-
-  StreamOptions encoder_options(const AcousticModel& model, int64_t streams) const {
-    StreamOptions encoder;
-    encoder.streams = streams;
-    encoder.rows = std::min(streams, options_.max_batch);
-    std::ranges::copy_if(options_.fewer_rows, std::back_inserter(encoder.fewer_rows),
-                         [&](int64_t rows) { return rows < encoder.rows; });
-    if (!why_not_cache_aware(model.config).empty())
-      encoder.buffer = {options_.buffer[0], options_.buffer[1], options_.buffer[2]};
-    return encoder;
-  }
-
-  int64_t samples_of_request(const AcousticModel& model) const {
-    return static_cast<int64_t>(options_.period_ms / 1000 *
-                                static_cast<double>(model.config.features.sample_rate));
+  StreamStarts starts() const {
+    StreamStarts starts;
+    if (options_.start == "random") starts.seed = seed();
+    return starts;
   }
 
   /// Adds the figures of the load and of the streamed utterances to the record.
-  void measure(const Subject& subject, int64_t streams, const LoadedDataset& dataset,
-               record::StreamRun& run) {
-    const double period = options_.period_ms / 1000;
-    const auto seed = static_cast<uint64_t>(workspace_.config().protocol.seed);
-    const Arrivals arrivals{options_.arrivals, period, options_.stagger_seconds};
-    StreamStarts starts;
-    if (options_.start == "random") starts.seed = seed;
-    const auto run_load = [&](const std::vector<Request>& load, double wait, LoadClock& clock,
-                              LoadServer& server,
-                              const std::function<bool(const ServedBatch&)>& ends = nullptr) {
-      const DynamicBatcher batcher(options_.max_batch, wait);
-      const auto work = [&](const std::vector<Request>& requests) {
-        check_interrupt();
-        return server.work(requests);
-      };
-      return serve(load, batcher, clock, work, ends);
+  void measure(const StreamSubject& subject, int64_t streams, record::StreamRun& run) {
+    warm_up(subject, streams);
+    const std::vector<FinishedUtterance> finished = serve_load(subject, streams, run);
+    compare_with_whole(subject, streams, finished, run);
+  }
+
+  std::vector<ServedBatch> run_load(
+      const std::vector<Request>& load, double wait, LoadClock& clock, LoadServer& server,
+      const std::function<bool(const ServedBatch&)>& ends = nullptr) const {
+    const DynamicBatcher batcher(options_.max_batch, wait);
+    const auto work = [&](const std::vector<Request>& requests) {
+      check_interrupt();
+      return server.work(requests);
     };
-    {
-      // Memory grows to what so many streams need. Time stands still while the server works, so
-      // batches are as full as they get within a period.
-      LeapingClock clock;
-      run_load(make_load(streams, {"constant", period}, 4 * period, seed), period, clock,
-               *subject.server(streams, starts));
-    }
-    const auto load = make_load(streams, arrivals, options_.seconds, seed);
+    return serve(load, batcher, clock, work, ends);
+  }
+
+  /// Lets memory grow to what so many streams need. Time stands still while the server works, so
+  /// batches are as full as they get within a period.
+  void warm_up(const StreamSubject& subject, int64_t streams) const {
+    LeapingClock clock;
+    run_load(make_load(streams, {"constant", period()}, 4 * period(), seed()), period(), clock,
+             *subject.server(streams, starts()));
+  }
+
+  /// Serves the load in real time, adds its figures to the record, and returns the utterances that
+  /// ended. With a rule, it stops as soon as too many requests are late.
+  std::vector<FinishedUtterance> serve_load(const StreamSubject& subject, int64_t streams,
+                                            record::StreamRun& run) const {
+    const Arrivals arrivals{options_.arrivals, period(), options_.stagger_seconds};
+    const auto load = make_load(streams, arrivals, options_.seconds, seed());
     const double from = options_.discard * options_.seconds;
     std::optional<LateRequests> late;  // only with a rule
-    if (options_.rule) late.emplace(load, from, options_.rule->late, period);
+    if (options_.rule) late.emplace(load, from, options_.rule->late, period());
     const auto is_broken = [&](const ServedBatch& batch) {
       if (!late || !late->too_many(batch)) return false;
       run.metrics["stream.stopped_seconds"] = Number(batch.end);
       return true;
     };
-    std::vector<FinishedUtterance> finished;
-    {
-      const auto server = subject.server(streams, starts);
-      std::optional<EnergyMeter> meter;
-      if (nvml_) meter.emplace([this] { return nvml_->energy(); });
-      WallClock clock;
-      const auto served = run_load(load, options_.max_wait_ms / 1000, clock, *server, is_broken);
-      add_stream_figures(run, options_, load_figures(served, from, options_.seconds, period));
-      record::Figures& metrics = run.metrics;
-      const auto power = meter ? meter->end() : std::nullopt;
-      if (const Nullable<Number> rtfx = metrics["stream.rtfx"]; power && rtfx)
-        metrics["energy.joules_per_hour"] = Number(3600 * power->watts / *rtfx);
-      finished = server->finished();
-      const StageSeconds stages = server->stage_seconds();
-      const double both = stages.encoder + stages.search;
-      const double busy = *metrics["stream.busy"];
-      if (stages.encoder > 0) {
-        metrics["stream.busy.encoder"] = Number(busy * stages.encoder / both);
-        metrics["stream.busy.search"] = Number(busy * stages.search / both);
-      }
+    const auto server = subject.server(streams, starts());
+    std::optional<EnergyMeter> meter;
+    if (nvml_) meter.emplace([this] { return nvml_->energy(); });
+    LoadWallClock clock;
+    const auto served = run_load(load, options_.max_wait_ms / 1000, clock, *server, is_broken);
+    add_stream_figures(run, options_, load_figures(served, from, options_.seconds, period()));
+    record::Figures& metrics = run.metrics;
+    const auto power = meter ? meter->end() : std::nullopt;
+    if (const Nullable<Number> rtfx = metrics["stream.rtfx"]; power && rtfx)
+      metrics["energy.joules_per_hour"] = Number(3600 * power->watts / *rtfx);
+    const StageSeconds stages = server->stage_seconds();
+    const double both = stages.encoder + stages.search;
+    const double busy = *metrics["stream.busy"];
+    if (stages.encoder > 0) {
+      metrics["stream.busy.encoder"] = Number(busy * stages.encoder / both);
+      metrics["stream.busy.search"] = Number(busy * stages.search / both);
     }
-    int64_t tokens = 0;
+    return server->finished();
+  }
+
+  /// Adds to the record how many results differ from those of the same utterances in one piece.
+  void compare_with_whole(const StreamSubject& subject, int64_t streams,
+                          const std::vector<FinishedUtterance>& finished,
+                          record::StreamRun& run) const {
     std::set<size_t> distinct;
     for (const FinishedUtterance& one : finished) {
       if (one.whole) distinct.insert(one.utterance);
@@ -436,98 +349,16 @@ class StreamRunner {
     const std::vector<Hypothesis> results = subject.whole(utterances, streams);
     std::map<size_t, Hypothesis> whole;
     for (size_t i = 0; i < utterances.size(); ++i) whole[utterances[i]] = results[i];
+    const bool bits = options_.scope == "search";
+    int64_t tokens = 0;
     for (const FinishedUtterance& one : finished) {
       tokens += std::ssize(one.result.tokens);
-      const bool bits = options_.scope == "search";
       if (!one.whole || same_result(one.result, whole[one.utterance], bits)) continue;
       if (run.streamed.different++ == 0)
-        run.streamed.first_difference = dataset.dataset.utterances[one.utterance].id;
+        run.streamed.first_difference = subject.dataset->dataset.utterances[one.utterance].id;
     }
     run.streamed.utterances = std::ssize(finished);
     run.streamed.tokens = tokens;
-  }
-
-  /// Streams the whole dataset through a server of the same kind, and compares its words with those
-  /// of whole utterances.
-  void add_quality(record::StreamRun& run, const CaseGroup& group, Arm& arm, const Subject& subject,
-                   int64_t streams, const std::vector<std::vector<size_t>>& batches,
-                   const std::vector<EncodedBatch>& encoded, const AcousticModel& model) {
-    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
-    if (!has_words(dataset)) return;
-    const size_t count = dataset.seconds.size();
-    const int64_t used = std::min(streams, static_cast<int64_t>(count));
-    std::vector<FinishedUtterance> streamed;
-    std::vector<Hypothesis> whole(count);
-    ShownText shown(model.config.frame_seconds(), model.config.features.sample_rate);
-    {
-      const auto server = subject.server(used, {});
-      server->show_to(shown);
-      streamed = serve_all(*server, used, options_.max_batch, count);
-    }
-    for (size_t b = 0; b < batches.size(); ++b) {
-      check_interrupt();
-      std::vector<Hypothesis> results = arm.decoder->decode(encoded[b]).to_host();
-      for (size_t row = 0; row < results.size(); ++row)
-        whole[batches[b][row]] = std::move(results[row]);
-    }
-    const Normalizer& normalizer = workspace_.normalizer();
-    const Tokenizer& tokenizer = *workspace_.checkpoints()[group.model].tokenizer;
-    std::vector<EditCounts> of_streams, of_whole;
-    for (size_t i = 0; i < count; ++i) {
-      if (!dataset.references[i]) continue;
-      const auto edits = [&](const Hypothesis& result) {
-        return count_edits_and_characters(*dataset.references[i],
-                                          normalizer.words(text_of(result, tokenizer)));
-      };
-      of_streams.push_back(edits(streamed[i].result));
-      of_whole.push_back(edits(whole[i]));
-    }
-    const auto sum = [](const std::vector<EditCounts>& all) {
-      return std::accumulate(all.begin(), all.end(), EditCounts());
-    };
-    record::StreamedQuality quality;
-    quality.streamed = wer_field(sum(of_streams), normalizer);
-    quality.whole = wer_field(sum(of_whole), normalizer);
-    const Interval difference = bootstrap_wer_difference(
-        of_whole, of_streams, static_cast<uint64_t>(workspace_.config().protocol.seed));
-    quality.difference = difference.estimate;
-    quality.low = difference.low;
-    quality.high = difference.high;
-    quality.lost_words = lost_words_field(lost_words(dataset, whole, streamed, model));
-    if (options_.scope == "speech" && options_.partial) {
-      const auto of = [&](const std::vector<double>& values, double Percentiles::*figure) {
-        return values.empty() ? std::nullopt : Nullable<Number>(percentiles(values).*figure);
-      };
-      quality.first_delay_seconds = of(shown.first_delays(), &Percentiles::mean);
-      quality.lag_seconds = of(shown.lags(), &Percentiles::mean);
-      quality.lag_p95_seconds = of(shown.lags(), &Percentiles::p95);
-      quality.changed_share =
-          shown.lags().empty() ? std::nullopt : Nullable<Number>(shown.changed());
-    }
-    if (options_.rule && run.slo)
-      run.slo = Nullable<bool>(keeps_limit(run) && keeps_words(*options_.rule, quality));
-    run.quality = std::move(quality);
-  }
-
-  /// `whole` and `streamed` hold a result for each utterance of the dataset.
-  LostWords lost_words(const LoadedDataset& dataset, const std::vector<Hypothesis>& whole,
-                       const std::vector<FinishedUtterance>& streamed,
-                       const AcousticModel& model) const {
-    TranscriptRules rules;
-    rules.frame_seconds = model.config.frame_seconds();
-    LostWords counts;
-    for (size_t i = 0; i < whole.size(); ++i) {
-      rules.audio_seconds = dataset.seconds[i];
-      const auto words = [&](const Hypothesis& result) {
-        return normalized_words(transcript_of(result, {}, *model.tokenizer, rules).words,
-                                workspace_.normalizer());
-      };
-      std::vector<double> borders;
-      for (const int64_t frame : streamed[i].borders)
-        borders.push_back(static_cast<double>(frame) * rules.frame_seconds);
-      counts += count_lost_words(words(whole[i]), words(streamed[i].result), borders);
-    }
-    return counts;
   }
 
   /// Streams the whole dataset once for each rule that ends utterances.
@@ -536,27 +367,15 @@ class StreamRunner {
                                                  int64_t streams) const {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
-    std::vector<size_t> all(dataset.audio.size());
-    std::iota(all.begin(), all.end(), 0);
-    const Clips audio = clips_of(model->config, dataset, all);
+    const Clips audio = all_clips(*model, dataset);
     const int64_t used = std::min(streams, std::ssize(audio));
     std::vector<record::EndpointRun> runs;
     for (size_t i = 0; i < ends.size(); ++i) {
-      SpeechStreams speech(model, decoder, encoder_options(*model, used), ends[i]);
-      const EndpointFigures figures = measure_endpoint(
-          speech, audio, used, samples_of_request(*model), options_.silence, model->config);
-      const EndpointSettings& endpoint = options_.endpoints[i];
-      record::EndpointRun& run = runs.emplace_back();
-      run.rule = endpoint.rule;
-      if (endpoint.rule != "token") run.seconds = Number(endpoint.seconds);
-      run.ends = figures.ends;
-      run.early = figures.early;
-      run.missed = figures.missed;
-      if (figures.delays.empty()) continue;
-      const Percentiles delays = percentiles(figures.delays);
-      run.delay_seconds = Number(delays.mean);
-      run.delay_p50_seconds = Number(delays.p50);
-      run.delay_p95_seconds = Number(delays.p95);
+      SpeechStreams speech(model, decoder, encoder_options(options_, *model, used), ends[i]);
+      const int64_t samples = samples_of_request(options_, *model);
+      runs.push_back(endpoint_run(
+          options_.endpoints[i],
+          measure_endpoint(speech, audio, used, samples, options_.silence, model->config)));
     }
     return runs;
   }
