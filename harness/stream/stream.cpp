@@ -19,6 +19,7 @@
 #include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
+#include "harness/run/encoded_batches.h"
 #include "harness/run/make_records.h"
 #include "harness/run/provenance.h"
 #include "harness/run/run.h"
@@ -194,19 +195,11 @@ class StreamRunner {
     const bool frames_are_read = options_.scope == "search" || wants_quality();
     if (!frames_are_read || std::none_of(runner.arms().begin(), runner.arms().end(), alive))
       return encoded;
-    const Config& config = workspace_.config();
-    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
-    const auto model = workspace_.model(group.model, device_, group.dtype);
-    // with a single pass, graphs are not worth recording
-    RecordedEncoder encoder(model, /*graphs=*/false);
-    const RegionClock clock(device_);
-    encoded.batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
-    for (const auto& batch : encoded.batches) {
-      check_interrupt();
-      const Clips clips = clips_of(model->config, dataset, batch);
-      RegionTimes times;
-      encoded.encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
-    }
+    for_each_encoded_batch(workspace_, group, device_,
+                           [&](const std::vector<size_t>& utterances, EncodedBatch batch) {
+                             encoded.batches.push_back(utterances);
+                             encoded.encoded.push_back(std::move(batch));
+                           });
     return encoded;
   }
 

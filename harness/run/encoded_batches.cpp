@@ -1,0 +1,26 @@
+#include "harness/run/encoded_batches.h"
+
+#include "speech/pipeline/pipeline.h"
+#include "speech/runtime/stages.h"
+
+namespace rtfx {
+
+void for_each_encoded_batch(
+    Workspace& workspace, const CaseGroup& group, at::Device device,
+    const std::function<void(const std::vector<size_t>& utterances, EncodedBatch encoded)>& work) {
+  const Config& config = workspace.config();
+  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const auto model = workspace.model(group.model, device, group.dtype);
+  // with a single pass, graphs are not worth recording
+  RecordedEncoder encoder(model, /*graphs=*/false);
+  const RegionClock clock(device);
+  for (const auto& batch :
+       make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed)) {
+    check_interrupt();
+    const Clips clips = clips_of(model->config, dataset, batch);
+    RegionTimes times;
+    work(batch, encode_batch(*model, encoder, clips, clock, times));
+  }
+}
+
+}  // namespace rtfx
