@@ -60,19 +60,15 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     throw UserError(config.models.front().path.string(), "has no CTC head",
                     "name a CTC or hybrid model first");
   }
-  // with a single pass, graphs are not worth recording
-  RecordedEncoder encoder(model, /*graphs=*/false);
   std::vector<at::Tensor> emissions(dataset.seconds.size());
-  for (const auto& batch :
-       make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    const Clips clips = clips_of(model->config, dataset, batch);
-    RegionTimes times;
-    const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
-    const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);
-    for (size_t row = 0; row < batch.size(); ++row)
-      emissions[batch[row]] =
-          lp[static_cast<int64_t>(row)].narrow(0, 0, encoded.lengths_host[row]).cpu();
-  }
+  for_each_encoded_batch(
+      workspace, first_group(config), device,
+      [&](const std::vector<size_t>& batch, const EncodedBatch& encoded) {
+        const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);
+        for (size_t row = 0; row < batch.size(); ++row)
+          emissions[batch[row]] =
+              lp[static_cast<int64_t>(row)].narrow(0, 0, encoded.lengths_host[row]).cpu();
+      });
 
   int64_t frames = 0;
   std::string lines, numbers;

@@ -22,6 +22,7 @@
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/run/compiled_biases.h"
+#include "harness/run/encoded_batches.h"
 #include "harness/run/workspace.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
@@ -53,6 +54,12 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
   }
   throw UserError("rtfx lattice", "the configuration has no decoder that searches a decoding graph",
                   R"(add {"name": "ctc_wfst_cpu", "options": {"graph": "words.tlg"}})");
+}
+
+/// Returns the group of the first model, dataset, dtype and batch size, which is all that these
+/// commands read.
+CaseGroup first_group(const Config& config) {
+  return {.rule = config.batches.front(), .dtype = config.dtypes.front(), .decoders = {}};
 }
 
 /// Returns the utterances' ids as Kaldi's archives and CTM have them. Throws UserError for two that
@@ -168,17 +175,13 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   decoder->prepare(model, {});
   const CompiledBiases biases =
       compile_biases(*decoder, dataset.dataset.utterances, workspace.normalizer());
-  // with a single pass, graphs are not worth recording
-  RecordedEncoder encoder(model, /*graphs=*/false);
   std::vector<WordLattice> lattices(dataset.seconds.size());
-  for (const auto& batch :
-       make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    const Clips clips = clips_of(model->config, dataset, batch);
-    RegionTimes times;
-    auto found = source->lattices(biases.with_biases(
-        encode_batch(*model, encoder, clips, RegionClock(scope.device()), times), batch));
-    for (size_t row = 0; row < batch.size(); ++row) lattices[batch[row]] = std::move(found[row]);
-  }
+  for_each_encoded_batch(workspace, first_group(config), scope.device(),
+                         [&](const std::vector<size_t>& batch, const EncodedBatch& encoded) {
+                           auto found = source->lattices(biases.with_biases(encoded, batch));
+                           for (size_t row = 0; row < batch.size(); ++row)
+                             lattices[batch[row]] = std::move(found[row]);
+                         });
   const LatticeScales scales{
       options.graph_scale,
       options.acoustic_scale.value_or(decoder->options().at("acoustic_scale").get<double>())};
