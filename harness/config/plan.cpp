@@ -176,22 +176,22 @@ UserError wrong_baseline(const Config& config, const DecoderSpec& spec, size_t m
 }
 
 /// Sets the decoder that each decoder of a group is compared to.
-void set_references(const Config& config, size_t model, size_t dataset,
-                    std::vector<PlannedDecoder>& list) {
+void set_baselines(const Config& config, size_t model, size_t dataset,
+                   std::vector<PlannedDecoder>& list) {
   ErrorList errors;
-  std::string ctc_reference, transducer_reference;
+  std::string ctc_baseline, transducer_baseline;
   for (const PlannedDecoder& decoder : list) {
     const DecoderSpec& spec = config.decoders[decoder.spec];
-    const auto take = [&](std::string& reference) {
-      if (reference.empty() || spec.id == config.baseline) reference = spec.id;
+    const auto take = [&](std::string& baseline) {
+      if (baseline.empty() || spec.id == config.baseline) baseline = spec.id;
     };
-    if (spec.description.head == Head::ctc) take(ctc_reference);
-    if (spec.description.head == Head::transducer) take(transducer_reference);
+    if (spec.description.head == Head::ctc) take(ctc_baseline);
+    if (spec.description.head == Head::transducer) take(transducer_baseline);
   }
   for (PlannedDecoder& decoder : list) {
     const Head head = config.decoders[decoder.spec].description.head;
-    decoder.compared_to = head == Head::ctc          ? ctc_reference
-                          : head == Head::transducer ? transducer_reference
+    decoder.compared_to = head == Head::ctc          ? ctc_baseline
+                          : head == Head::transducer ? transducer_baseline
                                                      : "";
     const DecoderSpec& spec = config.decoders[decoder.spec];
     if (spec.baseline.empty()) continue;
@@ -225,7 +225,7 @@ std::vector<CaseGroup> make_groups(const Config& config, const std::vector<Model
       const std::string& dataset = config.datasets[d].id;
       std::vector<PlannedDecoder> of_dataset = those_for(dataset, config, decoders);
       errors.run([&] {
-        set_references(config, m, d, of_dataset);
+        set_baselines(config, m, d, of_dataset);
         if (of_dataset.empty() && !decoders.empty()) {
           throw UserError(
               "decoders",

@@ -41,7 +41,7 @@ bool is_wanted(const DecoderSpec& decoder, const ModelSource& model, const Model
 struct PlannedDecoder {
   size_t spec = 0;        // index into Config::decoders
   std::string case_name;  // model/dataset/decoder/b16/fp32
-  /// Id of the decoder whose results are the reference; its own id if it is that decoder; empty if
+  /// Id of the baseline whose results these are compared with; its own id if it is that; empty if
   /// there is none.
   std::string compared_to;
 };

@@ -237,8 +237,8 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number, RoundKind kind) 
   if (replay_) replay_->release();
   // If the baseline failed half way, only some batches were compared with it, so there is no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
-    const size_t reference = reference_of(arms_[a]);
-    if (reference < arms_.size() && arms_[reference].failed) results[a].audited = false;
+    const size_t baseline = baseline_of(arms_[a]);
+    if (baseline < arms_.size() && arms_[baseline].failed) results[a].audited = false;
   }
   return results;
 }
@@ -375,7 +375,7 @@ const std::string& CaseGroupRunner::id_of(const std::vector<size_t>& utterances,
   return dataset_.dataset.utterances[utterances[row]].id;
 }
 
-size_t CaseGroupRunner::reference_of(const Arm& arm) const {
+size_t CaseGroupRunner::baseline_of(const Arm& arm) const {
   for (size_t i = 0; i < arms_.size(); ++i) {
     if (arms_[i].spec->id == arm.plan.compared_to) return i;
   }
@@ -412,12 +412,11 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
     add_grades(utterances, proofs, isolated_[a], results[a], /*same_score_kind=*/true,
                *results[a].isolated);
   }
-  const size_t reference = reference_of(arm);
-  if (reference == arms_.size() || reference == a || arms_[reference].failed) return;
+  const size_t baseline = baseline_of(arm);
+  if (baseline == arms_.size() || baseline == a || arms_[baseline].failed) return;
   results[a].audited = true;
-  const bool same_score_kind =
-      arm.description.score_kind == arms_[reference].description.score_kind;
-  add_grades(utterances, proofs, results[reference], results[a], same_score_kind, results[a].audit);
+  const bool same_score_kind = arm.description.score_kind == arms_[baseline].description.score_kind;
+  add_grades(utterances, proofs, results[baseline], results[a], same_score_kind, results[a].audit);
 }
 
 void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,

@@ -222,7 +222,9 @@ class CaseGroupRunner {
   /// Fails the arm whose stage is under way, or all arms.
   void fail_stage(const std::string& message);
   const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
-  size_t reference_of(const Arm& arm) const;
+  /// Returns the index of the arm that this one is compared with; the number of arms if there is
+  /// none.
+  size_t baseline_of(const Arm& arm) const;
   bool is_in_stage(const Arm& arm) const {
     return !arm.failed && (!stage_arm_ || stage_arm_ == &arm);
   }

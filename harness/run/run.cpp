@@ -305,9 +305,9 @@ class Runner {
       if (is_first || is_lost) write_file(file, hypotheses_lines(workspace_, group, results[a]));
       // it ran again only for another arm, which lacks this round
       if (is_measured(arm, round)) continue;
-      const auto reference = edits.find(arm.plan.compared_to);
+      const auto baseline = edits.find(arm.plan.compared_to);
       record::Run run = run_record(workspace_, group, arm, results[a], round,
-                                   reference == edits.end() ? nullptr : &reference->second,
+                                   baseline == edits.end() ? nullptr : &baseline->second,
                                    edits[arm.spec->id], hash, session_.device());
       if (arm.first_pass && told_.insert(arm.result_key).second)
         add_first_pass(run, *arm.first_pass);

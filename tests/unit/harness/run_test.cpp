@@ -95,7 +95,7 @@ class RunTest : public test::TempFolder {
   }
 };
 
-TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
+TEST_F(RunTest, ABaselineThatFailsHalfWayLeavesTheOthersUnchecked) {
   EXPECT_EQ(run(document({"test_throwing", "label_looping"})), kFailed);
   const auto failures = records("failure");
   ASSERT_EQ(failures.size(), 1U);
