@@ -81,7 +81,7 @@ constexpr int64_t kLargestBatch = 0;
 struct BatchRule {
   bool by_seconds = false;  // `size` is in seconds, else in utterances
   double size = 1;          // utterances, or seconds of audio including padding
-  bool largest = false;     // the run looks for the largest size (harness/run/estimate.h)
+  bool largest = false;     // the run looks for the largest size (harness/run/largest_batch.h)
 
   /// Returns "b16", "s120" or "bmax".
   std::string label() const;

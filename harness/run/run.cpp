@@ -24,6 +24,7 @@
 #include "harness/results/table.h"
 #include "harness/run/estimate.h"
 #include "harness/run/isolated_run.h"
+#include "harness/run/largest_batch.h"
 #include "harness/run/make_records.h"
 #include "harness/run/outcome.h"
 #include "harness/run/provenance.h"

@@ -1,7 +1,8 @@
+#include "harness/run/largest_batch.h"
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "harness/run/estimate.h"
 #include "harness/run/run.h"
 #include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"

@@ -1,9 +1,9 @@
+#include "harness/run/weight_search.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
-
-#include "harness/run/tune.h"
 
 namespace rtfx {
 namespace {
