@@ -115,7 +115,7 @@ rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, i
                       without_caches, chosen.chunk, chosen.left, chosen.right));
     }
     made->speech =
-        std::make_unique<SpeechStreams>(model->model, *made->decoder, options, UtteranceEnds{},
+        std::make_unique<SpeechStreams>(model->model, *made->decoder, options, EndpointRules{},
                                         require_decode_again(decode_again, kMostWordlessSeconds));
     return made.release();
   });

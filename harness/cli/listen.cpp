@@ -85,8 +85,8 @@ class Listener {
       : options_(options), scope_(options.threads, options.device, "--device") {
     const nlohmann::json asked = parse_decoder_options(options.decoder_options);
     const auto [checkpoint, dtypes] = open_model(options, scope_.device());
-    UtteranceEnds ends = ends_of(checkpoint);
-    utterances_end_ = ends.any();
+    EndpointRules rules = endpoint_rules(checkpoint);
+    utterances_end_ = rules.any();
     const std::string without_caches = why_not_cache_aware(checkpoint.config);
     StreamOptions streams;
     if (options.buffer || !without_caches.empty()) {
@@ -110,7 +110,7 @@ class Listener {
       decoder_ = default_greedy(*model_, asked, "--options", prepare);
     }
     frame_seconds_ = model_->config.frame_seconds();
-    speech_.emplace(model_, *decoder_, streams, std::move(ends), options.decode_again);
+    speech_.emplace(model_, *decoder_, streams, std::move(rules), options.decode_again);
     stream_ = speech_->open();
   }
 
@@ -149,19 +149,19 @@ class Listener {
   }
 
  private:
-  UtteranceEnds ends_of(const Checkpoint& checkpoint) const {
-    UtteranceEnds ends;
+  EndpointRules endpoint_rules(const Checkpoint& checkpoint) const {
+    EndpointRules rules;
     // A pause of less than a frame must not become 0, which means that no pause ends an utterance.
     if (options_.pause > 0) {
       const double frames = options_.pause / checkpoint.config.frame_seconds();
-      ends.pause = std::max<int64_t>(1, std::lround(frames));
+      rules.pause = std::max<int64_t>(1, std::lround(frames));
     }
-    ends.tokens = find_end_tokens(*checkpoint.tokenizer, options_.end_tokens, "--end-token");
-    ends.silence = options_.vad_silence;
-    if (options_.vad.empty()) return ends;
-    ends.detector = std::make_shared<const VoiceDetector>(
+    rules.tokens = find_end_tokens(*checkpoint.tokenizer, options_.end_tokens, "--end-token");
+    rules.silence = options_.vad_silence;
+    if (options_.vad.empty()) return rules;
+    rules.detector = std::make_shared<const VoiceDetector>(
         options_.vad, checkpoint.config.features.sample_rate, "--vad");
-    return ends;
+    return rules;
   }
 
   /// The last frames of a stream may be later than the end of its audio.
@@ -194,7 +194,7 @@ class Listener {
   /// Returns the rule that ended an utterance, as JSON lines name it. An end token has the name of
   /// its piece.
   std::string ended_by(const SpeechUpdate& update) const {
-    if (update.rule == EndRule::token && update.end_token >= 0)
+    if (update.rule == EndpointRule::token && update.end_token >= 0)
       return model_->tokenizer->piece(update.end_token);
     return std::string(name_of(update.rule));
   }

@@ -11,23 +11,24 @@
 
 namespace rtfx {
 
-UtteranceEnds ends_of(const EndpointSettings& endpoint, const AcousticModel& model) {
-  UtteranceEnds ends;
+EndpointRules endpoint_rules(const EndpointSettings& endpoint, const AcousticModel& model) {
+  EndpointRules rules;
   if (endpoint.rule == "pause") {
-    ends.pause = static_cast<int64_t>(std::lround(endpoint.seconds / model.config.frame_seconds()));
+    rules.pause =
+        static_cast<int64_t>(std::lround(endpoint.seconds / model.config.frame_seconds()));
   } else if (endpoint.rule == "token") {
     const std::string where = endpoint.where + "/tokens";
-    ends.tokens = find_end_tokens(*model.tokenizer, endpoint.tokens, where);
-    if (ends.tokens.empty()) {
+    rules.tokens = find_end_tokens(*model.tokenizer, endpoint.tokens, where);
+    if (rules.tokens.empty()) {
       throw UserError(where, "the model has no token that ends an utterance (<EOU>, <EOB>)",
                       "name one of its tokens, or take another rule");
     }
   } else {
-    ends.silence = endpoint.seconds;
-    ends.detector = std::make_shared<const VoiceDetector>(
+    rules.silence = endpoint.seconds;
+    rules.detector = std::make_shared<const VoiceDetector>(
         endpoint.vad, model.config.features.sample_rate, endpoint.where + "/vad");
   }
-  return ends;
+  return rules;
 }
 
 namespace {
@@ -53,7 +54,7 @@ EndpointFigures measure_endpoint(SpeechStreams& speech, const Clips& audio, int6
     const Hypothesis& best = update.result.best;
     if (update.ended() && !best.tokens.empty()) {
       figures.early += recording.has_ended ? 1 : 0;
-      recording.has_ended = update.rule != EndRule::stream;
+      recording.has_ended = update.rule != EndpointRule::stream;
       if (recording.has_ended) {
         ++figures.ends;
         const auto end = static_cast<double>(update.first + end_of(best));

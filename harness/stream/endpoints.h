@@ -1,4 +1,4 @@
-// Measures how late a rule ends the utterances of live streams (speech/streams/utterance_ends.h).
+// Measures how late a rule ends the utterances of live streams (speech/streams/endpointing.h).
 // Delays are in seconds of audio; the time that the computation takes does not count.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace rtfx {
 
 /// Returns the rule of the settings. Throws UserError if the model lacks a token that the rule
 /// needs, and for a file that is no detector.
-UtteranceEnds ends_of(const EndpointSettings& endpoint, const AcousticModel& model);
+EndpointRules endpoint_rules(const EndpointSettings& endpoint, const AcousticModel& model);
 
 struct EndpointFigures {
   int64_t ends = 0;    // utterances with words that the rule ended

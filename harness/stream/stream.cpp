@@ -209,9 +209,9 @@ class StreamRunner {
     const AcousticModel& model = runner.model();
     runner.enter(&arm, "stream");
     // made first, so that their errors come before minutes of measuring
-    std::vector<UtteranceEnds> ends;
+    std::vector<EndpointRules> rules;
     for (const EndpointSettings& endpoint : options_.endpoints)
-      ends.push_back(ends_of(endpoint, model));
+      rules.push_back(endpoint_rules(endpoint, model));
     const StreamSubject subject =
         options_.scope == "speech"
             ? speech_subject(options_, *arm.decoder,
@@ -239,7 +239,7 @@ class StreamRunner {
       if (trial_.is_one()) run.confirms = trial_.confirms;
       if (wants_quality() && !stopped) {
         add_quality(run, options_, subject, streams, encoded, workspace_.normalizer(), seed());
-        if (!ends.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, ends, streams);
+        if (!rules.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, rules, streams);
       }
       runner.leave();
       if (std::exchange(arm.failed, false)) return false;  // over the limit, which is recorded
@@ -356,15 +356,15 @@ class StreamRunner {
 
   /// Streams the whole dataset once for each rule that ends utterances.
   std::vector<record::EndpointRun> endpoint_runs(const CaseGroup& group, Decoder& decoder,
-                                                 const std::vector<UtteranceEnds>& ends,
+                                                 const std::vector<EndpointRules>& rules,
                                                  int64_t streams) const {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
     const Clips audio = all_clips(*model, dataset);
     const int64_t used = std::min(streams, std::ssize(audio));
     std::vector<record::EndpointRun> runs;
-    for (size_t i = 0; i < ends.size(); ++i) {
-      SpeechStreams speech(model, decoder, encoder_options(options_, *model, used), ends[i]);
+    for (size_t i = 0; i < rules.size(); ++i) {
+      SpeechStreams speech(model, decoder, encoder_options(options_, *model, used), rules[i]);
       const int64_t samples = samples_of_request(options_, *model);
       runs.push_back(endpoint_run(
           options_.endpoints[i],

@@ -35,10 +35,10 @@ std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limit
 }
 
 SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                             const StreamOptions& encoder, UtteranceEnds ends,
+                             const StreamOptions& encoder, EndpointRules rules,
                              double wordless_seconds)
     : model_(std::move(model)),
-      ends_(std::move(ends)),
+      rules_(std::move(rules)),
       wordless_seconds_(wordless_seconds),
       block_(model_->config.features.hop * model_->config.encoder.factor()) {
   if (!(wordless_seconds >= 0 && wordless_seconds <= kMostWordlessSeconds)) {
@@ -56,7 +56,7 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
 int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
   const int64_t stream = encoder_->open(prompt);
   Stream& opened = streams_.emplace(stream, Stream{stream, search_->open(), prompt}).first->second;
-  if (ends_.detector) opened.voice.emplace(ends_.detector);
+  if (rules_.detector) opened.voice.emplace(rules_.detector);
   numbers_.emplace(stream, stream);
   return stream;
 }
@@ -126,7 +126,7 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
   drop_contexts(pieces, projected);
   std::vector<SpeechUpdate> updates;
-  if (ends_.any()) {
+  if (rules_.any()) {
     search_in_parts(pieces, projected, updates);
   } else {
     search_->push(searches, {projected, {}, pieces.lengths});
@@ -235,7 +235,7 @@ std::optional<int64_t> SpeechStreams::end_in_silence(const Stream& stream, const
                                                      int64_t frame) const {
   if (silence.begin <= stream.first * block_) return std::nullopt;  // of an earlier utterance
   const auto samples = static_cast<int64_t>(
-      std::llround(ends_.silence * static_cast<double>(model_->config.features.sample_rate)));
+      std::llround(rules_.silence * static_cast<double>(model_->config.features.sample_rate)));
   const int64_t enough = (silence.begin + samples + block_ - 1) / block_ - stream.first;
   const int64_t end = std::max(frame, enough);
   if ((stream.first + end) * block_ >= silence.until) return std::nullopt;
@@ -243,11 +243,11 @@ std::optional<int64_t> SpeechStreams::end_in_silence(const Stream& stream, const
 }
 
 int64_t SpeechStreams::frames_to_end(const Stream& stream) const {
-  if (!ends_.tokens.empty()) return 1;
+  if (!rules_.tokens.empty()) return 1;
   // Without a token so far, the first one may come in the next frame.
   const int64_t from = stream.last_end < 0 ? stream.frames + 1 : stream.last_end;
   int64_t end = std::numeric_limits<int64_t>::max();
-  if (ends_.pause > 0) end = from + ends_.pause;
+  if (rules_.pause > 0) end = from + rules_.pause;
   if (stream.voice) {
     const int64_t settled = std::max(from + kSettledFrames, stream.frames + 1);
     for (const Silence& silence : stream.voice->silences())
@@ -256,17 +256,17 @@ int64_t SpeechStreams::frames_to_end(const Stream& stream) const {
   return std::max<int64_t>(1, end - stream.frames);
 }
 
-EndRule SpeechStreams::end_rule(const Stream& stream, const Hypothesis& best) const {
-  if (std::ranges::any_of(best.tokens, [&](int32_t token) { return ends_.is_end(token); }))
-    return EndRule::token;
-  if (stream.last_end < 0) return EndRule::none;
+EndpointRule SpeechStreams::endpoint_rule(const Stream& stream, const Hypothesis& best) const {
+  if (std::ranges::any_of(best.tokens, [&](int32_t token) { return rules_.is_end(token); }))
+    return EndpointRule::token;
+  if (stream.last_end < 0) return EndpointRule::none;
   const int64_t since_token = stream.frames - stream.last_end;
-  if (ends_.pause > 0 && since_token >= ends_.pause) return EndRule::pause;
-  if (!stream.voice || since_token < kSettledFrames) return EndRule::none;
+  if (rules_.pause > 0 && since_token >= rules_.pause) return EndpointRule::pause;
+  if (!stream.voice || since_token < kSettledFrames) return EndpointRule::none;
   const bool silent = std::ranges::any_of(stream.voice->silences(), [&](const Silence& silence) {
     return end_in_silence(stream, silence, stream.frames) == stream.frames;
   });
-  return silent ? EndRule::vad : EndRule::none;
+  return silent ? EndpointRule::vad : EndpointRule::none;
 }
 
 int64_t end_of(const Hypothesis& h) {
@@ -278,7 +278,7 @@ int64_t end_of(const Hypothesis& h) {
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
   SpeechUpdate update;
   update.stream = number;
-  update.rule = last ? EndRule::stream : EndRule::none;
+  update.rule = last ? EndpointRule::stream : EndpointRule::none;
   update.closed = last;
   update.first = stream.first;
   update.frames = stream.frames;
@@ -288,17 +288,17 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
     stream.voice->forget(kept * block_);
   }
   const bool watches = may_be_wordless(stream, last);
-  if (watches || (!last && (partial || ends_.any()))) {
+  if (watches || (!last && (partial || rules_.any()))) {
     update.result = joined(stream, search_->partial(stream.search));
     const Hypothesis& best = update.result.best;
     stream.last_end = end_of(best);
     stream.has_tokens = stream.has_tokens || std::ranges::any_of(best.tokens, [&](int32_t token) {
-                          return !ends_.is_end(token);
+                          return !rules_.is_end(token);
                         });
-    if (!last) update.rule = end_rule(stream, best);
+    if (!last) update.rule = endpoint_rule(stream, best);
   }
   if (watches && start_over(number, stream, last, update)) {
-    update.rule = EndRule::none;
+    update.rule = EndpointRule::none;
     update.closed = false;
     return update;
   }
@@ -309,17 +309,17 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
 void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   DividedHypothesis result;
   result.before = joined(stream, search_->finish(stream.search));
-  const bool by_token = update.rule == EndRule::token;
-  if (!ends_.tokens.empty()) {
-    DividedHypothesis divided = divide_at_end_token(result.before, ends_, *model_->tokenizer);
+  const bool by_token = update.rule == EndpointRule::token;
+  if (!rules_.tokens.empty()) {
+    DividedHypothesis divided = divide_at_end_token(result.before, rules_, *model_->tokenizer);
     // A search that ranks its texts anew at the end may find another end token, or none. Tokens
     // after it then stay in the utterance.
     if (by_token || divided.behind.tokens.empty()) {
       result = std::move(divided);
-      if (result.token >= 0) update.rule = EndRule::token;
+      if (result.token >= 0) update.rule = EndpointRule::token;
       update.end_token = result.token;
     } else {
-      remove_end_tokens(result.before, ends_, *model_->tokenizer);
+      remove_end_tokens(result.before, rules_, *model_->tokenizer);
     }
   }
   update.result.best = std::move(result.before);

@@ -2,7 +2,7 @@
 // (algorithms/streams.h). Each stream here has one stream of the encoder and one of the decoder.
 //
 // A stream consists of utterances. Rules end an utterance before its stream ends
-// (utterance_ends.h). All rules look at encoder frames in order, so that an utterance ends at the
+// (endpointing.h). All rules look at encoder frames in order, so that an utterance ends at the
 // same frame however the samples are cut into pieces. Only the frames before the end are searched
 // for an utterance. Frames after the end belong to the next utterance.
 //
@@ -24,22 +24,23 @@
 #include "models/streaming/encoder_streams.h"
 #include "models/streaming/stream_features.h"
 #include "speech/pipeline/wordless_speech.h"
-#include "speech/streams/utterance_ends.h"
+#include "speech/streams/endpointing.h"
 
 namespace rtfx {
 
 /// The result of one step for one stream.
 struct SpeechUpdate {
   int64_t stream = 0;
-  EndRule rule = EndRule::none;     // the rule that ended the utterance; `result` is then final
-  int32_t end_token = -1;           // the token of EndRule::token
+  EndpointRule rule =
+      EndpointRule::none;           // the rule that ended the utterance; `result` is then final
+  int32_t end_token = -1;           // the token of EndpointRule::token
   bool closed = false;              // the stream is closed: its last frames are in
   int64_t first = 0;                // frame of the stream that is frame 0 of `result`
   int64_t frames = 0;               // frames of the utterance so far
   PartialResult result;             // all of it is stable where it is final
   std::vector<WordlessPart> again;  // finished parts of the stream; blocks are frames
 
-  bool ended() const { return rule != EndRule::none; }  // the utterance has ended
+  bool ended() const { return rule != EndpointRule::none; }  // the utterance has ended
 };
 
 /// Returns the frame after the last token and its duration, which counts as at least one frame.
@@ -55,16 +56,17 @@ inline constexpr double kMostWordlessSeconds = 20;
 /// Encodes and searches streams on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
-  /// `ends` has the rules that end an utterance, at any place in a chunk. The stream then goes on
-  /// with a new utterance. Without rules, an utterance ends with its stream. `decoder` is prepared
-  /// for `model` and outlives this.
+  /// `rules` end utterances, at any place in a chunk. The stream then goes on with a new utterance.
+  /// Without rules, an utterance ends with its stream. `decoder` is prepared for `model` and
+  /// outlives this.
   ///
   /// A stream starts over after `wordless_seconds` of speech without a token, 0 to
   /// kMostWordlessSeconds. With 0, no stream starts over. Otherwise the host keeps the samples that
   /// are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for a
   /// number outside of this range, and where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                const StreamOptions& encoder, UtteranceEnds ends = {}, double wordless_seconds = 0);
+                const StreamOptions& encoder, EndpointRules rules = {},
+                double wordless_seconds = 0);
 
   /// `prompt` is that of EncoderStreams::open().
   int64_t open(std::optional<int64_t> prompt = std::nullopt);
@@ -143,7 +145,7 @@ class SpeechStreams {
   /// Returns the number of frames until the utterance can end, at least 1.
   int64_t frames_to_end(const Stream& stream) const;
   /// Returns the rule that ends the utterance at the frames that have been searched.
-  EndRule end_rule(const Stream& stream, const Hypothesis& best) const;
+  EndpointRule endpoint_rule(const Stream& stream, const Hypothesis& best) const;
   /// Returns the first frame of the utterance, from `frame` on, at which `silence` has lasted long
   /// enough. Returns nothing if somebody speaks again before that.
   std::optional<int64_t> end_in_silence(const Stream& stream, const Silence& silence,
@@ -174,7 +176,7 @@ class SpeechStreams {
   std::shared_ptr<const AcousticModel> model_;
   std::unique_ptr<EncoderStreams> encoder_;
   std::unique_ptr<Streams> search_;
-  UtteranceEnds ends_;
+  EndpointRules rules_;
   double wordless_seconds_;
   int64_t rows_;   // the most rows of a step
   int64_t block_;  // samples of an encoder frame

@@ -37,13 +37,13 @@ class SpeechStreamsTest : public testing::Test {
   struct Said {
     std::string text;
     std::vector<int32_t> tokens;
-    std::map<EndRule, int> ends;  // utterances with tokens, by rule
-    std::vector<int64_t> frames;  // frames of the tokens in the stream
+    std::map<EndpointRule, int> ends;  // utterances with tokens, by rule
+    std::vector<int64_t> frames;       // frames of the tokens in the stream
     std::vector<WordlessPart> again;
   };
 
   /// Runs the samples through a stream. With `stuck`, the search emits nothing from about 3 s on.
-  static Said say(bool stuck, double wordless_seconds, size_t piece, const UtteranceEnds& ends = {},
+  static Said say(bool stuck, double wordless_seconds, size_t piece, const EndpointRules& ends = {},
                   size_t others = 0, bool cached = false, const char* search = "label_looping") {
     const auto& model = cached ? cached_ : model_;
     std::unique_ptr<Decoder> decoder = make_decoder(search, {}, "");
@@ -136,9 +136,9 @@ TEST_F(SpeechStreamsTest, ABeamKeepsWhatTheDecisionWasMadeOn) {
 /// Neither the pieces of the samples nor other streams change anything, by whatever rule utterances
 /// end. An end begins the search anew, so that there may be nothing to decode again.
 TEST_F(SpeechStreamsTest, PiecesAndOtherStreamsChangeNothing) {
-  const UtteranceEnds none, pause{.pause = 12}, token{.tokens = {frequent()}},
+  const EndpointRules none, pause{.pause = 12}, token{.tokens = {frequent()}},
       voice{.detector = test::energy_detector(), .silence = 0.3};
-  for (const UtteranceEnds* ends : {&none, &pause, &token, &voice}) {
+  for (const EndpointRules* ends : {&none, &pause, &token, &voice}) {
     const Said first = say(true, 4, 8000, *ends);
     EXPECT_TRUE(ends->any() || first.again.size() > 1);
     for (const size_t piece : {size_t{1234}, samples_.size()}) {
@@ -153,16 +153,16 @@ TEST_F(SpeechStreamsTest, PiecesAndOtherStreamsChangeNothing) {
 /// A search without a state finds the same tokens, whichever rule ends utterances: none is lost,
 /// and none comes twice. Only an end token is no part of the text.
 TEST_F(SpeechStreamsTest, NoTokenIsLostAtAnEnd) {
-  const auto greedy = [](const UtteranceEnds& ends) {
+  const auto greedy = [](const EndpointRules& ends) {
     return say(false, 0, 8000, ends, 0, false, "ctc_greedy");
   };
   const Said whole = greedy({});
   const Said voice = greedy({.detector = test::energy_detector(), .silence = 0.3});
-  EXPECT_GT(voice.ends.at(EndRule::vad), 1);
+  EXPECT_GT(voice.ends.at(EndpointRule::vad), 1);
   EXPECT_EQ(voice.tokens, whole.tokens);
   EXPECT_EQ(voice.frames, whole.frames);
   const Said token = greedy({.tokens = {frequent()}});
-  EXPECT_GT(token.ends.at(EndRule::token), 1);
+  EXPECT_GT(token.ends.at(EndpointRule::token), 1);
   std::vector<int32_t> others = whole.tokens;
   std::erase(others, frequent());
   EXPECT_LT(others.size(), whole.tokens.size());
@@ -174,7 +174,7 @@ TEST_F(SpeechStreamsTest, NoTokenIsLostAtAnEnd) {
 TEST_F(SpeechStreamsTest, ATokenEndsUtterancesOfOtherSearches) {
   for (const char* search : {"label_looping", "alsd_pp", "modified_beam_search"}) {
     const Said token = say(false, 0, 8000, {.tokens = {frequent()}}, 0, false, search);
-    EXPECT_GT(token.ends.at(EndRule::token), 1) << search;
+    EXPECT_GT(token.ends.at(EndpointRule::token), 1) << search;
     EXPECT_TRUE(std::ranges::is_sorted(token.frames)) << search;
     EXPECT_EQ(std::ranges::count(token.tokens, frequent()), 0) << search;
     EXPECT_GT(words(token.text), words(say(false, 0, 8000).text) * 2 / 3) << search;

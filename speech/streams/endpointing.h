@@ -14,11 +14,11 @@
 
 namespace rtfx {
 
-enum class EndRule { none, stream, pause, token, vad };
+enum class EndpointRule { none, stream, pause, token, vad };
 /// Returns the name of a rule, which is empty for none.
-std::string_view name_of(EndRule rule);
+std::string_view name_of(EndpointRule rule);
 
-struct UtteranceEnds {
+struct EndpointRules {
   /// The number of encoder frames without a token, after the end of the last one, that end an
   /// utterance. 0 = off. The end of a token is that of a word in speech/transcript, so that
   /// utterances end where segments do.
@@ -46,11 +46,11 @@ struct DividedHypothesis {
   int32_t token = -1;         // -1 = there is no such token, and all is in `before`
   int32_t frame = 0;          // frame of the token
 };
-DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& ends,
+DividedHypothesis divide_at_end_token(Hypothesis whole, const EndpointRules& rules,
                                       const Tokenizer& tokenizer);
 
 /// Removes all end tokens from a result.
-void remove_end_tokens(Hypothesis& hypothesis, const UtteranceEnds& ends,
+void remove_end_tokens(Hypothesis& hypothesis, const EndpointRules& rules,
                        const Tokenizer& tokenizer);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-#include "speech/streams/utterance_ends.h"
+#include "speech/streams/endpointing.h"
 
 #include <fmt/format.h>
 
@@ -23,9 +23,9 @@ std::vector<Value> split_off(std::vector<Value>& list, size_t first) {
   return rest;
 }
 
-size_t first_end(const Hypothesis& h, const UtteranceEnds& ends) {
+size_t first_end(const Hypothesis& h, const EndpointRules& rules) {
   const auto found =
-      std::ranges::find_if(h.tokens, [&](const int32_t token) { return ends.is_end(token); });
+      std::ranges::find_if(h.tokens, [&](const int32_t token) { return rules.is_end(token); });
   return static_cast<size_t>(found - h.tokens.begin());
 }
 
@@ -47,12 +47,12 @@ Hypothesis split_off(Hypothesis& h, size_t first) {
 
 }  // namespace
 
-std::string_view name_of(EndRule rule) {
+std::string_view name_of(EndpointRule rule) {
   constexpr std::array<std::string_view, 5> kNames = {"", "stream", "pause", "token", "vad"};
   return kNames.at(static_cast<size_t>(rule));
 }
 
-bool UtteranceEnds::is_end(int32_t token) const {
+bool EndpointRules::is_end(int32_t token) const {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
@@ -83,10 +83,10 @@ std::vector<int32_t> find_end_tokens(const Tokenizer& tokenizer,
   return found;
 }
 
-DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& ends,
+DividedHypothesis divide_at_end_token(Hypothesis whole, const EndpointRules& rules,
                                       const Tokenizer& tokenizer) {
   DividedHypothesis divided;
-  const size_t first = first_end(whole, ends);
+  const size_t first = first_end(whole, rules);
   if (first < whole.tokens.size()) {
     divided.token = whole.tokens[first];
     divided.frame = whole.frames[first];
@@ -95,17 +95,17 @@ DividedHypothesis divide_at_end_token(Hypothesis whole, const UtteranceEnds& end
     divided.behind.frames.erase(divided.behind.frames.begin());
     if (!divided.behind.durations.empty())
       divided.behind.durations.erase(divided.behind.durations.begin());
-    for (Hypothesis& entry : whole.nbest) split_off(entry, first_end(entry, ends));
+    for (Hypothesis& entry : whole.nbest) split_off(entry, first_end(entry, rules));
   }
-  remove_end_tokens(whole, ends, tokenizer);  // a word table may hold them as words
+  remove_end_tokens(whole, rules, tokenizer);  // a word table may hold them as words
   divided.before = std::move(whole);
   return divided;
 }
 
-void remove_end_tokens(Hypothesis& h, const UtteranceEnds& ends, const Tokenizer& tokenizer) {
+void remove_end_tokens(Hypothesis& h, const EndpointRules& rules, const Tokenizer& tokenizer) {
   Hypothesis kept;
   for (size_t i = 0; i < h.tokens.size(); ++i) {
-    if (ends.is_end(h.tokens[i])) continue;
+    if (rules.is_end(h.tokens[i])) continue;
     kept.tokens.push_back(h.tokens[i]);
     kept.frames.push_back(h.frames[i]);
     if (!h.durations.empty()) kept.durations.push_back(h.durations[i]);
@@ -116,10 +116,10 @@ void remove_end_tokens(Hypothesis& h, const UtteranceEnds& ends, const Tokenizer
   if (h.words) {
     std::erase_if(*h.words, [&](const FoundWord& word) {
       return std::ranges::any_of(
-          ends.tokens, [&](const int32_t token) { return tokenizer.piece(token) == word.text; });
+          rules.tokens, [&](const int32_t token) { return tokenizer.piece(token) == word.text; });
     });
   }
-  for (Hypothesis& entry : h.nbest) remove_end_tokens(entry, ends, tokenizer);
+  for (Hypothesis& entry : h.nbest) remove_end_tokens(entry, rules, tokenizer);
 }
 
 }  // namespace rtfx

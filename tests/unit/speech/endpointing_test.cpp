@@ -1,5 +1,5 @@
 // Tests the rules that end utterances, on a search whose tokens are known.
-#include "speech/streams/utterance_ends.h"
+#include "speech/streams/endpointing.h"
 
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ class Scripted : public Decoder {
 };
 
 struct Ended {
-  EndRule rule;
+  EndpointRule rule;
   Script said;  // frames of the stream
   int64_t at;   // frame at which it ended
   bool operator==(const Ended&) const = default;
@@ -94,7 +94,7 @@ const std::shared_ptr<const AcousticModel>& model() {
 
 /// Returns the utterances with tokens of a stream of 6 s, in which somebody speaks during `speech`
 /// (in seconds).
-std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
+std::vector<Ended> utterances(const Script& script, const EndpointRules& ends, int32_t lag = 0,
                               const std::vector<std::pair<double, double>>& speech = {},
                               size_t piece = 700) {
   Scripted decoder(script, lag);
@@ -114,7 +114,7 @@ std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, i
         EXPECT_EQ(std::ranges::count(best.tokens, kEnd), 0);
         if (!update.ended() || best.tokens.empty()) continue;
         EXPECT_EQ(update.result.stable, std::ssize(best.tokens));
-        EXPECT_EQ(update.end_token, update.rule == EndRule::token ? kEnd : -1);
+        EXPECT_EQ(update.end_token, update.rule == EndpointRule::token ? kEnd : -1);
         Ended one{update.rule, {}, update.first + update.frames};
         for (size_t i = 0; i < best.tokens.size(); ++i)
           one.said.emplace_back(update.first + best.frames[i], best.tokens[i]);
@@ -132,7 +132,7 @@ std::vector<Ended> utterances(const Script& script, const UtteranceEnds& ends, i
 }
 
 /// Returns the utterances, and expects that they do not depend on how the samples are cut.
-std::vector<Ended> in_any_pieces(const Script& script, const UtteranceEnds& ends, int32_t lag = 0,
+std::vector<Ended> in_any_pieces(const Script& script, const EndpointRules& ends, int32_t lag = 0,
                                  const std::vector<std::pair<double, double>>& speech = {}) {
   const auto found = utterances(script, ends, lag, speech);
   for (const size_t piece : {size_t{160}, size_t{5000}, size_t{1} << 20})
@@ -142,30 +142,30 @@ std::vector<Ended> in_any_pieces(const Script& script, const UtteranceEnds& ends
 
 constexpr int64_t kWhole = 76;  // frames of 6 s
 
-TEST(UtteranceEnds, ATokenEndsTheUtteranceInWhichItIs) {
+TEST(Endpointing, ATokenEndsTheUtteranceInWhichItIs) {
   // Two end tokens in a row, and a word in the frame of an end token.
   const Script script = {{0, 3},  {2, 4},     {3, kEnd}, {5, 5},  {5, 6},     {9, kEnd}, {9, kEnd},
                          {12, 8}, {12, kEnd}, {12, 9},   {14, 3}, {20, kEnd}, {40, kEnd}};
-  const UtteranceEnds ends{.tokens = {1, kEnd}};
-  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}, {2, 4}}, 4},
-                                       {EndRule::token, {{5, 5}, {5, 6}}, 10},
-                                       {EndRule::token, {{12, 8}}, 13},
-                                       {EndRule::token, {{12, 9}, {14, 3}}, 21}};
+  const EndpointRules ends{.tokens = {1, kEnd}};
+  const std::vector<Ended> expected = {{EndpointRule::token, {{0, 3}, {2, 4}}, 4},
+                                       {EndpointRule::token, {{5, 5}, {5, 6}}, 10},
+                                       {EndpointRule::token, {{12, 8}}, 13},
+                                       {EndpointRule::token, {{12, 9}, {14, 3}}, 21}};
   EXPECT_EQ(in_any_pieces(script, ends), expected);
 }
 
 /// A search may tell a token some frames late. Tokens that it has found behind it are not lost.
-TEST(UtteranceEnds, ATokenThatIsToldLateDividesTheResult) {
+TEST(Endpointing, ATokenThatIsToldLateDividesTheResult) {
   const Script script = {{0, 3}, {2, 4}, {3, kEnd}, {5, 5}, {7, 6}, {30, kEnd}, {50, 8}};
-  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}, {2, 4}}, 10},
-                                       {EndRule::token, {{5, 5}, {7, 6}}, 37},
-                                       {EndRule::stream, {{50, 8}}, kWhole}};
+  const std::vector<Ended> expected = {{EndpointRule::token, {{0, 3}, {2, 4}}, 10},
+                                       {EndpointRule::token, {{5, 5}, {7, 6}}, 37},
+                                       {EndpointRule::stream, {{50, 8}}, kWhole}};
   EXPECT_EQ(in_any_pieces(script, {.tokens = {kEnd}}, /*lag=*/6), expected);
 }
 
-TEST(UtteranceEnds, ATokenInTheLastFrameEndsTheLastUtterance) {
+TEST(Endpointing, ATokenInTheLastFrameEndsTheLastUtterance) {
   const Script script = {{70, 3}, {75, kEnd}};
-  const std::vector<Ended> expected = {{EndRule::token, {{70, 3}}, kWhole}};
+  const std::vector<Ended> expected = {{EndpointRule::token, {{70, 3}}, kWhole}};
   EXPECT_EQ(in_any_pieces(script, {.tokens = {kEnd}}), expected);
   const Script more = {{70, 3}, {75, kEnd}, {75, 4}};
   const auto found = in_any_pieces(more, {.tokens = {kEnd}});
@@ -173,41 +173,41 @@ TEST(UtteranceEnds, ATokenInTheLastFrameEndsTheLastUtterance) {
   EXPECT_EQ(found[0].said, Script({{70, 3}, {75, 4}})) << "nothing is lost";
 }
 
-TEST(UtteranceEnds, TheFirstRuleEnds) {
+TEST(Endpointing, TheFirstRuleEnds) {
   const Script script = {{0, 3}, {3, kEnd}, {5, 4}, {40, 5}};
-  const std::vector<Ended> expected = {{EndRule::token, {{0, 3}}, 4},
-                                       {EndRule::pause, {{5, 4}}, 16},
-                                       {EndRule::pause, {{40, 5}}, 51}};
+  const std::vector<Ended> expected = {{EndpointRule::token, {{0, 3}}, 4},
+                                       {EndpointRule::pause, {{5, 4}}, 16},
+                                       {EndpointRule::pause, {{40, 5}}, 51}};
   EXPECT_EQ(in_any_pieces(script, {.pause = 10, .tokens = {kEnd}}), expected);
 }
 
 /// Somebody speaks from 1 s to 2 s and from 3 s to 4 s. The detector hears speech up to the end of
 /// its 63rd window, which is sample 32256, and up to sample 64000.
-TEST(UtteranceEnds, SilenceEndsAnUtterance) {
-  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
+TEST(Endpointing, SilenceEndsAnUtterance) {
+  const EndpointRules ends{.detector = test::energy_detector(), .silence = 0.5};
   const std::vector<std::pair<double, double>> speech = {{1, 2}, {3, 4}};
   const Script script = {{14, 3}, {24, 4}, {40, 5}, {49, 6}};
-  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {24, 4}}, 32},
-                                       {EndRule::vad, {{40, 5}, {49, 6}}, 57}};
+  const std::vector<Ended> expected = {{EndpointRule::vad, {{14, 3}, {24, 4}}, 32},
+                                       {EndpointRule::vad, {{40, 5}, {49, 6}}, 57}};
   EXPECT_EQ(in_any_pieces(script, ends, 0, speech), expected);
 }
 
 /// The end waits for two frames without a token, so that a late token stays with its word.
-TEST(UtteranceEnds, SilenceWaitsForALateToken) {
-  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
+TEST(Endpointing, SilenceWaitsForALateToken) {
+  const EndpointRules ends{.detector = test::energy_detector(), .silence = 0.5};
   const std::vector<std::pair<double, double>> speech = {{1, 2}, {3, 4}};
   const Script script = {{14, 3}, {30, 4}, {31, 8}, {40, 5}};
-  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {30, 4}, {31, 8}}, 34},
-                                       {EndRule::vad, {{40, 5}}, 57}};
+  const std::vector<Ended> expected = {{EndpointRule::vad, {{14, 3}, {30, 4}, {31, 8}}, 34},
+                                       {EndpointRule::vad, {{40, 5}}, 57}};
   EXPECT_EQ(in_any_pieces(script, ends, 0, speech), expected);
 }
 
 /// No end comes from a short silence, or from noise without words that the detector takes for
 /// speech. Words that the detector does not hear cause none either.
-TEST(UtteranceEnds, SilenceEndsNothingElse) {
-  const UtteranceEnds ends{.detector = test::energy_detector(), .silence = 0.5};
-  const std::vector<Ended> expected = {{EndRule::vad, {{14, 3}, {28, 4}}, 44},
-                                       {EndRule::stream, {{60, 5}}, kWhole}};
+TEST(Endpointing, SilenceEndsNothingElse) {
+  const EndpointRules ends{.detector = test::energy_detector(), .silence = 0.5};
+  const std::vector<Ended> expected = {{EndpointRule::vad, {{14, 3}, {28, 4}}, 44},
+                                       {EndpointRule::stream, {{60, 5}}, kWhole}};
   EXPECT_EQ(in_any_pieces({{14, 3}, {28, 4}, {60, 5}}, ends, 0, {{0.1, 0.3}, {1, 2}, {2.4, 3}}),
             expected);
 }
@@ -231,7 +231,7 @@ TEST(EndTokens, AreFoundInTheVocabulary) {
 
 TEST(EndTokens, DivideListsAndWordsToo) {
   const Tokenizer& tokenizer = quickstart();
-  const UtteranceEnds ends{.tokens = {kEnd}};
+  const EndpointRules ends{.tokens = {kEnd}};
   Hypothesis whole{
       .tokens = {3, kEnd, 4}, .frames = {1, 4, 6}, .durations = {1, 2, 1}, .score = -3};
   whole.words = std::vector<FoundWord>{{"a", 1}, {tokenizer.piece(kEnd), 4}, {"b", 6}};
