@@ -15,7 +15,7 @@
 #include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
 
@@ -50,19 +50,19 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   require_sizes(config, "rtfx emissions");
   const DeviceScope scope(config.threads, config.device, "device");
   const at::Device device = scope.device();
-  Workspace workspace(config);
-  workspace.read_audio_files();
-  workspace.print_notices();
-  const LoadedDataset& dataset = workspace.datasets().front();
+  LoadedInputs inputs(config);
+  inputs.read_audio_files();
+  inputs.print_notices();
+  const LoadedDataset& dataset = inputs.datasets().front();
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
-  const auto model = workspace.model(0, device, config.dtypes.front());
+  const auto model = inputs.model(0, device, config.dtypes.front());
   if (!model->ctc_head) {
     throw UserError(config.models.front().path.string(), "has no CTC head",
                     "name a CTC or hybrid model first");
   }
   std::vector<at::Tensor> emissions(dataset.seconds.size());
   for_each_encoded_batch(
-      workspace, first_group(config), device,
+      inputs, first_group(config), device,
       [&](const std::vector<size_t>& batch, const EncodedBatch& encoded) {
         const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);
         for (size_t row = 0; row < batch.size(); ++row)

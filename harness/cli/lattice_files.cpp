@@ -23,7 +23,7 @@
 #include "harness/results/journal.h"
 #include "harness/run/compiled_biases.h"
 #include "harness/run/encoded_batches.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
 
@@ -165,18 +165,18 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   auto* source = dynamic_cast<LatticeSource*>(decoder.get());
   RTFX_CHECK(source != nullptr, "ctc_wfst_cpu keeps lattices");
   const DeviceScope scope(config.threads, config.device, "device");
-  Workspace workspace(config);
-  workspace.read_audio_files();
-  workspace.print_notices();
-  const LoadedDataset& dataset = workspace.datasets().front();
+  LoadedInputs inputs(config);
+  inputs.read_audio_files();
+  inputs.print_notices();
+  const LoadedDataset& dataset = inputs.datasets().front();
   if (dataset.failure) throw std::runtime_error(*dataset.failure);
-  const auto model = workspace.model(0, scope.device(), config.dtypes.front());
+  const auto model = inputs.model(0, scope.device(), config.dtypes.front());
   const std::vector<std::string> keys = kaldi_keys(dataset.dataset.utterances);
   decoder->prepare(model, {});
   const CompiledBiases biases =
-      compile_biases(*decoder, dataset.dataset.utterances, workspace.normalizer());
+      compile_biases(*decoder, dataset.dataset.utterances, inputs.normalizer());
   std::vector<WordLattice> lattices(dataset.seconds.size());
-  for_each_encoded_batch(workspace, first_group(config), scope.device(),
+  for_each_encoded_batch(inputs, first_group(config), scope.device(),
                          [&](const std::vector<size_t>& batch, const EncodedBatch& encoded) {
                            auto found = source->lattices(biases.with_biases(encoded, batch));
                            for (size_t row = 0; row < batch.size(); ++row)

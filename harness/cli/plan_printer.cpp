@@ -12,7 +12,7 @@
 #include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/run/estimate.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 namespace rtfx {
 
@@ -72,10 +72,10 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
 
 void print_plan(const Config& config, bool as_json) {
   require_fitting_device(config);
-  const Workspace workspace(config);
-  const auto plan = make_plan(config, workspace.kinds());
-  const Estimate time = estimate(workspace, plan);
-  for (const LoadedDataset& loaded : workspace.datasets())
+  const LoadedInputs inputs(config);
+  const auto plan = make_plan(config, inputs.kinds());
+  const Estimate time = estimate(inputs, plan);
+  for (const LoadedDataset& loaded : inputs.datasets())
     for (const std::string& notice : loaded.dataset.notices)
       print_message("rtfx: notice: {}\n", printable(notice));
   if (as_json) {
@@ -83,9 +83,9 @@ void print_plan(const Config& config, bool as_json) {
     return;
   }
   for (size_t i = 0; i < config.models.size(); ++i)
-    print_model(config.models[i], workspace.checkpoints()[i]);
+    print_model(config.models[i], inputs.checkpoints()[i]);
   for (size_t i = 0; i < config.datasets.size(); ++i)
-    print_dataset(config.datasets[i], workspace.datasets()[i].dataset);
+    print_dataset(config.datasets[i], inputs.datasets()[i].dataset);
   int64_t cases = 0;
   for (const CaseGroup& group : plan) {
     for (const PlannedDecoder& decoder : group.decoders) {
@@ -97,7 +97,7 @@ void print_plan(const Config& config, bool as_json) {
     }
   }
   for (const CaseGroup& group : plan) {
-    if (const std::string notice = batch_notice(workspace, group); !notice.empty())
+    if (const std::string notice = batch_notice(inputs, group); !notice.empty())
       print_fact("notice", notice);
   }
   print_fact(

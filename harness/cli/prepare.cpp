@@ -16,7 +16,7 @@
 #include "harness/cli/graph_files.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {

@@ -124,11 +124,11 @@ class Profiler {
     const auto on_batch = [&] {
       if (cupti != nullptr) measuring ? cupti->flush() : cupti->begin();
     };
-    CaseGroupRunner runner(session_.workspace(), group, device_, on_failure, on_batch);
+    CaseGroupRunner runner(session_.inputs(), group, device_, on_failure, on_batch);
     runner.suggest(kLeaveOut);
     Arm& arm = runner.arms().front();
     arm.result_key =
-        result_key(session_.workspace(), group, arm.plan, arm.decoder->options(), device_);
+        result_key(session_.inputs(), group, arm.plan, arm.decoder->options(), device_);
     progress.label(arm.plan.case_name);
     runner.prepare();
     if (!arm.failed) {
@@ -162,8 +162,7 @@ class Profiler {
                    const std::vector<Span>& laps) {
     const CuptiCollector* cupti = collection_.cupti.get();
     const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
-    auto record =
-        case_record<record::Profile>(session_.workspace(), group, arm, device_, "profile");
+    auto record = case_record<record::Profile>(session_.inputs(), group, arm, device_, "profile");
     record.started = utc_now();
     record.laps = options_.laps;
     using Text = Nullable<std::string>;
@@ -240,7 +239,7 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const st
 
 void require_case(const Config& config, const std::string& only, bool whole_name) {
   if (only.empty()) return;
-  single_cases(make_plan(config, Workspace(config).kinds()), only, whole_name);
+  single_cases(make_plan(config, LoadedInputs(config).kinds()), only, whole_name);
 }
 
 Config profiled_config(const Config& given, const std::string& command) {

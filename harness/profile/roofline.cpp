@@ -193,11 +193,11 @@ class Roofline {
       session_.append_failure(group, arm, stage, message);
       failed_ = true;
     };
-    CaseGroupRunner runner(session_.workspace(), group, session_.device(), on_failure, [] {});
+    CaseGroupRunner runner(session_.inputs(), group, session_.device(), on_failure, [] {});
     runner.suggest(kLeaveOut);
     Arm& arm = runner.arms().front();
-    arm.result_key = result_key(session_.workspace(), group, arm.plan, arm.decoder->options(),
-                                session_.device());
+    arm.result_key =
+        result_key(session_.inputs(), group, arm.plan, arm.decoder->options(), session_.device());
     progress.label(arm.plan.case_name);
     runner.prepare();
     double seconds = 0;
@@ -209,8 +209,8 @@ class Roofline {
       progress.advance(1);
     }
     if (arm.failed) return;
-    auto record = case_record<record::Roofline>(session_.workspace(), group, arm, session_.device(),
-                                                "roofline");
+    auto record =
+        case_record<record::Roofline>(session_.inputs(), group, arm, session_.device(), "roofline");
     record.started = utc_now();
     record.region = options_.region;
     record.laps = options_.laps;

@@ -15,8 +15,8 @@
 #include "base/terminal.h"
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/run/run.h"
-#include "harness/run/workspace.h"
 #include "harness/stream/stream.h"
 
 namespace rtfx {
@@ -68,11 +68,11 @@ void require_consent(const Config& config, std::span<const Checkpoint> checkpoin
 }
 
 void require_consent(const Config& config, bool yes) {
-  const Workspace workspace(config);
+  const LoadedInputs inputs(config);
   const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   require_consent(
-      config, workspace.checkpoints(),
-      [&] { return estimate(workspace, make_plan(config, workspace.kinds())); }, yes,
+      config, inputs.checkpoints(),
+      [&] { return estimate(inputs, make_plan(config, inputs.kinds())); }, yes,
       terminal ? &std::cin : nullptr);
 }
 

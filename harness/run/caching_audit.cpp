@@ -12,7 +12,7 @@
 #include "harness/config/plan.h"
 #include "harness/run/case_group.h"
 #include "harness/run/isolated_run.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 
@@ -109,9 +109,9 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
   CachingAudit audit;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
 
-  Workspace workspace(for_audit(config));
-  workspace.read_audio_files();
-  const LoadedDataset& dataset = workspace.datasets().front();
+  LoadedInputs inputs(for_audit(config));
+  inputs.read_audio_files();
+  const LoadedDataset& dataset = inputs.datasets().front();
   if (dataset.failure) {
     audit.failure = "load: " + *dataset.failure;
     return audit;
@@ -121,7 +121,7 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
            random);
   const size_t size = contents.front().size();
   const std::vector<Part> parts = sequence(contents.size());
-  const ModelConfig& model = workspace.checkpoints().front().config;
+  const ModelConfig& model = inputs.checkpoints().front().config;
   const auto encoder_frame = static_cast<size_t>(model.features.hop * model.encoder.factor());
   std::vector<Utterance> utterances;
   std::vector<std::vector<float>> audio;
@@ -133,14 +133,14 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
                           : in_form(dataset.audio[i], part.form, encoder_frame, random));
     }
   }
-  workspace.replace(0, std::move(utterances), std::move(audio));
+  inputs.replace(0, std::move(utterances), std::move(audio));
 
-  CaseGroup group = make_plan(workspace.config(), workspace.kinds()).front();
+  CaseGroup group = make_plan(inputs.config(), inputs.kinds()).front();
   group.rule = {.by_seconds = false, .size = static_cast<double>(size)};
   const auto on_failure = [&](const Arm&, const std::string& stage, const std::string& message) {
     audit.failure = fmt::format("{}: {}", stage, message);
   };
-  CaseGroupRunner runner(workspace, group, scope.device(), on_failure, [] {});
+  CaseGroupRunner runner(inputs, group, scope.device(), on_failure, [] {});
   runner.prepare();
   if (!audit.failure.empty()) return audit;
   const RoundResult result = std::move(runner.round(0).front());

@@ -29,17 +29,17 @@ constexpr double kOverdue = 0.1;
 
 }  // namespace
 
-CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
+CaseGroupRunner::CaseGroupRunner(LoadedInputs& inputs, const CaseGroup& group, at::Device device,
                                  OnFailure on_failure, OnBatch on_batch)
-    : workspace_(workspace),
+    : inputs_(inputs),
       group_(group),
-      dataset_(workspace.datasets()[group.dataset]),
+      dataset_(inputs.datasets()[group.dataset]),
       device_(device),
       clock_(device),
-      limit_(workspace.config().protocol.case_limit_seconds),
+      limit_(inputs.config().protocol.case_limit_seconds),
       on_failure_(std::move(on_failure)),
       on_batch_(std::move(on_batch)) {
-  const Config& config = workspace.config();
+  const Config& config = inputs.config();
   batches_ = make_batches(dataset_.seconds, config.sort, group.rule, config.protocol.seed);
   other_batches_ = shifted_batches(batches_);
   for (const PlannedDecoder& planned : group.decoders) {
@@ -47,7 +47,7 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
     arm.plan = planned;
     arm.spec = &config.decoders[planned.spec];
     arm.decoder = make_decoder(arm.spec->name, arm.spec->options, arm.spec->where + "/options",
-                               workspace.checkpoints()[group.model].config);
+                               inputs.checkpoints()[group.model].config);
     arm.description = arm.decoder->describe();
     arms_.push_back(std::move(arm));
   }
@@ -119,7 +119,7 @@ void CaseGroupRunner::prepare() {
   }
   enter(nullptr, "prepare");
   try {
-    model_ = workspace_.model(group_.model, device_, group_.dtype);
+    model_ = inputs_.model(group_.model, device_, group_.dtype);
     require_memory();
     const auto is_foreign = [](const Arm& arm) { return arm.decoder->is_foreign(); };
     if (std::ranges::any_of(arms_, is_foreign)) {
@@ -127,7 +127,7 @@ void CaseGroupRunner::prepare() {
       for (auto& [name, tensor] : head_weights(*model_)) weights["the weights " + name] = tensor;
       weights_.emplace(std::move(weights));
     }
-    const Config& config = workspace_.config();
+    const Config& config = inputs_.config();
     const Protocol& protocol = config.protocol;
     if (config.replay) replay_.emplace(model_);
     encoder_.emplace(model_, config.encoder_graphs, /*at_once=*/!protocol.overlapped());
@@ -158,13 +158,12 @@ void CaseGroupRunner::prepare() {
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
       if (pipeline_) call(arm, [&] { warm_up(*arm.decoder); });
-      if (const auto& options = workspace_.config().confidence;
+      if (const auto& options = inputs_.config().confidence;
           options && arm.description.head != Head::none)
         arm.confidence.emplace(with_blank_penalty(model_, blank_penalty_of(*arm.decoder)),
                                arm.description.head, *options);
-      arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
-      arm.biases =
-          compile_biases(*arm.decoder, dataset_.dataset.utterances, workspace_.normalizer());
+      arm.boosted = boosted_words(arm.decoder->boosted_words(), inputs_.normalizer());
+      arm.biases = compile_biases(*arm.decoder, dataset_.dataset.utterances, inputs_.normalizer());
       if (!arm.biases.empty()) arm.description.exactness = Description::Exactness::approximate;
     } catch (...) {
       fail_stage(describe_failure());
@@ -210,7 +209,7 @@ std::vector<RoundResult> CaseGroupRunner::empty_results() const {
   for (RoundResult& result : results) {
     result.hypotheses.resize(utterances);
     result.words.resize(utterances);
-    if (workspace_.config().confidence) result.evidence.resize(utterances);
+    if (inputs_.config().confidence) result.evidence.resize(utterances);
   }
   return results;
 }
@@ -221,7 +220,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number, RoundKind kind) 
   const ScopedRange range(RangeName::round, number);
   std::vector<RoundResult> results = empty_results();
   const std::vector<size_t> order =
-      round_order(arms_.size(), number, workspace_.config().protocol.seed);
+      round_order(arms_.size(), number, inputs_.config().protocol.seed);
   for (size_t i = 0; i < order.size(); ++i) results[order[i]].order = static_cast<int64_t>(i);
   if (pipeline_) {
     overlapped_round(order, kind, results);
@@ -323,7 +322,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       const auto decode = [&] {
         const PeakMemory peak(device_);
         decoded = decode_batch(*arm.decoder, *model_, arm.biases.with_biases(batch, utterances),
-                               *arm.rules, clock_, times, workspace_.config().sync_debug,
+                               *arm.rules, clock_, times, inputs_.config().sync_debug,
                                arm.confidence ? &*arm.confidence : nullptr);
         result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
       };
@@ -352,7 +351,7 @@ void CaseGroupRunner::take(const Arm& arm, const std::vector<size_t>& utterances
           fmt::format("{} of utterance '{}'", nan_problem(*arm.decoder), id_of(utterances, i)));
     }
     result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
-    result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
+    result.words[utterances[i]] = inputs_.normalizer().words(decoded.texts[i]);
     if (!decoded.evidence.empty())
       result.evidence[utterances[i]] = std::move(decoded.evidence[i].front());
   }

@@ -14,8 +14,8 @@
 #include "harness/machine/conditions.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/compiled_biases.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/run/replay_check.h"
-#include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
 #include "speech/pipeline/overlapped_pipeline.h"
@@ -114,7 +114,7 @@ class CaseGroupRunner {
   /// Called on another thread when a stage exceeds the limit of its case.
   using OnOverdue = std::function<void(const std::string& why)>;
 
-  CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
+  CaseGroupRunner(LoadedInputs& inputs, const CaseGroup& group, at::Device device,
                   OnFailure on_failure, OnBatch on_batch);
 
   /// Builds the model and the decoders. A decoder that fails is reported and left out.
@@ -230,7 +230,7 @@ class CaseGroupRunner {
   }
 
   UnderWayScope under_way_;
-  Workspace& workspace_;
+  LoadedInputs& inputs_;
   const CaseGroup& group_;
   const LoadedDataset& dataset_;
   at::Device device_;

@@ -6,11 +6,11 @@
 namespace rtfx {
 
 void for_each_encoded_batch(
-    Workspace& workspace, const CaseGroup& group, at::Device device,
+    LoadedInputs& inputs, const CaseGroup& group, at::Device device,
     const std::function<void(const std::vector<size_t>& utterances, EncodedBatch encoded)>& work) {
-  const Config& config = workspace.config();
-  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
-  const auto model = workspace.model(group.model, device, group.dtype);
+  const Config& config = inputs.config();
+  const LoadedDataset& dataset = inputs.datasets()[group.dataset];
+  const auto model = inputs.model(group.model, device, group.dtype);
   // with a single pass, graphs are not worth recording
   RecordedEncoder encoder(model, /*graphs=*/false);
   const RegionClock clock(device);

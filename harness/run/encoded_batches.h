@@ -8,15 +8,15 @@
 
 #include "algorithms/decoder.h"
 #include "harness/config/plan.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 namespace rtfx {
 
 /// Encodes each batch of the group in turn, and calls `work` with its utterances and their frames.
-/// Makes the batches by the group's rule. The workspace must have read the audio. Throws
+/// Makes the batches by the group's rule. The inputs must have read the audio. Throws
 /// Interrupted between batches.
 void for_each_encoded_batch(
-    Workspace& workspace, const CaseGroup& group, at::Device device,
+    LoadedInputs& inputs, const CaseGroup& group, at::Device device,
     const std::function<void(const std::vector<size_t>& utterances, EncodedBatch encoded)>& work);
 
 }  // namespace rtfx

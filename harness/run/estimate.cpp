@@ -87,9 +87,9 @@ double own_seconds(const CaseSummary& summary) {
 }
 
 /// Returns the seconds of a round of the group, if the journal has all of its cases.
-std::optional<double> measured_round(const Workspace& workspace, const CaseGroup& group,
+std::optional<double> measured_round(const LoadedInputs& inputs, const CaseGroup& group,
                                      const std::map<std::string, CaseSummary>& known) {
-  const size_t utterances = workspace.datasets()[group.dataset].dataset.utterances.size();
+  const size_t utterances = inputs.datasets()[group.dataset].dataset.utterances.size();
   double seconds = 0;
   for (const PlannedDecoder& decoder : group.decoders) {
     const auto found = known.find(decoder.case_name);
@@ -98,11 +98,11 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
     const record::Case& about = summary.about();
     if (about.dataset.utterances != static_cast<int64_t>(utterances)) return std::nullopt;
     const bool gpu = about.device.starts_with("cuda");
-    if (gpu != runs_on_gpu(workspace.config())) return std::nullopt;
+    if (gpu != runs_on_gpu(inputs.config())) return std::nullopt;
     const bool overlapped = summary.last_run() != nullptr && summary.last_run()->pipeline;
-    if (overlapped != workspace.config().protocol.overlapped()) return std::nullopt;
+    if (overlapped != inputs.config().protocol.overlapped()) return std::nullopt;
     if (overlapped) {
-      seconds += std::max(mean_total(summary), workspace.config().protocol.steady_seconds);
+      seconds += std::max(mean_total(summary), inputs.config().protocol.steady_seconds);
       continue;
     }
     if (seconds == 0) seconds = mean_total(summary) - own_seconds(summary);
@@ -111,8 +111,8 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
   return seconds;
 }
 
-std::optional<double> measured(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
-  const Config& config = workspace.config();
+std::optional<double> measured(const LoadedInputs& inputs, const std::vector<CaseGroup>& plan) {
+  const Config& config = inputs.config();
   const auto journal = config.output / "journal.jsonl";
   if (!std::filesystem::exists(plain_or_gzip(journal))) return std::nullopt;
   std::map<std::string, CaseSummary> known;
@@ -120,7 +120,7 @@ std::optional<double> measured(const Workspace& workspace, const std::vector<Cas
     known.emplace(summary.case_name(), std::move(summary));
   double seconds = 0;
   for (const CaseGroup& group : plan) {
-    const auto round = measured_round(workspace, group, known);
+    const auto round = measured_round(inputs, group, known);
     if (!round) return std::nullopt;
     seconds += *round * static_cast<double>(rounds_of(config.protocol, false));
   }
@@ -134,15 +134,15 @@ bool runs_on_gpu(const Config& config) {
          (config.device == "auto" && c10::cuda::device_count() > 0);
 }
 
-Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
-  const Config& config = workspace.config();
+Estimate estimate(const LoadedInputs& inputs, const std::vector<CaseGroup>& plan) {
+  const Config& config = inputs.config();
   const auto least = static_cast<double>(rounds_of(config.protocol, false));
   const auto most = static_cast<double>(rounds_of(config.protocol, true));
   const bool gpu = runs_on_gpu(config);
-  const auto known = measured(workspace, plan);
+  const auto known = measured(inputs, plan);
   std::map<std::pair<int64_t, at::ScalarType>, Speed> speeds;  // indexed by width and dtype
   const auto speed_of = [&](const CaseGroup& group) {
-    const int64_t width = workspace.checkpoints()[group.model].config.encoder.width;
+    const int64_t width = inputs.checkpoints()[group.model].config.encoder.width;
     const at::ScalarType dtype = parse_dtypes(group.dtype, "dtypes").encoder;
     if (gpu || known || dtype == at::kFloat8_e4m3fn) return kGpu;
     const auto [found, fresh] = speeds.try_emplace({width, dtype});
@@ -158,7 +158,7 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   size_t unknown = 0;
   for (const CaseGroup& group : plan) {
     std::vector<double> seconds;
-    for (const Utterance& utterance : workspace.datasets()[group.dataset].dataset.utterances) {
+    for (const Utterance& utterance : inputs.datasets()[group.dataset].dataset.utterances) {
       seconds.push_back(utterance.seconds);
       unknown += utterance.seconds <= 0 ? 1 : 0;
     }
@@ -172,7 +172,7 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
       padded += longest * static_cast<double>(batch.size());
     }
     const double work = kOperations * kFrames * padded *
-                        static_cast<double>(workspace.checkpoints()[group.model].parameters);
+                        static_cast<double>(inputs.checkpoints()[group.model].parameters);
     const Speed speed = speed_of(group);
     slowest = std::min(slowest, speed.low);
     fastest = std::max(fastest, speed.high);
@@ -208,8 +208,8 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   return all;
 }
 
-std::string batch_notice(const Workspace& workspace, const CaseGroup& group) {
-  const size_t utterances = workspace.datasets()[group.dataset].dataset.utterances.size();
+std::string batch_notice(const LoadedInputs& inputs, const CaseGroup& group) {
+  const size_t utterances = inputs.datasets()[group.dataset].dataset.utterances.size();
   if (group.rule.by_seconds || group.rule.largest ||
       static_cast<double>(utterances) >= group.rule.size)
     return "";

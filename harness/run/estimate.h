@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/config/plan.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 namespace rtfx {
 
@@ -25,7 +25,7 @@ bool runs_on_gpu(const Config& config);
 /// encoder's size, and differ by a factor of ten or more. On a CPU they rest on the measured time
 /// of a matrix product as wide as the encoder. Loading does not count. Datasets of unknown length
 /// count as empty, and `basis` then says so.
-Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan);
+Estimate estimate(const LoadedInputs& inputs, const std::vector<CaseGroup>& plan);
 
 /// "12 s", "3 min", "1 h 20 min".
 std::string duration_text(double seconds);
@@ -34,6 +34,6 @@ std::string duration_text(double seconds);
 std::string time_text(const Estimate& time);
 
 /// Returns a notice if the dataset has fewer utterances than a batch may hold, else an empty text.
-std::string batch_notice(const Workspace& workspace, const CaseGroup& group);
+std::string batch_notice(const LoadedInputs& inputs, const CaseGroup& group);
 
 }  // namespace rtfx

@@ -241,12 +241,12 @@ void ChildTask::add_ended(const std::string& value) {
 
 bool measure_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
-  return run_groups(config, mode, make_plan(config, Workspace(config).kinds()));
+  return run_groups(config, mode, make_plan(config, LoadedInputs(config).kinds()));
 }
 
 int run_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
-  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
+  const std::vector<CaseGroup> plan = make_plan(config, LoadedInputs(config).kinds());
   const bool whole = run_groups(config, mode, plan);
   const std::vector<CaseSummary> cases =
       cases_of(plan, read_journal(config.output / "journal.jsonl"));

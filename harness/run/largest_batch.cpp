@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kPrecision = 32;
 
 /// Returns the least number of bytes that the encoder needs for the group's largest batch.
-int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const AcousticModel& model) {
-  const Config& config = workspace.config();
-  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+int64_t reckoned_bytes(LoadedInputs& inputs, const CaseGroup& group, const AcousticModel& model) {
+  const Config& config = inputs.config();
+  const LoadedDataset& dataset = inputs.datasets()[group.dataset];
   int64_t most = 0;
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed)) {
@@ -31,14 +31,14 @@ int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const Acous
 }
 
 /// Returns whether a round of the group runs without an error of memory.
-bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device,
+bool round_fits(LoadedInputs& inputs, const CaseGroup& group, at::Device device,
                 const std::function<void(CaseGroupRunner&)>& begin) {
   bool fits = true;
   {
     const auto on_failure = [&](const Arm&, const std::string&, const std::string& message) {
       if (message.starts_with("out of memory")) fits = false;
     };
-    CaseGroupRunner runner(workspace, group, device, on_failure, [] {});
+    CaseGroupRunner runner(inputs, group, device, on_failure, [] {});
     begin(runner);
     runner.prepare();
     const auto alive = [](const Arm& arm) { return !arm.failed; };
@@ -64,23 +64,23 @@ int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits
   return good;
 }
 
-std::optional<int64_t> largest_batch(Workspace& workspace, CaseGroup group, at::Device device,
+std::optional<int64_t> largest_batch(LoadedInputs& inputs, CaseGroup group, at::Device device,
                                      const std::function<void(CaseGroupRunner&)>& begin) {
-  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const LoadedDataset& dataset = inputs.datasets()[group.dataset];
   if (dataset.failure) return std::nullopt;
   std::shared_ptr<const AcousticModel> model;
   try {
-    model = workspace.model(group.model, device, group.dtype);
+    model = inputs.model(group.model, device, group.dtype);
     // CaseGroupRunner::prepare() meets the error again and reports it
   } catch (const std::exception&) {
     return std::nullopt;
   }
   const auto fits = [&](int64_t size) {
     group.rule.size = static_cast<double>(size);
-    const int64_t needed = reckoned_bytes(workspace, group, *model);
+    const int64_t needed = reckoned_bytes(inputs, group, *model);
     const int64_t free = free_memory(device);
     if (!device.is_cuda()) return needed <= free / 2;
-    return needed <= free && round_fits(workspace, group, device, begin);
+    return needed <= free && round_fits(inputs, group, device, begin);
   };
   return std::max<int64_t>(1, largest_that_fits(static_cast<int64_t>(dataset.audio.size()), fits));
 }

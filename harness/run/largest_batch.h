@@ -9,7 +9,7 @@
 
 #include "harness/config/plan.h"
 #include "harness/run/case_group.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 namespace rtfx {
 
@@ -28,7 +28,7 @@ int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits
 ///
 /// `begin` is called with the runner of each trial, before the runner prepares. Throws Interrupted
 /// between batches.
-std::optional<int64_t> largest_batch(Workspace& workspace, CaseGroup group, at::Device device,
+std::optional<int64_t> largest_batch(LoadedInputs& inputs, CaseGroup group, at::Device device,
                                      const std::function<void(CaseGroupRunner&)>& begin);
 
 }  // namespace rtfx

@@ -126,10 +126,10 @@ record::IsolatedComparison isolated_field(const Audit& audit) {
 
 /// Returns the latencies of batches of one utterance, by its length. Absent if no list of lengths
 /// was asked for.
-Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& workspace,
+Optional<std::vector<record::LengthLatency>> lengths_field(const LoadedInputs& inputs,
                                                            const CaseGroup& group,
                                                            const RoundResult& result) {
-  const std::vector<double>& lengths = workspace.config().datasets[group.dataset].seconds;
+  const std::vector<double>& lengths = inputs.config().datasets[group.dataset].seconds;
   Optional<std::vector<record::LengthLatency>> field;
   if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
   std::map<double, std::vector<double>> milliseconds;  // indexed by length
@@ -244,12 +244,12 @@ Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& r
 
 /// Returns the word errors if every utterance had the best text of its n-best list; absent without
 /// a list.
-Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace,
+Optional<Nullable<record::OracleErrors>> oracle_field(const LoadedInputs& inputs,
                                                       const CaseGroup& group,
                                                       const RoundResult& result) {
-  const Normalizer& normalizer = workspace.normalizer();
-  const Tokenizer& tokenizer = *workspace.checkpoints()[group.model].tokenizer;
-  const auto& references = workspace.datasets()[group.dataset].references;
+  const Normalizer& normalizer = inputs.normalizer();
+  const Tokenizer& tokenizer = *inputs.checkpoints()[group.model].tokenizer;
+  const auto& references = inputs.datasets()[group.dataset].references;
   EditCounts total;
   size_t entries = 0;
   for (size_t i = 0; i < references.size(); ++i) {
@@ -293,12 +293,12 @@ Field counts_field(const BoostedCounts& counts) {
 }
 
 /// Absent for a decoder that boosts no words.
-Optional<Nullable<record::Boosted>> boosted_field(const Workspace& workspace,
+Optional<Nullable<record::Boosted>> boosted_field(const LoadedInputs& inputs,
                                                   const CaseGroup& group, const Arm& arm,
                                                   const RoundResult& result) {
   Optional<Nullable<record::Boosted>> field;
   if (arm.boosted.empty() && arm.biases.empty()) return field;
-  const auto& references = workspace.datasets()[group.dataset].references;
+  const auto& references = inputs.datasets()[group.dataset].references;
   BoostedCounts total, phrases;
   size_t most = 0;
   for (size_t i = 0; i < references.size(); ++i) {
@@ -320,12 +320,12 @@ Optional<Nullable<record::Boosted>> boosted_field(const Workspace& workspace,
 
 /// Returns whether no hypothesis has a token although there is something to hear: a reference with
 /// words, or sound of more than -40 dB.
-bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+bool is_empty(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
               const RoundResult& result) {
   const auto has_tokens = [](const Hypothesis& h) { return !h.tokens.empty(); };
   if (arm.description.head == Head::none || std::ranges::any_of(result.hypotheses, has_tokens))
     return false;
-  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const LoadedDataset& dataset = inputs.datasets()[group.dataset];
   const auto has_words = [](const auto& words) { return words && !words->empty(); };
   const auto sounds = [](const std::vector<float>& samples) {
     double power = 0;
@@ -339,12 +339,12 @@ bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm
 }
 
 /// Absent if there is no such part, and for a decoder that finds no tokens.
-Optional<record::WordlessSpeech> wordless_field(const Workspace& workspace, const CaseGroup& group,
+Optional<record::WordlessSpeech> wordless_field(const LoadedInputs& inputs, const CaseGroup& group,
                                                 const Arm& arm, const RoundResult& result) {
   Optional<record::WordlessSpeech> field;
   if (arm.description.head == Head::none) return field;
-  const ModelConfig& model = workspace.checkpoints()[group.model].config;
-  const auto& audio = workspace.datasets()[group.dataset].audio;
+  const ModelConfig& model = inputs.checkpoints()[group.model].config;
+  const auto& audio = inputs.datasets()[group.dataset].audio;
   const auto block = static_cast<size_t>(model.features.hop * model.encoder.factor());
   const WordlessRule rule{.block_seconds = model.frame_seconds(), .whole = true};
   double seconds = 0;
@@ -393,11 +393,11 @@ record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normaliz
 }
 
 template <class Record>
-Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+Record case_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                    at::Device device, const char* kind) {
-  const Config& config = workspace.config();
-  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
-  const Checkpoint& checkpoint = workspace.checkpoints()[group.model];
+  const Config& config = inputs.config();
+  const LoadedDataset& dataset = inputs.datasets()[group.dataset];
+  const Checkpoint& checkpoint = inputs.checkpoints()[group.model];
   const BatchRule& batch = group.rule;
   const bool exact = arm.description.exactness == Description::Exactness::exact;
   Record fields;
@@ -428,26 +428,26 @@ Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm
   fields.device = device.str();
   return fields;
 }
-template record::StreamRun case_record<record::StreamRun>(const Workspace&, const CaseGroup&,
+template record::StreamRun case_record<record::StreamRun>(const LoadedInputs&, const CaseGroup&,
                                                           const Arm&, at::Device, const char*);
-template record::Profile case_record<record::Profile>(const Workspace&, const CaseGroup&,
+template record::Profile case_record<record::Profile>(const LoadedInputs&, const CaseGroup&,
                                                       const Arm&, at::Device, const char*);
-template record::Roofline case_record<record::Roofline>(const Workspace&, const CaseGroup&,
+template record::Roofline case_record<record::Roofline>(const LoadedInputs&, const CaseGroup&,
                                                         const Arm&, at::Device, const char*);
 
-record::Failure failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+record::Failure failure_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                                at::Device device, const std::string& stage,
                                const std::string& message) {
-  auto failure = case_record<record::Failure>(workspace, group, arm, device, "failure");
+  auto failure = case_record<record::Failure>(inputs, group, arm, device, "failure");
   failure.stage = stage;
   failure.message = message;
   return failure;
 }
 
-record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+record::Run run_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                        const RoundResult& result, int64_t round, const EditCounts* baseline_edits,
                        const EditCounts& edits, const std::string& hash, at::Device device) {
-  auto run = case_record<record::Run>(workspace, group, arm, device, "run");
+  auto run = case_record<record::Run>(inputs, group, arm, device, "run");
   run.started = utc_now();
   run.round = round;
   run.order = result.order;
@@ -456,24 +456,24 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
   run.wall_seconds = Number(result.times.wall);
   run.cpu_seconds = Number(result.times.cpu);
   run.gap_seconds = Number(result.times.wall - result.seconds);
-  const Protocol& protocol = workspace.config().protocol;
-  run.metrics = round_metrics(result, workspace.datasets()[group.dataset].audio_seconds,
-                              protocol.overlapped());
+  const Protocol& protocol = inputs.config().protocol;
+  run.metrics =
+      round_metrics(result, inputs.datasets()[group.dataset].audio_seconds, protocol.overlapped());
   run.metrics["tokens.reference_per_second"] =
-      number(workspace.reference_tokens_per_second(group.model, group.dataset));
+      number(inputs.reference_tokens_per_second(group.model, group.dataset));
   if (protocol.overlapped()) add_stages(run, result, protocol.throughput);
   if (result.isolated) run.isolated = isolated_field(*result.isolated);
-  run.lengths = lengths_field(workspace, group, result);
-  run.wer = wer_field(edits, workspace.normalizer());
-  run.oracle_wer = oracle_field(workspace, group, result);
-  run.boosted = boosted_field(workspace, group, arm, result);
-  if (is_empty(workspace, group, arm, result)) run.all_empty = true;
-  run.wordless_speech = wordless_field(workspace, group, arm, result);
-  run.exactness = exactness_field(arm, result, baseline_edits, edits,
-                                  workspace.checkpoints()[group.model].config);
+  run.lengths = lengths_field(inputs, group, result);
+  run.wer = wer_field(edits, inputs.normalizer());
+  run.oracle_wer = oracle_field(inputs, group, result);
+  run.boosted = boosted_field(inputs, group, arm, result);
+  if (is_empty(inputs, group, arm, result)) run.all_empty = true;
+  run.wordless_speech = wordless_field(inputs, group, arm, result);
+  run.exactness =
+      exactness_field(arm, result, baseline_edits, edits, inputs.checkpoints()[group.model].config);
   run.deterministic = hash == arm.first_hash && result.repeats;
   run.hypotheses_sha256 = hash;
-  run.tokens_sha256 = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
+  run.tokens_sha256 = hash_hypotheses(ids_of(inputs, group), result.hypotheses, false);
   run.batches = batches_field(result.batches, protocol.overlapped());
   run.counters.emplace(result.counters.begin(), result.counters.end());
   if (device.is_cuda()) {
@@ -549,15 +549,15 @@ void check_metrics(const record::Run& run) {
     RTFX_CHECK(find_stored_in_run(key) != nullptr, "metric_table() has each stored metric: " + key);
 }
 
-std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {
+std::vector<std::string> ids_of(const LoadedInputs& inputs, const CaseGroup& group) {
   std::vector<std::string> ids;
-  for (const Utterance& u : workspace.datasets()[group.dataset].dataset.utterances)
+  for (const Utterance& u : inputs.datasets()[group.dataset].dataset.utterances)
     ids.push_back(u.id);
   return ids;
 }
 
-EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
-  const auto& references = workspace.datasets()[group.dataset].references;
+EditCounts score(const LoadedInputs& inputs, const CaseGroup& group, const RoundResult& result) {
+  const auto& references = inputs.datasets()[group.dataset].references;
   EditCounts total;
   for (size_t i = 0; i < references.size(); ++i) {
     if (references[i]) total += count_edits_and_characters(*references[i], result.words[i]);
@@ -565,17 +565,17 @@ EditCounts score(const Workspace& workspace, const CaseGroup& group, const Round
   return total;
 }
 
-std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
+std::string hypotheses_lines(const LoadedInputs& inputs, const CaseGroup& group,
                              const RoundResult& result) {
   std::string lines;
-  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  const auto& utterances = inputs.datasets()[group.dataset].dataset.utterances;
   for (size_t i = 0; i < utterances.size(); ++i) {
-    json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
+    json line = to_json(result.hypotheses[i], *inputs.checkpoints()[group.model].tokenizer);
     if (!result.evidence.empty() && !result.evidence[i].confidence.empty())
       line["confidence"] = result.evidence[i].confidence;
     line["id"] = utterances[i].id;
     line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
-    line["seconds"] = workspace.datasets()[group.dataset].seconds[i];
+    line["seconds"] = inputs.datasets()[group.dataset].seconds[i];
     lines += to_line(line);
   }
   return lines;

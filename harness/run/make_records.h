@@ -16,18 +16,18 @@ namespace rtfx {
 /// Returns a record with the fields that the records of all cases share. `Record` is StreamRun,
 /// Profile or Roofline; other kinds have functions of their own.
 template <class Record>
-Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+Record case_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                    at::Device device, const char* kind);
 
 /// `stage` names the stage that failed.
-record::Failure failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+record::Failure failure_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                                at::Device device, const std::string& stage,
                                const std::string& message);
 
 /// Returns the record of a round, without the machine's conditions and without energy. `hash` is
 /// the hash of the round's hypotheses, and `edits` are its word errors. `baseline_edits` are the
 /// word errors of the compared decoder in the same round, or null if that failed.
-record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+record::Run run_record(const LoadedInputs& inputs, const CaseGroup& group, const Arm& arm,
                        const RoundResult& result, int64_t round, const EditCounts* baseline_edits,
                        const EditCounts& edits, const std::string& hash, at::Device device);
 
@@ -48,13 +48,13 @@ void check_metrics(const record::Run& run);
 record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normalizer);
 
 /// Returns the ids of the group's utterances, in their order.
-std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group);
+std::vector<std::string> ids_of(const LoadedInputs& inputs, const CaseGroup& group);
 
 /// Counts the word errors of a round over the utterances that have a reference.
-EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result);
+EditCounts score(const LoadedInputs& inputs, const CaseGroup& group, const RoundResult& result);
 
 /// Returns one line of JSON for each utterance.
-std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
+std::string hypotheses_lines(const LoadedInputs& inputs, const CaseGroup& group,
                              const RoundResult& result);
 
 }  // namespace rtfx

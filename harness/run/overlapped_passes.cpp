@@ -29,7 +29,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 }  // namespace
 
 std::unique_ptr<CaseGroupRunner::Reader> CaseGroupRunner::reader(const Batches& batches) const {
-  const Throughput& throughput = workspace_.config().protocol.throughput;
+  const Throughput& throughput = inputs_.config().protocol.throughput;
   // With one batch in flight, its files are read before the batch and not beside another one.
   if (throughput.audio == "memory" || throughput.in_flight == 1) return nullptr;
   std::vector<size_t> order;
@@ -48,7 +48,7 @@ std::unique_ptr<CaseGroupRunner::Reader> CaseGroupRunner::reader(const Batches& 
 
 void CaseGroupRunner::fill(const std::vector<size_t>& utterances, Reader* reader,
                            BatchInFlight& batch) const {
-  if (workspace_.config().protocol.throughput.audio == "memory") {
+  if (inputs_.config().protocol.throughput.audio == "memory") {
     batch.clips = clips_of(utterances);
     return;
   }
@@ -154,8 +154,7 @@ void CaseGroupRunner::take_pass(const Arm& arm, OverlappedPass& pass, const Batc
 
 void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& result) {
   const Batches& batches = kind == RoundKind::warm_up ? other_batches_ : batches_;
-  const double steady =
-      kind == RoundKind::measured ? workspace_.config().protocol.steady_seconds : 0;
+  const double steady = kind == RoundKind::measured ? inputs_.config().protocol.steady_seconds : 0;
   const bool is_first = !arm.first_pass;
   // Passes of another arm have recorded graphs of the encoder.
   if (is_first) encoder_->forget();
@@ -222,7 +221,7 @@ void CaseGroupRunner::verify_overlapped(const std::vector<size_t>& order,
                                         std::vector<RoundResult>& results) {
   // The isolated pass runs after the first overlapped pass, since that must not find anything
   // prepared.
-  const bool compare_now = workspace_.config().isolated && isolated_.empty();
+  const bool compare_now = inputs_.config().isolated && isolated_.empty();
   if (compare_now) isolated_ = empty_results();
   // The isolated pass uses no graphs. Otherwise a wrong recording would be compared with itself.
   const ScopedGraphs graphs(*encoder_, !compare_now && encoder_->uses_graphs());

@@ -96,11 +96,11 @@ record::Cpu cpu_field() {
   return field;
 }
 
-std::vector<record::ModelFile> model_fields(const Workspace& workspace) {
+std::vector<record::ModelFile> model_fields(const LoadedInputs& inputs) {
   std::vector<record::ModelFile> list;
-  for (size_t i = 0; i < workspace.checkpoints().size(); ++i) {
-    const Checkpoint& c = workspace.checkpoints()[i];
-    const ModelSource& source = workspace.config().models[i];
+  for (size_t i = 0; i < inputs.checkpoints().size(); ++i) {
+    const Checkpoint& c = inputs.checkpoints()[i];
+    const ModelSource& source = inputs.config().models[i];
     using Text = Nullable<std::string>;
     record::ModelFile& field = list.emplace_back();
     field.id = source.id;
@@ -116,11 +116,11 @@ std::vector<record::ModelFile> model_fields(const Workspace& workspace) {
   return list;
 }
 
-std::vector<record::DatasetFile> dataset_fields(const Workspace& workspace) {
+std::vector<record::DatasetFile> dataset_fields(const LoadedInputs& inputs) {
   std::vector<record::DatasetFile> list;
-  for (size_t i = 0; i < workspace.datasets().size(); ++i) {
-    const LoadedDataset& d = workspace.datasets()[i];
-    const DatasetSource& source = workspace.config().datasets[i];
+  for (size_t i = 0; i < inputs.datasets().size(); ++i) {
+    const LoadedDataset& d = inputs.datasets()[i];
+    const DatasetSource& source = inputs.config().datasets[i];
     const std::string path = !source.manifest.empty()      ? source.manifest
                              : !source.librispeech.empty() ? source.librispeech
                                                            : source.files.front();
@@ -150,11 +150,11 @@ record::Build build_field() {
 }
 
 /// Returns the checksums of the files that the decoder's options name.
-json files_of(const Workspace& workspace, DecoderSpec spec) {
+json files_of(const LoadedInputs& inputs, DecoderSpec spec) {
   json checksums = json::array();
   for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,
                 [&](const std::string&, json& file) {
-                  checksums.push_back(workspace.decoder_files().at(file.get<std::string>()));
+                  checksums.push_back(inputs.decoder_files().at(file.get<std::string>()));
                 });
   return checksums;
 }
@@ -165,9 +165,9 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
 }
 
-record::Provenance provenance_record(const Workspace& workspace, at::Device device,
+record::Provenance provenance_record(const LoadedInputs& inputs, at::Device device,
                                      const std::string& started) {
-  const Config& config = workspace.config();
+  const Config& config = inputs.config();
   utsname host{};
   uname(&host);
   record::Provenance record;
@@ -186,35 +186,35 @@ record::Provenance provenance_record(const Workspace& workspace, at::Device devi
   record.host_name = host.nodename;
   record.host_os = fmt::format("{} {}", host.sysname, host.release);
   record.tf32 = at::globalContext().allowTF32CuBLAS();
-  record.models = model_fields(workspace);
-  record.datasets = dataset_fields(workspace);
-  record.decoder_files.emplace(workspace.decoder_files().begin(), workspace.decoder_files().end());
+  record.models = model_fields(inputs);
+  record.datasets = dataset_fields(inputs);
+  record.decoder_files.emplace(inputs.decoder_files().begin(), inputs.decoder_files().end());
   record.provenance_id = sha256(to_text(record::write(record))).substr(0, 16);
   return record;
 }
 
 // A setting that changes results also belongs into the two lists of
 // harness/results/comparability.cpp, by which journals are compared.
-std::string result_key(const Workspace& workspace, const CaseGroup& group,
+std::string result_key(const LoadedInputs& inputs, const CaseGroup& group,
                        const PlannedDecoder& decoder, const json& options, at::Device device) {
-  const Config& config = workspace.config();
+  const Config& config = inputs.config();
   json identity = {{"case", decoder.case_name},
                    {"decoder", config.decoders[decoder.spec].name},
                    {"options", options},
-                   {"decoder_files", files_of(workspace, config.decoders[decoder.spec])},
+                   {"decoder_files", files_of(inputs, config.decoders[decoder.spec])},
                    {"compared_to", decoder.compared_to},
                    {"sort", config.sort},
                    {"scorer", config.scorer},
                    {"encoder", config.encoder},
                    {"encoder_graphs", config.encoder_graphs},
                    {"threads", at::get_num_threads()},
-                   {"model", workspace.checkpoints()[group.model].sha256()},
+                   {"model", inputs.checkpoints()[group.model].sha256()},
                    {"att_context_size", config.models[group.model].att_context_size},
                    {"language", config.models[group.model].language},
-                   {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
-                   {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
+                   {"dataset", inputs.datasets()[group.dataset].dataset.sha256},
+                   {"utterances", inputs.datasets()[group.dataset].dataset.utterances.size()},
                    // The dataset's checksum is that of its manifest, which only names the files.
-                   {"audio", workspace.audio_sha256(group.dataset)},
+                   {"audio", inputs.audio_sha256(group.dataset)},
                    {"revision", build().revision},
                    {"libtorch", build().libtorch},
                    {"device", device_name(device)}};
@@ -224,7 +224,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
   // Results that were not checked must be measured again if the check is wanted.
   if (!config.replay) identity["replay"] = false;
   if (config.protocol.overlapped() && !config.isolated) identity["isolated"] = false;
-  if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
+  if (!inputs.shard().whole()) identity["shard"] = inputs.shard().label();
   if (config.confidence) identity["confidence"] = confidence_options().resolved(*config.confidence);
   if (config.sort == "shuffle") identity["seed"] = config.protocol.seed;
   if (config.sync_debug) identity["sync_debug"] = true;

@@ -7,17 +7,17 @@
 #include <string>
 
 #include "harness/results/records.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 namespace rtfx {
 
 /// `started` is in ISO 8601 and UTC.
-record::Provenance provenance_record(const Workspace& workspace, at::Device device,
+record::Provenance provenance_record(const LoadedInputs& inputs, at::Device device,
                                      const std::string& started);
 
 /// Returns the key that decides whether a result can be continued or compared. It covers the
 /// configuration of the case, checksums of model and data, the build's revision, and the device.
-std::string result_key(const Workspace& workspace, const CaseGroup& group,
+std::string result_key(const LoadedInputs& inputs, const CaseGroup& group,
                        const PlannedDecoder& decoder, const nlohmann::json& options,
                        at::Device device);
 

@@ -45,7 +45,7 @@ class Runner {
   /// `rendezvous` is null for a whole run.
   Runner(Session& session, Rendezvous* rendezvous, const ChildTask& task)
       : session_(session),
-        workspace_(session.workspace()),
+        inputs_(session.inputs()),
         plan_(session.plan()),
         protocol_(session.config().protocol),
         rendezvous_(rendezvous),
@@ -96,9 +96,9 @@ class Runner {
     for (const PlannedDecoder& planned : group.decoders) {
       const DecoderSpec& spec = session_.config().decoders[planned.spec];
       const auto decoder = make_decoder(spec.name, spec.options, spec.where + "/options",
-                                        workspace_.checkpoints()[group.model].config);
+                                        inputs_.checkpoints()[group.model].config);
       keys[planned.case_name] =
-          result_key(workspace_, group, planned, decoder->options(), session_.device());
+          result_key(inputs_, group, planned, decoder->options(), session_.device());
     }
     for (const record::Run& run : earlier_) {
       const auto found = keys.find(run.case_name);
@@ -110,7 +110,7 @@ class Runner {
     };
     std::optional<int64_t> size;
     if (!std::ranges::all_of(group.decoders, has_ended)) {
-      size = largest_batch(workspace_, group, session_.device(),
+      size = largest_batch(inputs_, group, session_.device(),
                            [&](CaseGroupRunner& runner) { follow_task(runner); });
     }
     group.rule.size = static_cast<double>(size.value_or(1));
@@ -178,14 +178,14 @@ class Runner {
       report_stage(&arm, stage.c_str());
       require_device(session_.device());
     };
-    CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
+    CaseGroupRunner runner(inputs_, group, session_.device(), on_failure, [] {});
     if (remedy_) runner.suggest(*remedy_);
     follow_task(runner);
     const auto begin = Clock::now();
     measured_.clear();
     for (Arm& arm : runner.arms()) {
       arm.result_key =
-          result_key(workspace_, group, arm.plan, arm.decoder->options(), session_.device());
+          result_key(inputs_, group, arm.plan, arm.decoder->options(), session_.device());
       const Measured& measured = measured_[arm.result_key] = measured_before(arm);
       arm.first_hash = measured.first_hash;
       if (const auto crash = task_.ended.find(arm.spec->id);
@@ -204,7 +204,7 @@ class Runner {
     }
 
     const std::string& first = group.decoders.front().case_name;
-    if (const std::string notice = batch_notice(workspace_, group);
+    if (const std::string notice = batch_notice(inputs_, group);
         session_.with_notices() && !notice.empty())
       print_message("rtfx: notice: {}\n", printable(notice));
     progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
@@ -284,30 +284,30 @@ class Runner {
                     const std::vector<RoundResult>& results, int64_t round,
                     const Conditions& conditions,
                     const std::map<std::string, std::optional<EnergyUse>>& energy) {
-    const std::vector<std::string> ids = ids_of(workspace_, group);
+    const std::vector<std::string> ids = ids_of(inputs_, group);
     std::vector<std::string> suspect = suspect_reasons(conditions);
     // Overlapped stages on a CPU wait for each other's threads. This is no disturbance.
     if (protocol_.overlapped() && !session_.device().is_cuda()) std::erase(suspect, "cpu_wait");
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
       const Arm& arm = runner.arms()[a];
-      if (!arm.failed) edits[arm.spec->id] = score(workspace_, group, results[a]);
+      if (!arm.failed) edits[arm.spec->id] = score(inputs_, group, results[a]);
     }
     for (size_t a = 0; a < results.size(); ++a) {
       Arm& arm = runner.arms()[a];
       if (arm.failed) continue;
       const std::string hash = hash_hypotheses(ids, results[a].hypotheses);
       const std::filesystem::path file =
-          workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl");
+          inputs_.config().output / "hypotheses" / (arm.result_key + ".jsonl");
       const bool is_first = arm.first_hash.empty();
       if (is_first) arm.first_hash = hash;
       // The file of an earlier invocation may be lost. These are the same hypotheses.
       const bool is_lost = hash == arm.first_hash && !std::filesystem::exists(file);
-      if (is_first || is_lost) write_file(file, hypotheses_lines(workspace_, group, results[a]));
+      if (is_first || is_lost) write_file(file, hypotheses_lines(inputs_, group, results[a]));
       // it ran again only for another arm, which lacks this round
       if (is_measured(arm, round)) continue;
       const auto baseline = edits.find(arm.plan.compared_to);
-      record::Run run = run_record(workspace_, group, arm, results[a], round,
+      record::Run run = run_record(inputs_, group, arm, results[a], round,
                                    baseline == edits.end() ? nullptr : &baseline->second,
                                    edits[arm.spec->id], hash, session_.device());
       if (arm.first_pass && told_.insert(arm.result_key).second)
@@ -347,7 +347,7 @@ class Runner {
   }
 
   Session& session_;
-  Workspace& workspace_;
+  LoadedInputs& inputs_;
   std::vector<CaseGroup> plan_;
   const Protocol& protocol_;
   Rendezvous* rendezvous_;

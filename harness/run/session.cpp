@@ -324,8 +324,8 @@ void Rendezvous::leave(const std::string& reason) noexcept {
 
 Session::Session(const Config& config, const SessionOptions& options)
     : scope_(config.threads, config.device, "device"),
-      workspace_(config),
-      plan_(make_plan(config, workspace_.kinds())),
+      inputs_(config),
+      plan_(make_plan(config, inputs_.kinds())),
       options_(options),
       journal_(config.output, options.mode, options.journal, /*resumable=*/!options.profiled),
       records_(read_journal(journal_.path())) {}
@@ -334,10 +334,10 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
   try {
     if (const std::string warning = build_warning(); !warning.empty())
       print_message("rtfx: warning: {}\n", warning);
-    workspace_.read_audio_files();
-    workspace_.keep(options_.shard);
-    if (with_notices()) workspace_.print_notices();
-    const record::Provenance provenance = provenance_record(workspace_, device(), utc_now());
+    inputs_.read_audio_files();
+    inputs_.keep(options_.shard);
+    if (with_notices()) inputs_.print_notices();
+    const record::Provenance provenance = provenance_record(inputs_, device(), utc_now());
     provenance_id_ = *provenance.provenance_id;
     append(provenance);
     work();
@@ -358,7 +358,7 @@ void Session::append(record::Any record) {
 
 void Session::append_failure(const CaseGroup& group, const Arm& arm, const std::string& stage,
                              const std::string& message) {
-  append(failure_record(workspace_, group, arm, device(), stage, message));
+  append(failure_record(inputs_, group, arm, device(), stage, message));
 }
 
 }  // namespace rtfx

@@ -94,8 +94,8 @@ class Session {
   /// Throws UserError.
   explicit Session(const Config& config, const SessionOptions& options);
 
-  Workspace& workspace() { return workspace_; }
-  const Config& config() const { return workspace_.config(); }
+  LoadedInputs& inputs() { return inputs_; }
+  const Config& config() const { return inputs_.config(); }
   const std::vector<CaseGroup>& plan() const { return plan_; }
   at::Device device() const { return scope_.device(); }
   Journal& journal() { return journal_; }
@@ -128,7 +128,7 @@ class Session {
  private:
   InterruptWatch watch_;
   DeviceScope scope_;
-  Workspace workspace_;
+  LoadedInputs inputs_;
   std::vector<CaseGroup> plan_;
   SessionOptions options_;
   Journal journal_;

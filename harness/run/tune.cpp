@@ -18,9 +18,9 @@
 #include "harness/config/plan.h"
 #include "harness/results/results.h"
 #include "harness/results/statistics.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/run/run.h"
 #include "harness/run/weight_search.h"
-#include "harness/run/workspace.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -158,7 +158,7 @@ class Tuner {
       });
     }
     // the decoder may name kinds of models
-    const std::vector<ModelKinds> kinds = Workspace(config_).kinds();
+    const std::vector<ModelKinds> kinds = LoadedInputs(config_).kinds();
     std::vector<ModelSource> wanted;
     for (size_t i = 0; i < models.size(); ++i) {
       if (!spec_.models.empty() || is_wanted(decoder_, models[i], kinds[i]))

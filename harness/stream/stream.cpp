@@ -80,7 +80,7 @@ class StreamRunner {
  public:
   StreamRunner(Session& session, const StreamTrial& trial)
       : session_(session),
-        workspace_(session.workspace()),
+        inputs_(session.inputs()),
         trial_(trial),
         options_(*session.config().stream),
         device_(session.device()) {
@@ -109,7 +109,7 @@ class StreamRunner {
   /// Gives the arm the name and the key of its case with so many streams.
   void name_case(const CaseGroup& group, Arm& arm, int64_t streams) const {
     arm.plan.case_name =
-        case_name_of_streams(workspace_.config(), group, arm.spec->id, streams, trial_.confirms);
+        case_name_of_streams(inputs_.config(), group, arm.spec->id, streams, trial_.confirms);
     arm.result_key = stream_key(group, arm);
   }
 
@@ -118,8 +118,8 @@ class StreamRunner {
     nlohmann::json settings = stream_keys().resolved(options_);
     settings.erase("streams");  // the name of the case has the number
     const nlohmann::json identity = nlohmann::json::array(
-        {result_key(workspace_, group, arm.plan, arm.decoder->options(), device_),
-         std::move(settings), workspace_.config().protocol.seed});
+        {result_key(inputs_, group, arm.plan, arm.decoder->options(), device_), std::move(settings),
+         inputs_.config().protocol.seed});
     return sha256(to_text(identity)).substr(0, 16);
   }
 
@@ -129,7 +129,7 @@ class StreamRunner {
   CaseGroup of_trial(CaseGroup group) const {
     if (trial_.is_one()) {
       std::erase_if(group.decoders, [&](const PlannedDecoder& decoder) {
-        return workspace_.config().decoders[decoder.spec].id != trial_.decoder;
+        return inputs_.config().decoders[decoder.spec].id != trial_.decoder;
       });
     }
     return group;
@@ -138,7 +138,7 @@ class StreamRunner {
   /// Records that the process of a trial ended early.
   void record_failure(const CaseGroup& group) {
     const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
-    CaseGroupRunner runner(workspace_, group, device_, nothing_fails, [] {});
+    CaseGroupRunner runner(inputs_, group, device_, nothing_fails, [] {});
     for (Arm& arm : runner.arms()) {
       name_case(group, arm, trial_.streams);
       session_.append_failure(group, arm, "stream", trial_.failure);
@@ -159,10 +159,10 @@ class StreamRunner {
                                 const std::string& message) {
       session_.append_failure(group, arm, stage, message);
     };
-    CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    CaseGroupRunner runner(inputs_, group, device_, on_failure, [] {});
     runner.suggest(
         "what was recorded is kept; without this decoder, --resume goes on with the others");
-    if (const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    if (const LoadedDataset& dataset = inputs_.datasets()[group.dataset];
         options_.quality && !dataset.failure && !has_words(dataset)) {
       print_message(
           "rtfx: notice: dataset '{}' has no texts, so no word errors of streams are counted; "
@@ -195,7 +195,7 @@ class StreamRunner {
     const bool frames_are_read = options_.scope == "search" || wants_quality();
     if (!frames_are_read || std::none_of(runner.arms().begin(), runner.arms().end(), alive))
       return encoded;
-    for_each_encoded_batch(workspace_, group, device_,
+    for_each_encoded_batch(inputs_, group, device_,
                            [&](const std::vector<size_t>& utterances, EncodedBatch batch) {
                              encoded.batches.push_back(utterances);
                              encoded.encoded.push_back(std::move(batch));
@@ -205,7 +205,7 @@ class StreamRunner {
 
   void run_arm(const CaseGroup& group, Arm& arm, const EncodedDataset& encoded,
                CaseGroupRunner& runner, Progress& progress) {
-    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    const LoadedDataset& dataset = inputs_.datasets()[group.dataset];
     const AcousticModel& model = runner.model();
     runner.enter(&arm, "stream");
     // made first, so that their errors come before minutes of measuring
@@ -215,13 +215,13 @@ class StreamRunner {
     const StreamSubject subject =
         options_.scope == "speech"
             ? speech_subject(options_, *arm.decoder,
-                             workspace_.model(group.model, device_, group.dtype), dataset)
+                             inputs_.model(group.model, device_, group.dtype), dataset)
             : search_subject(options_, *arm.decoder, model, dataset, encoded);
     runner.leave();
     if (arm.failed) return;
     const auto within = [&](int64_t streams) {
       name_case(group, arm, streams);
-      auto run = case_record<record::StreamRun>(workspace_, group, arm, device_, "stream");
+      auto run = case_record<record::StreamRun>(inputs_, group, arm, device_, "stream");
       progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
       if (const auto earlier = find(run)) return keeps_limit(*earlier);
       arm.seconds = 0;  // Each number of streams is a case, with a limit of its own.
@@ -238,7 +238,7 @@ class StreamRunner {
       }
       if (trial_.is_one()) run.confirms = trial_.confirms;
       if (wants_quality() && !stopped) {
-        add_quality(run, options_, subject, streams, encoded, workspace_.normalizer(), seed());
+        add_quality(run, options_, subject, streams, encoded, inputs_.normalizer(), seed());
         if (!rules.empty()) run.endpoints = endpoint_runs(group, *arm.decoder, rules, streams);
       }
       runner.leave();
@@ -261,7 +261,7 @@ class StreamRunner {
     }
   }
 
-  uint64_t seed() const { return static_cast<uint64_t>(workspace_.config().protocol.seed); }
+  uint64_t seed() const { return static_cast<uint64_t>(inputs_.config().protocol.seed); }
   double period() const { return options_.period_ms / 1000; }
 
   StreamStarts starts() const {
@@ -358,8 +358,8 @@ class StreamRunner {
   std::vector<record::EndpointRun> endpoint_runs(const CaseGroup& group, Decoder& decoder,
                                                  const std::vector<EndpointRules>& rules,
                                                  int64_t streams) const {
-    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
-    const auto model = workspace_.model(group.model, device_, group.dtype);
+    const LoadedDataset& dataset = inputs_.datasets()[group.dataset];
+    const auto model = inputs_.model(group.model, device_, group.dtype);
     const Clips audio = all_clips(*model, dataset);
     const int64_t used = std::min(streams, std::ssize(audio));
     std::vector<record::EndpointRun> runs;
@@ -374,7 +374,7 @@ class StreamRunner {
   }
 
   Session& session_;
-  Workspace& workspace_;
+  LoadedInputs& inputs_;
   const StreamTrial trial_;
   StreamSettings options_;
   at::Device device_;

@@ -5,7 +5,7 @@
 
 #include "harness/config/stream_settings.h"
 #include "harness/results/records.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/scoring/normalize.h"
 #include "harness/stream/stream_subject.h"
 

@@ -11,7 +11,7 @@
 #include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/run/isolated_run.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/stream/stream_load.h"
 #include "harness/stream/stream_results.h"
 #include "speech/runtime/stages.h"
@@ -52,10 +52,10 @@ bool was_kept(const record::Records& records, const std::string& case_name) {
 }
 
 /// Words confirm a number of streams, so each dataset needs texts.
-void require_texts(const Workspace& workspace) {
-  for (const LoadedDataset& loaded : workspace.datasets()) {
+void require_texts(const LoadedInputs& inputs) {
+  for (const LoadedDataset& loaded : inputs.datasets()) {
     const auto has_words = [&](const Utterance& utterance) {
-      return utterance.text && !workspace.normalizer().words(*utterance.text).empty();
+      return utterance.text && !inputs.normalizer().words(*utterance.text).empty();
     };
     if (std::ranges::any_of(loaded.dataset.utterances, has_words)) continue;
     throw UserError("dataset '" + loaded.dataset.id + "'",
@@ -77,9 +77,9 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
   std::vector<CaseGroup> plan;
   {
-    const Workspace workspace(config);  // the children need its memory
-    require_texts(workspace);
-    plan = make_plan(config, workspace.kinds());
+    const LoadedInputs inputs(config);  // the children need its memory
+    require_texts(inputs);
+    plan = make_plan(config, inputs.kinds());
   }
   const Journal journal(config.output, mode);  // the lock covers the children too
   const StreamRule& rule = *config.stream->rule;

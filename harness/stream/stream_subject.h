@@ -8,7 +8,7 @@
 
 #include "algorithms/decoder.h"
 #include "harness/config/stream_settings.h"
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 #include "harness/stream/stream_server.h"
 #include "models/acoustic_model.h"
 

@@ -189,11 +189,11 @@ TEST_F(OverlappedTest, AudioThatIsGoneFailsWhereItIsRead) {
   config["protocol"]["throughput"]["audio"] = "files";
   config["output"] = path("run").string();
   Session session(parse_config({config, path("c.json")}), {});
-  session.workspace().read_audio_files();
+  session.inputs().read_audio_files();
   std::filesystem::remove(wave);
   std::string stage, message;
   CaseGroupRunner runner(
-      session.workspace(), session.plan()[0], at::kCPU,
+      session.inputs(), session.plan()[0], at::kCPU,
       [&](const Arm&, const std::string& where, const std::string& what) {
         stage = where;
         message = what;
@@ -222,7 +222,7 @@ TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
   json config = document({"test_second_throw"});
   config["output"] = path("run").string();
   Session session(parse_config({config, path("c.json")}), {});
-  const auto model = session.workspace().model(0, at::kCPU, "fp32");
+  const auto model = session.inputs().model(0, at::kCPU, "fp32");
   RecordedEncoder encoder(model, /*graphs=*/false);
   const std::vector<float> clip = test::sine(440, 16000, 16000);
   for (const size_t in_flight : {1, 3}) {
@@ -253,7 +253,7 @@ TEST_F(OverlappedTest, ABatchBeginsEmptyWhateverASourceLeftInIt) {
   json config = document({"label_looping"});
   config["output"] = path("run").string();
   Session session(parse_config({config, path("c.json")}), {});
-  const auto model = session.workspace().model(0, at::kCPU, "fp32");
+  const auto model = session.inputs().model(0, at::kCPU, "fp32");
   RecordedEncoder encoder(model, /*graphs=*/false);
   const std::vector<float> clip = test::sine(440, 16000, 16000);
   for (const size_t in_flight : {1, 3}) {

@@ -153,11 +153,11 @@ TEST(WallClock, CountsWhatLiesBetweenRegions) {
 }
 
 TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
-  Workspace workspace(parse_config({document({"label_looping"}), path("c.json")}));
-  workspace.read_audio_files();
-  const auto plan = make_plan(workspace.config(), workspace.kinds());
+  LoadedInputs inputs(parse_config({document({"label_looping"}), path("c.json")}));
+  inputs.read_audio_files();
+  const auto plan = make_plan(inputs.config(), inputs.kinds());
   CaseGroupRunner runner(
-      workspace, plan[0], at::kCPU,
+      inputs, plan[0], at::kCPU,
       [](const Arm&, const std::string&, const std::string& message) { ADD_FAILURE() << message; },
       [] {});
   runner.prepare();
@@ -173,7 +173,7 @@ TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
   EXPECT_GE(use->seconds, 0.6);
   EXPECT_GE(use->passes, 1);
   EXPECT_NEAR(use->audio_seconds,
-              static_cast<double>(use->passes) * workspace.datasets()[0].audio_seconds, 1e-6);
+              static_cast<double>(use->passes) * inputs.datasets()[0].audio_seconds, 1e-6);
   EXPECT_NEAR(use->power.watts, 100, 15);
   EXPECT_NEAR(use->joules_per_audio_hour(),
               3600 * use->power.watts * use->seconds / use->audio_seconds, 1e-6);

@@ -46,11 +46,11 @@ std::optional<int64_t> prompt_of(const PromptConfig& prompts, const Utterance& u
 Clips clips_of(const ModelConfig& model, const LoadedDataset& dataset,
                const std::vector<size_t>& utterances);
 
-class Workspace {
+class LoadedInputs {
  public:
   /// Reads checkpoints and lists utterances, but reads no audio yet. Throws UserError for all
   /// errors together. The error for a missing stand-in checkpoint names the command that makes it.
-  explicit Workspace(const Config& config);
+  explicit LoadedInputs(const Config& config);
 
   const Config& config() const { return config_; }
   /// Returns the normaliser of the configuration's scorer.

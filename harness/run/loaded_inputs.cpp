@@ -1,4 +1,4 @@
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 #include <fmt/format.h>
 
@@ -89,7 +89,7 @@ Clips clips_of(const ModelConfig& model, const LoadedDataset& dataset,
   return clips;
 }
 
-Workspace::Workspace(const Config& config)
+LoadedInputs::LoadedInputs(const Config& config)
     : config_(config), normalizer_(&find_normalizer(config.scorer, "scorer")) {
   ErrorList errors;
   for (const ModelSource& source : config_.models)
@@ -116,13 +116,13 @@ Workspace::Workspace(const Config& config)
   }
 }
 
-std::vector<ModelKinds> Workspace::kinds() const {
+std::vector<ModelKinds> LoadedInputs::kinds() const {
   std::vector<ModelKinds> all;
   for (const Checkpoint& checkpoint : checkpoints_) all.push_back(checkpoint.config.kinds());
   return all;
 }
 
-void Workspace::read_audio_files() {
+void LoadedInputs::read_audio_files() {
   for (LoadedDataset& loaded : datasets_) {
     const ScopedRange range(RangeName::load);
     const auto begin = std::chrono::steady_clock::now();
@@ -141,7 +141,7 @@ void Workspace::read_audio_files() {
   }
 }
 
-void Workspace::print_notices() const {
+void LoadedInputs::print_notices() const {
   for (size_t i = 0; i < checkpoints_.size(); ++i) {
     for (const std::string& notice : checkpoints_[i].notices)
       print_message("rtfx: notice: {}: {}\n", printable(config_.models[i].path.string()),
@@ -157,7 +157,8 @@ void Workspace::print_notices() const {
   }
 }
 
-std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_t dataset) const {
+std::optional<double> LoadedInputs::reference_tokens_per_second(size_t model,
+                                                                size_t dataset) const {
   const auto [found, is_new] = reference_tokens_.try_emplace({model, dataset});
   if (!is_new) return found->second;
   constexpr double kMostUnknown = 0.01;
@@ -182,7 +183,7 @@ std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_
   return found->second;
 }
 
-const std::string& Workspace::audio_sha256(size_t dataset) const {
+const std::string& LoadedInputs::audio_sha256(size_t dataset) const {
   const auto [found, is_new] = audio_sha256_.try_emplace(dataset);
   if (!is_new) return found->second;
   std::string checksums;
@@ -193,8 +194,8 @@ const std::string& Workspace::audio_sha256(size_t dataset) const {
   return found->second = sha256(checksums);
 }
 
-void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
-                        std::vector<std::vector<float>> audio) {
+void LoadedInputs::replace(size_t dataset, std::vector<Utterance> utterances,
+                           std::vector<std::vector<float>> audio) {
   LoadedDataset& loaded = datasets_[dataset];
   reference_tokens_.clear();
   audio_sha256_.clear();
@@ -209,7 +210,7 @@ void Workspace::replace(size_t dataset, std::vector<Utterance> utterances,
   }
 }
 
-void Workspace::keep(const Shard& shard) {
+void LoadedInputs::keep(const Shard& shard) {
   shard_ = shard;
   reference_tokens_.clear();
   audio_sha256_.clear();
@@ -236,8 +237,8 @@ void Workspace::keep(const Shard& shard) {
   }
 }
 
-std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device device,
-                                                      const std::string& dtype) {
+std::shared_ptr<const AcousticModel> LoadedInputs::model(size_t index, at::Device device,
+                                                         const std::string& dtype) {
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();

@@ -1,5 +1,5 @@
 // Tests the models and data sets of a configuration.
-#include "harness/run/workspace.h"
+#include "harness/run/loaded_inputs.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-TEST(Workspace, ReadingOfAudioCanBeInterrupted) {
+TEST(LoadedInputs, ReadingOfAudioCanBeInterrupted) {
   const auto here = std::filesystem::current_path().string();
   const nlohmann::json document = {
       {"question", "does it stop?"},
@@ -22,12 +22,12 @@ TEST(Workspace, ReadingOfAudioCanBeInterrupted) {
       {"decoders", {"label_looping"}},
       {"batch_sizes", {1}},
       {"device", "cpu"}};
-  Workspace workspace(parse_config({document, "c.json"}));
+  LoadedInputs inputs(parse_config({document, "c.json"}));
   const auto interrupted = [&] {
     const InterruptWatch watch;
     std::raise(SIGINT);
     try {
-      workspace.read_audio_files();
+      inputs.read_audio_files();
     } catch (const Interrupted&) {
       std::_Exit(0);
     }
