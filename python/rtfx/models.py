@@ -41,7 +41,8 @@ def load_plugin(path: str | os.PathLike) -> None:
 
 def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
     """Returns a decoder of `rtfx list` for a model. Its options are keywords, and nested ones are dicts
-    (`lm={"path": "lm.arpa", "alpha": 0.3}`, `boost={"phrases": ["new york"], "scale": 3}`)."""
+    (`lm={"path": "lm.arpa", "alpha": 0.3}`, `boost={"phrases": ["new york"], "scale": 0.5}`). A `scale` of `boost`
+    above 1 inserts words that nobody said."""
     return Decoder(name, model, options)
 
 
@@ -107,9 +108,11 @@ class Model(library.Handle):
         Parts with `decode_again` seconds of speech or more in which the model found no word are decoded again.
         `Transcription.decoded_again` lists these parts. 0 switches this off.
 
-        `decoder` is one of `rtfx.decoder`, or its name. Without it, the fastest exact greedy search runs:
-        fused_looping on a GPU, label_looping, or ctc_greedy. `options` are for a decoder that is given by name or
-        not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
+        `decoder` is one of `rtfx.decoder`, or its name. Without it, the fastest exact greedy search runs. For a
+        transducer, this is fused_looping on a GPU, where it supports the model and the options, and else label_looping.
+        A CTC model has ctc_greedy. `options` are for a decoder that is given by name or not at all
+        (`boost={"phrases": ["new york"], "scale": 0.5}`, `allowed=["latin"]`). A `scale` above 1 inserts words that
+        nobody said."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
         seconds, timestamps = library.number(decode_again, "decode_again"), bool(timestamps)
 

@@ -38,7 +38,7 @@ class Word:
 @dataclass(frozen=True)
 class DecodedAgain:
     """A part, from `start` to `end` in seconds, in which somebody speaks and the first pass found no word. It was
-    decoded `decodes` more times, and `words` words were found. With 0 words, its text stays empty."""
+    decoded `decodes` additional times, and `words` words were found. With 0 words, its text stays empty."""
 
     start: float
     end: float
@@ -48,8 +48,9 @@ class DecodedAgain:
 
 @dataclass(frozen=True)
 class Transcription:
-    """The text of one clip or stream. `words` is empty unless timestamps were requested. `notices` list changes and
-    omissions in reading the clip, such as its sample rate, and the parts that were decoded again."""
+    """The text of one clip or stream. transcribe() fills `words` only with `timestamps=True`; align() and a stream's
+    finish() always fill it. `notices` list changes and omissions in reading the clip, such as its sample rate, and the
+    parts that were decoded again."""
 
     text: str
     hypothesis: Hypothesis
