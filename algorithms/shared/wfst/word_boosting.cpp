@@ -176,7 +176,7 @@ void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& costs) co
 
 std::shared_ptr<const CompiledBias> WordBoosting::compile(const BiasRequest& request) const {
   if (request.allowed && !request.allowed->empty()) {
-    throw UserError(request.where, "a search with a decoding graph has no allowed characters",
+    throw UserError(request.where, "a CTC search with a decoding graph has no allowed characters",
                     "leave out \"allowed\", or choose a decoder that has the option \"allowed\"");
   }
   auto bias = std::make_shared<WordBias>();
