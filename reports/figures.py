@@ -82,13 +82,13 @@ def transcribe(model):
 record, theirs, ours = transcribe("rnnt_0.6b")
 readme.figure("turns {} hours of FLAC files into text in {} ± {} s", record["audio_seconds"] / 3600, *mean_and_half(ours))
 readme.figure("NeMo's `transcribe()` takes {} ± {} s", *mean_and_half(theirs))
-readme.figure("a factor of {} [{}, {}] (NOISY)", *ratio(ours, theirs))
+readme.figure("a factor of {} [{}, {}]", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
-readme.stated("setting", "the start of 8 processes", "is more than 5 % of their mean", "the 95 % interval here")
+readme.stated("setting", "the start of 8 processes", "is more than 5 % of its mean")
 readme.stated("data", "with\n1,024 tokens: a small", "for a vocabulary of 1,024 tokens; larger")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
-readme.stated("meaning", "over rounds is more than 5 %")
+readme.stated("meaning", "over rounds is more than 5 % of the mean; ")
 
 # ---------------------------------------------------------------------------------------------------------------------
 reports = Page("reports/README.md")
@@ -363,10 +363,10 @@ reports.figure(
     *range_filled("fused_persistent"), *range_filled("label_looping_replay"), *range_filled("fused_host"),
 )  # fmt: skip
 reports.figure("for {} utterances at batch 32", busy.records(kind="profile")[0]["dataset"]["utterances"])
-reports.figure("CUDA graphs of operators come to {} to {} %", *span(
+reports.figure("the kernels of CUDA graphs of operators take {} to {} % of the time without the profiler", *span(
     filled(d) for d in ("frame_looping_graph", "label_looping_graph", "label_looping_window8_graph")
 ))  # fmt: skip
-reports.stated("limit", "The figure ends at 100 %")
+reports.stated("limit", "Text and figure show at most 100 %")
 
 
 # Section "What does a live stream cost?"
@@ -393,7 +393,7 @@ def streamed_wer(period):
     return 100 * trial(period, "bf16", confirms=True, slo=True)["quality"]["streamed"]["wer"]
 
 
-reports.figure("sustains {} live streams with steps of 1,120 ms (WER {} %), and {} with steps of 80 ms (WER\n{} %)",
+reports.figure("sustains {} live streams with chunks of 1,120 ms (WER {} %), and {} with chunks of 80 ms (WER\n{} %)",
                confirmed(1120), streamed_wer(1120), confirmed(80), streamed_wer(80))  # fmt: skip
 assert all(trial(period, "bf16")["decoder"]["name"] == "fused_looping" for period in (80, 1120))
 reports.figure("the best batch that was tried allows {} and {} streams", nemo_capacity(1120), nemo_capacity(80))
@@ -402,7 +402,7 @@ reports.figure("second ones found {} streams at 80 ms, {} at 160 ms, {} at 320 m
 
 
 def out_of_memory(dtype):
-    """Returns the streams with steps of 1,120 ms that did not fit into memory."""
+    """Returns the streams with chunks of 1,120 ms that did not fit into memory."""
     failure, = (r for r in c120[1120, dtype].records(kind="failure") if r["message"].startswith("out of memory"))
     return int(re.search(r"streams(\d+)/", failure["case"])[1])
 
@@ -412,15 +412,21 @@ broken = [trial(*key, confirms=True, slo=False) for key in (
     (320, "bf16"), (560, "bf16"), (80, "fp8"), (160, "fp8"), (320, "fp8"))]  # fmt: skip
 reports.figure("Five trials of 120 s broke the rule after {} to {} s", *span(
     broke["metrics"]["stream.stopped_seconds"] for broke in broken))  # fmt: skip
-reports.stated("setting", "steps of 1,120 ms", "steps of 80 ms", "of 120 s broke", "as many streams had kept it for 60 s", "lowered by 10 %",
+reports.stated("setting", "chunks of 1,120 ms", "chunks of 80 ms", "of 120 s broke", "as many streams had kept it for 60 s", "lowered by 10 %",
                "bf16 at 320 and\n  560 ms", "fp8 at 80, 160 and 320 ms", "known to 5 or 10 %",
                "fp8 at 160 and 320 ms come", "in bf16 at 80 ms, and none", "over 25 steps (560 ms: 40)",
-               "A step of up to 320 ms holds up to 1,024 streams, and a longer one up to 512", "none at 80 ms",
+               "With chunks of up to 320 ms, a step holds up to 1,024 streams, and with longer ones up to 512", "none at 80 ms",
                "16 processor threads of its own, while up to three", "had 32 to 1,024 streams",
                "At 560 and 1,120 ms only 256, 512 and 1,024 were tried", "the second at 560 ms", "pauses of 0.4 to 0.6 s",
                "but 560 ms.", "streams at 80 ms, 484", "at 160 ms, 1,435", "at 320 ms and 2,916", "at 1,120 ms. Why")  # fmt: skip
 
 # Section "What limits throughput?"
+def gpus(sources):
+    return {r["device"]["uuid"] for source in sources for r in source.records(kind="provenance")}
+
+
+assert len(gpus(chain.values())) == 4 and len(gpus([*chain.values(), *files.values()])) == 6  # "four" and "Six" of the page
+assert not any(gpus([chain[m]]) & gpus([files[m]]) for m in chain)
 NAMES = {"rnnt_0.6b": "RNN-T 0.6B", "tdt_0.6b": "TDT 0.6B", "ctc_0.6b": "CTC 0.6B", "rnnt_1.1b": "RNN-T 1.1B"}
 DECODERS = {m: "ctc_greedy" if m == "ctc_0.6b" else "fused_looping" for m in NAMES}
 TYPES = ("bf16", "fp8")
@@ -616,7 +622,7 @@ reports.figure("`modified_beam_search` has {} points more with it", searches.wer
 plain, penalty = (searches.records(kind="run", decoder=d, batch=32)[0]["wer"] for d in ("fused_looping", "fused_penalty1"))
 assert plain == searches.records(kind="run", decoder="fused_looping", batch=128)[0]["wer"]
 reports.figure("0.1 points are {} words", plain["reference_words"] / 1000)
-reports.stated("data", "stand-ins with 1,024 tokens, in bf16")
+reports.stated("data", "with\n1,024 tokens, in bf16 on\none NVIDIA H100 for each")
 reports.stated("setting", "At batch 32 and 128, 0.1 points", "Its weight 0.2 was chosen", "a penalty of 1 trades", "help greedy search at batch 32\n  and 128. Beams have 0.1.", "`skip_blank` 0.9 makes", "`window` 8 makes",
                "`alpha` 0.2 and `beta` 1")  # fmt: skip
 reports.figure("trades {} fewer deletions for {} more insertions and {} more substitutions", plain["deletions"] - penalty["deletions"],
@@ -755,7 +761,7 @@ def saved(without, with_it, batch=200):
 
 
 reports.figure("save launches, batch 200 | up to 20 % | {} % [{}, {}] |", *saved("phases", "phases_graph"))
-reports.figure("where a step is a CUDA graph | about 25 % | {} % [{}, {}], no difference |", *saved("phases_graph", "phases_graph_double_buffer"))
+reports.figure("where each frame is a CUDA graph | about 25 % | {} % [{}, {}], no difference |", *saved("phases_graph", "phases_graph_double_buffer"))
 reports.figure("at batch 1 it is {} %, and at batch 400 {} % [{}, {}]", saved("phases", "phases_graph", 1)[0], *saved("phases", "phases_graph", 400))
 reports.figure("without the graph it is {} % [{}, {}] |", *saved("phases", "phases_double_buffer"))
 reports.stated("paper", "about half the beam of 32", "instead of 6.59", "instead of 1.70", "latency of 256 streams", "| 1.58, derived |", "where the pull request has 15", "and 465 to 646 in the paper",

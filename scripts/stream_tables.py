@@ -1,7 +1,7 @@
 """Writes the table of live streams from the journals in reports/h200/streams: stream_tables.py [FOLDER [PAGE...]]
 
 A page holds it between `<!-- streams:sustained -->` and `<!-- /streams -->`. FOLDER holds the files that the steps `c120` and
-`nemo_streams` of `scripts/measure.sh` write, one for each size of steps. Several journals of one size are read together.
+`nemo_streams` of `scripts/measure.sh` write, one for each length of a chunk. Several journals of one length are read together.
 """
 
 import sys
@@ -55,7 +55,7 @@ def about(journals, ours, nemo):
     checkpoints = {model["sha256"] for j in journals for model in j.provenance["models"]}
     if any(p.source["sha256"] not in checkpoints for p in nemo):
         yield "NeMo's checkpoint was another one."
-    yield "Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole step."
+    yield "Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole chunk."
     yield "Energy is that of the GPU. Streams repeat the utterances of the dataset, and each time counts."
 
 
@@ -67,10 +67,10 @@ def table(folder):
     ours = sustained(case for journal in journals for case in journal.streams)
     yield from about(journals, ours, nemo)
     yield ""
-    sides = {}  # {ms of a step: points of (bf16, fp8, NeMo)}
-    for step in sorted({point.step_ms for point in ours}):
-        pair = [next((p for p in ours if p.step_ms == step and p.source.dtype == dtype), None) for dtype in TYPES]
-        sides[step] = *pair, next((p for p in nemo if p.step_ms == step), None)
+    sides = {}  # {ms of a chunk: points of (bf16, fp8, NeMo)}
+    for chunk in sorted({point.step_ms for point in ours}):
+        pair = [next((p for p in ours if p.step_ms == chunk and p.source.dtype == dtype), None) for dtype in TYPES]
+        sides[chunk] = *pair, next((p for p in nemo if p.step_ms == chunk), None)
     yield from rows_of(sides, "streams sustained, bf16 | fp8 | NeMo | bf16 : NeMo", lambda *points: [*map(count, points), factor(*points)])
     yield ""
     yield from rows_of(sides, "joules per hour of audio, bf16 | fp8 | NeMo | latency ms, bf16 | fp8",
@@ -81,11 +81,11 @@ def table(folder):
 
 
 def rows_of(sides, columns, cells):
-    """Yields a table with a row for each step."""
-    yield f"| step | {columns} |"
+    """Yields a table with a row for each length of a chunk."""
+    yield f"| chunk | {columns} |"
     yield "|--:|" + "--:|" * (columns.count("|") + 1)
-    for step, points in sides.items():
-        yield f"| {step:g} ms | {' | '.join(cells(*points))} |"
+    for chunk, points in sides.items():
+        yield f"| {chunk:g} ms | {' | '.join(cells(*points))} |"
 
 
 def factor(bf16, _, nemo):

@@ -128,7 +128,7 @@ def test_nemos_best_batch_stands_beside_ours(plots, tmp_path):
 
 
 def test_table_of_sustained_streams(tmp_path):
-    """The table has a row for each step size, and a dash for what was not measured."""
+    """The table has a row for each length of a chunk, and a dash for what was not measured."""
     wer = {side: synthetic.run()["wer"] | {"wer": value} for side, value in (("streamed", 0.1282), ("whole", 0.1277))}
     rule = {"late": 0.001, "seconds": 60.0, "confirm_seconds": 120.0}
     for period, streams in ((80, 1500), (1120, 8000)):
@@ -150,20 +150,20 @@ quickstart-rnnt. Some CPU, rtfx 0123456789ab, 2026-01-02.
 Each number kept the rule in one trial of 120 s.
 NeMo 3.0.0 on Some GPU: full batches in bf16 at the time of the median step, the best batch that was tried.
 NeMo's checkpoint was another one.
-Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole step.
+Latency is the 95th percentile from the last audio of an utterance to its last result, without the wait for a whole chunk.
 Energy is that of the GPU. Streams repeat the utterances of the dataset, and each time counts.
 
-| step | streams sustained, bf16 | fp8 | NeMo | bf16 : NeMo |
+| chunk | streams sustained, bf16 | fp8 | NeMo | bf16 : NeMo |
 |--:|--:|--:|--:|--:|
 | 80 ms | 1,500 | – | 80 | 18.75x |
 | 1120 ms | 8,000 | – | – | – |
 
-| step | joules per hour of audio, bf16 | fp8 | NeMo | latency ms, bf16 | fp8 |
+| chunk | joules per hour of audio, bf16 | fp8 | NeMo | latency ms, bf16 | fp8 |
 |--:|--:|--:|--:|--:|--:|
 | 80 ms | 6 | – | 30 | 40 | – |
 | 1120 ms | 1 | – | – | 40 | – |
 
-| step | WER %, streams : whole utterances, bf16 | the same, fp8 | streamed utterances that differ from whole ones, bf16 | the same, fp8 |
+| chunk | WER %, streams : whole utterances, bf16 | the same, fp8 | streamed utterances that differ from whole ones, bf16 | the same, fp8 |
 |--:|--:|--:|--:|--:|
 | 80 ms | 12.82 : 12.77 | – | 3 of 1,200 | – |
 | 1120 ms | 12.82 : 12.77 | – | 3 of 1,200 | – |
