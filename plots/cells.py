@@ -32,7 +32,7 @@ have no interval, so that their gains have the direction of the counted errors.
 
 import math
 
-from intervals import paired_ratio, unpaired_ratio
+from intervals import RUN_DRIFT, ratio_of_rounds
 
 # Comparisons with `over`, and the value that means no difference.
 NEUTRAL = {"speedup.": 1, "saved.": 0, "slower.": 0, "gain.": 0}
@@ -204,9 +204,9 @@ def our_interval(cases, cell):
     """Returns the 95 % interval (low, high) of a comparison of times; None for other metrics, without a result, and for
     one round.
 
-    The interval uses the times of all rounds, even where the cell compares least times. Rounds of one
-    invocation with the same model and batch were measured side by side and are paired by their numbers. Other rounds
-    are compared without the drift between runs, unlike in `rtfx compare`.
+    The interval uses the times of all rounds, even where the cell compares least times. Cases with the same model and
+    batch were measured side by side. The drift between runs is that of one GPU. The interval does not hold the difference
+    between the GPUs of two models, as a remark of the page says.
     """
     case, metric = find_case(cases, cell), cell["metric"]
     if case is None or neutral(metric) is None or metric == "gain.wer":
@@ -215,15 +215,10 @@ def our_interval(cases, cell):
     if any(c is None or c.failure or not c.rounds for c in (baseline, case)):
         return None
     part = metric.rpartition(".")[2]
-    theirs, ours = (
-        {(run["provenance_id"], run["round"]): seconds_of(run, part) for run in c.rounds}
-        for c in (baseline, case)
-    )
+    theirs, ours = (c.by_round([seconds_of(run, part) for run in c.rounds]) for c in (baseline, case))
     audio = [c.last["dataset"]["audio_seconds"] for c in (baseline, case)]
-    if theirs.keys() == ours.keys() and same_settings(baseline) == same_settings(case):
-        found = paired_ratio([ours[key] for key in theirs], list(theirs.values()))
-    else:
-        found = unpaired_ratio(list(ours.values()), list(theirs.values()))
+    drift = RUN_DRIFT if baseline.model == case.model or baseline.gpus == case.gpus else 0.0
+    found = ratio_of_rounds(ours, theirs, same_settings(baseline) == same_settings(case), drift)
     if found is None:
         return None
     ends = (of_times(metric, times * audio[1] / audio[0]) for times in found)

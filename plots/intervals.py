@@ -3,6 +3,8 @@
 import math
 from statistics import fmean, variance
 
+MANY = 1000  # as many degrees of freedom are as good as a normal distribution
+RUN_DRIFT = 0.01  # kRunDrift of statistics.h: the standard deviation between runs, as a share of the mean
 
 def student_t95(df):
     """Returns the t for which a Student variable lies within [-t, t] with a probability of 0.95."""
@@ -38,16 +40,30 @@ def ratio_of_alike(a, b):
     return math.exp(difference - half), math.exp(difference + half)
 
 
-def unpaired_ratio(a, b):
+def unpaired_ratio(a, b, drift=0.0):
     """Returns (low, high) of b / a from rounds that are not paired, by Welch's interval; None where either side has a
-    single round."""
+    single round. `drift` is the standard deviation between the runs of a and b, as a share of the mean."""
     if min(len(a), len(b)) < 2:
         return None
     a, b = ([math.log(value) for value in values] for values in (a, b))
     parts = [(variance(logs) / len(logs), len(logs) - 1) for logs in (a, b)]
-    total = sum(part for part, _ in parts)
+    total = sum(part for part, _ in parts) + 2 * drift**2
+    squares = sum(part**2 / n for part, n in parts)
     difference, half = fmean(b) - fmean(a), 0.0
     if total > 0:
-        df = total**2 / sum(part**2 / n for part, n in parts)
+        df = min(MANY, total**2 / squares) if squares else MANY
         half = student_t95(int(df + 1e-9)) * math.sqrt(total)
     return math.exp(difference - half), math.exp(difference + half)
+
+
+def ratio_of_rounds(a, b, side_by_side=True, drift=RUN_DRIFT):
+    """Returns (low, high) of b / a by the rule of ratio_within_run() in harness/results/metrics.h, over all rounds; None
+    where they do not show their spread. a and b are {(invocation, number of the round): value}.
+
+    Two rounds of one invocation and number form a pair if the two cases were measured side by side. Without two pairs,
+    all rounds count for themselves, and those of several invocations also differ by the drift between runs."""
+    pairs = [key for key in a if key in b] if side_by_side else []
+    if len(pairs) > 1:
+        return paired_ratio([a[key] for key in pairs], [b[key] for key in pairs])
+    invocations = {invocation for invocation, _ in (*a, *b)}
+    return unpaired_ratio(list(a.values()), list(b.values()), drift if len(invocations) > 1 else 0.0)

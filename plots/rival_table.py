@@ -58,7 +58,7 @@ class Row:
     algorithm: str
     language: str = "C++"  # the language that launches the kernels
     seconds: dict = field(default_factory=dict)  # mean of the rounds, by batch size
-    rounds: dict = field(default_factory=dict)  # seconds of each round, by batch size
+    rounds: dict = field(default_factory=dict)  # {(invocation, number of the round): seconds}, by batch size
     core: dict = field(default_factory=dict)  # the algorithm alone
     wers: dict = field(default_factory=dict)  # in percent, by batch size
     marks: dict = field(default_factory=dict)  # by batch size
@@ -167,8 +167,8 @@ def key_of(case, rtfx=False):
 
 
 def add_times(row, case, batch):
-    row.rounds[batch] = decode_seconds(case)
-    row.seconds[batch] = mean(row.rounds[batch])
+    row.rounds[batch] = case.by_round(decode_seconds(case))
+    row.seconds[batch] = mean(decode_seconds(case))
     if not is_rival(case):
         row.core[batch] = case.region_seconds()["decode"]
     elif (objects := counter_seconds(case, "objects_us")) is not None:

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from intervals import half_interval, paired_ratio  # noqa: E402
+from intervals import half_interval, paired_ratio, ratio_of_rounds  # noqa: E402
 from journal import plain_or_gzip, read_journal, read_records, wer_percent  # noqa: E402
 from rival_reports import rewrite  # noqa: E402
 from script import markdown  # noqa: E402
@@ -51,12 +51,13 @@ class Folder:
         return self.journal(name).provenance["models"][0]["sha256"]
 
 
-def of_rounds(case, value):
-    return [value(record) for record in case.rounds]
+def total_seconds(case):
+    """Returns the times from samples to text by round, for ratio_of_rounds()."""
+    return case.by_round([record["total_seconds"] for record in case.rounds])
 
 
 def metric(case, name):
-    return of_rounds(case, lambda record: record["metrics"][name])
+    return [record["metrics"][name] for record in case.rounds]
 
 
 def with_interval(values, digits=0):
@@ -188,7 +189,7 @@ def below_ctc(folder):
             continue
         cells = []
         for transducer, ctc in pairs:
-            low, high = paired_ratio(*(of_rounds(case, lambda r: r["total_seconds"]) for case in (transducer, ctc)))
+            low, high = ratio_of_rounds(*map(total_seconds, (transducer, ctc)))
             share = fmean(metric(transducer, TOTAL)) / fmean(metric(ctc, TOTAL))
             cells.append(f"{share:.3f} [{low:.3f}, {high:.3f}]")
         yield f"| {name} | {' | '.join(cells)} |"
@@ -245,9 +246,10 @@ def prompt(folder):
     for label, ending in list(rows.items())[1:]:
         cells = []
         for batch in held:
-            pair = [of_rounds(found[which, batch], lambda r: r["total_seconds"]) for which in (ending, "")]
-            low, high = paired_ratio(*pair)
-            cells.append(f"{fmean(pair[1]) / fmean(pair[0]):.3f} [{low:.3f}, {high:.3f}]")
+            pair = [total_seconds(found[which, batch]) for which in (ending, "")]
+            low, high = ratio_of_rounds(*pair)
+            ratio = fmean(pair[1].values()) / fmean(pair[0].values())
+            cells.append(f"{ratio:.3f} [{low:.3f}, {high:.3f}]")
         yield f"| {label}, over the first | {' | '.join(cells)} |"
 
 

@@ -17,7 +17,7 @@ from statistics import mean
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from intervals import half_interval, paired_ratio  # noqa: E402
+from intervals import half_interval, ratio_of_rounds  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import DOUBTFUL_MARKS, journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import FAILED, core, is_rival, rows_of, seconds  # noqa: E402
@@ -77,10 +77,9 @@ the making of NeMo's Python objects and rtfx's copies to the host, where both ar
 
 
 def whole_calls(ours, theirs, batch):
-    """Returns the ratio of the times of whole calls, and its interval where both sides have equally many rounds."""
+    """Returns the ratio of the times of whole calls, and its interval where the rounds show one."""
     ratio = f"{seconds(theirs)[batch] / seconds(ours)[batch]:.3g}x"
-    sides = ours.rounds[batch], theirs.rounds[batch]
-    interval = paired_ratio(*sides) if len(sides[0]) == len(sides[1]) else None
+    interval = ratio_of_rounds(ours.rounds[batch], theirs.rounds[batch])
     return ratio, f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else ""
 
 
@@ -269,7 +268,7 @@ BEAM_JOURNALS, BEAM_BATCH = ("nemo_beam", "searches_rnnt", "wfst"), 32
 
 def speed(row, batch):
     """Returns audio over the mean time of a whole call, half of its 95 % interval, and warning marks."""
-    times = row.rounds[batch]
+    times = list(row.rounds[batch].values())
     figure = row.audio[batch] / mean(times)
     half = figure * half_interval(times) / mean(times)
     return " ".join([f"{figure:,.0f} ± {half:,.0f}", *warnings(batch, row)])
