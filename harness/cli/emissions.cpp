@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
+#include "harness/run/encoded_batches.h"
 #include "harness/run/loaded_inputs.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"

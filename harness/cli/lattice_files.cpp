@@ -56,12 +56,6 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
                   R"(add {"name": "ctc_wfst_cpu", "options": {"graph": "words.tlg"}})");
 }
 
-/// Returns the group of the first model, dataset, dtype and batch size, which is all that these
-/// commands read.
-CaseGroup first_group(const Config& config) {
-  return {.rule = config.batches.front(), .dtype = config.dtypes.front(), .decoders = {}};
-}
-
 /// Returns the utterances' ids as Kaldi's archives and CTM have them. Throws UserError for two that
 /// are equal.
 std::vector<std::string> kaldi_keys(const std::vector<Utterance>& utterances) {

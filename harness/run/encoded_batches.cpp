@@ -5,6 +5,10 @@
 
 namespace rtfx {
 
+CaseGroup first_group(const Config& config) {
+  return {.rule = config.batches.front(), .dtype = config.dtypes.front(), .decoders = {}};
+}
+
 void for_each_encoded_batch(
     LoadedInputs& inputs, const CaseGroup& group, at::Device device,
     const std::function<void(const std::vector<size_t>& utterances, EncodedBatch encoded)>& work) {

@@ -12,6 +12,9 @@
 
 namespace rtfx {
 
+/// Returns the group of the first model, dataset, dtype and batch size, without decoders.
+CaseGroup first_group(const Config& config);
+
 /// Encodes each batch of the group in turn, and calls `work` with its utterances and their frames.
 /// Makes the batches by the group's rule. The inputs must have read the audio. Throws
 /// Interrupted between batches.

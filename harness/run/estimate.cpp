@@ -19,7 +19,6 @@
 #include "harness/results/journal.h"
 #include "harness/results/summaries.h"
 #include "models/dtypes.h"
-#include "speech/pipeline/encoder_memory.h"
 
 namespace rtfx {
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "speech/pipeline/encoder_memory.h"
 #include "speech/pipeline/recorded_encoder.h"
 
 namespace rtfx {
