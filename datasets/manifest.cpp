@@ -374,6 +374,7 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
   }
   auto utterances = list.take();
   if (utterances.empty()) throw UserError(path.string(), "the manifest is empty", kExample);
+  reader.require_audio(path, utterances);
   return utterances;
 }
 
