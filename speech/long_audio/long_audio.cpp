@@ -24,7 +24,7 @@ constexpr int64_t kKeptFrames = 25;
 
 /// The number of batches of chunks in flight on a GPU. One is read, one is copied to the device,
 /// one is encoded, and one is searched. On a CPU, they would compete for threads.
-constexpr size_t kInFlight = 4;
+constexpr size_t kChunkBatchesInFlight = 4;
 
 /// Appends the tokens `order` of `from` to `to`, moved by `frames`.
 void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
@@ -342,7 +342,7 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
                               }});
   Section section;
   std::vector<Batch> batches;
-  for (size_t i = 0; i < (pipeline_ == nullptr ? 1 : kInFlight); ++i)
+  for (size_t i = 0; i < (pipeline_ == nullptr ? 1 : kChunkBatchesInFlight); ++i)
     batches.emplace_back(pipeline_);
   const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };
   const auto searching = [&](const auto& work) {

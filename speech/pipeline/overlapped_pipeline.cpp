@@ -46,10 +46,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 /// Runs `work`. An exception becomes the batch's failure, and later stages skip the batch.
 template <class Work>
 void attempt(BatchInFlight& batch, const char* name, const Work& work) {
@@ -158,7 +154,7 @@ bool OverlappedPipeline::Pass::load(size_t item, const Source& source) {
   const auto begin = Clock::now();
   bool more = true;
   attempt(b, "load", [&] { more = source(item, b); });
-  b.load_seconds = seconds_since(begin);
+  b.load_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return more;
 }
 
