@@ -18,7 +18,7 @@ std::string read_dtypes(const JsonView& v) {
   return parse_dtypes(v.at("encoder").text() + "+" + v.at("decoder").text(), v.where()).label();
 }
 
-std::string read_text(const JsonView& v) { return v.text(); }
+std::string read_string(const JsonView& v) { return v.text(); }
 
 /// Declares the value, or each text in it, to be a path relative to the configuration.
 template <class Options>
@@ -35,7 +35,7 @@ OptionField<Options> path_option(std::string name, Text Options::*member, std::s
 template <class Options>
 OptionField<Options> paths_option(std::string name, std::vector<std::string> Options::*member,
                                   std::string help) {
-  return as_path(list_option(std::move(name), member, std::move(help), "a path", read_text));
+  return as_path(list_option(std::move(name), member, std::move(help), "a path", read_string));
 }
 
 const OptionTable<ModelSource>& model_keys() {
@@ -166,12 +166,12 @@ const OptionTable<TuneSpec>& tune_keys() {
            .required(),
        dataset.required(), options.required(),
        list_option("models", &TuneSpec::models,
-                   "Ids of the models for which the options are chosen.", "text", read_text)
+                   "Ids of the models for which the options are chosen.", "text", read_string)
            .by_default("all that the decoder is for"),
        list_option("shared_with", &TuneSpec::shared_with,
                    "Ids of further decoders that get the chosen values, such as other forms of the "
                    "same search.",
-                   "text", read_text)
+                   "text", read_string)
            .by_default("none"),
        option("grid", &TuneSpec::grid,
               "Number of values in the first grid over the range of each option.", 2, 100),
@@ -204,12 +204,12 @@ const OptionTable<DecoderSpec>& decoder_keys() {
        list_option(
            "models", &DecoderSpec::models,
            "The decoder runs only with models of these ids or kinds (ctc, rnnt, multiblank, tdt).",
-           "text", read_text)
+           "text", read_string)
            .by_default("all"),
        list_option("datasets", &DecoderSpec::datasets,
                    "The decoder runs only on datasets of these ids, for example because its "
                    "language model is made for them.",
-                   "text", read_text)
+                   "text", read_string)
            .by_default("all"),
        text_option(
            "baseline", &DecoderSpec::baseline,
