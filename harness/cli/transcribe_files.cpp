@@ -20,7 +20,6 @@
 #include "datasets/audio_files.h"
 #include "datasets/manifest.h"
 #include "datasets/media.h"
-#include "harness/cli/transcript_printer.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
@@ -84,7 +83,7 @@ std::vector<TranscribeInput> of_folder(const fs::path& folder, const Complain& c
   std::vector<std::string> notices;
   std::vector<UserError> skipped;
   const std::vector<fs::path> files = files_below(folder, media_endings(), &notices, &skipped);
-  for (const std::string& notice : notices) print_notice(notice);
+  for (const std::string& notice : notices) print_message("rtfx: notice: {}\n", printable(notice));
   for (const UserError& error : skipped) complain(error);
   for (const fs::path& file : files) {
     inputs.push_back({.name = file.string(),
