@@ -11,8 +11,11 @@
 namespace rtfx {
 
 struct Phrase {
-  std::string text;   // words with one space between them
-  double weight = 0;  // bonus of each of its tokens; 0: the value of the boosting option
+  std::string text;  // words with one space between them
+  /// Score of its first token, from which those of the later ones follow
+  /// (algorithms/shared/biasing/phrase_tree.h). For words of a decoding graph, it is how much less
+  /// the word costs. 0: the value of the boosting option.
+  double weight = 0;
   /// The place of the phrase: "names.txt:7", "run.json#/decoders/0/options/boost/phrases/2".
   std::string where;
   bool operator==(const Phrase&) const = default;

@@ -83,8 +83,8 @@ std::string stand_in_in(const std::filesystem::path& folder) {
 
 std::string stand_in_of(const DatasetSource& source) {
   if (!source.stand_in.empty()) return source.stand_in;
-  if (!source.manifest.empty())
-    return stand_in_in(std::filesystem::path(source.manifest).parent_path());
+  if (const std::filesystem::path manifest = source.manifest; !manifest.empty())
+    return stand_in_in(std::filesystem::is_directory(manifest) ? manifest : manifest.parent_path());
   return source.librispeech.empty() ? "" : stand_in_in(source.librispeech);
 }
 

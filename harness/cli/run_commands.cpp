@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -196,10 +198,13 @@ void add_validate(CLI::App& app) {
   command->callback([args] { print_plan(args->config.load(), args->as_json); });
 }
 
+/// Options of `rtfx stream` that are errors with --model.
+constexpr std::array kOnlyWithConfig = {"--set", "--output", "--sync-debug", "--resume", "--force"};
+
 /// Throws UserError if options were given that are only for a configuration, and names them.
 void require_live_options(const CLI::App& command) {
   std::vector<std::string> given;
-  for (const char* name : {"--set", "--output", "--sync-debug", "--resume", "--force"})
+  for (const char* name : kOnlyWithConfig)
     if (command.count(name) > 0) given.emplace_back(name);
   if (given.empty()) return;
   throw UserError("rtfx stream --model", fmt::format("does not take {}", fmt::join(given, ", ")),
@@ -215,11 +220,14 @@ void add_stream(CLI::App& app, int& code) {
     std::string trial;
   };
   const auto args = std::make_shared<Arguments>();
-  auto* command =
-      app.add_subcommand("stream",
-                         "With a configuration: simulate live streams in real time, and measure "
-                         "latency for each number of streams. With --model: print live text of a "
-                         "microphone, a file or standard input.");
+  auto* command = app.add_subcommand(
+      "stream",
+      fmt::format(
+          "With a configuration: simulate live streams in real time, and measure latency for each "
+          "number of streams. With --model: print live text of a microphone, a file or standard "
+          "input. Only a configuration takes {}. The options from --microphone on need --model. "
+          "With --model, the defaults are --device auto and --threads 0.",
+          fmt::join(kOnlyWithConfig, ", ")));
   command
       ->add_option("config", args->config.file,
                    "Configuration in JSON. With --model: the audio, which is a file, or - for "

@@ -67,10 +67,10 @@ const OptionTable<DatasetSource>& dataset_keys() {
       {text_option("id", &DatasetSource::id, "Short name, which appears in the names of cases.")
            .required(),
        path_option("manifest", &DatasetSource::manifest,
-                   "Manifest of JSON lines, or a LibriSpeech folder. Give exactly one of manifest, "
-                   "librispeech and files."),
+                   "Manifest of JSON lines, or a folder in the layout of LibriSpeech. Give exactly "
+                   "one of manifest, librispeech and files."),
        path_option("librispeech", &DatasetSource::librispeech,
-                   "Folder in the layout of LibriSpeech."),
+                   "Folder in the layout of LibriSpeech. `manifest` reads it in the same way."),
        paths_option("files", &DatasetSource::files, "Audio files, or folders of audio files."),
        text_option("stand_in", &DatasetSource::stand_in,
                    "Description of the audio, if it stands in for the set that its id names. "
@@ -243,8 +243,12 @@ const OptionTable<Protocol>& protocol_keys() {
               "batches than the measured passes.",
               0, 1000),
        option("measured_rounds", &Protocol::measured_rounds, "Number of measured rounds.", 1, 1000),
-       option("seed", &Protocol::seed,
-              "Seed of the random order of decoders in each round, and of the order `shuffle`.", 0),
+       option(
+           "seed", &Protocol::seed,
+           "Seed of the shuffle of the decoders, of the `sort` `shuffle`, and of the arrivals of "
+           "simulated streams. The decoders are shuffled once, and their order in each round "
+           "follows from that.",
+           0),
        option("cv_max", &Protocol::cv_max,
               "A case is NOISY if the standard deviation of its total RTFx, divided by the mean, "
               "is above this value.",

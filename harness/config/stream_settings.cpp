@@ -110,8 +110,8 @@ const OptionTable<StreamSettings>& stream_keys() {
               "much new audio.",
               1, kLongest),
        option("chunk_ms", &StreamSettings::chunk_ms,
-              "`search`: audio of a request in milliseconds. The part beyond the period is right "
-              "context of the encoder.",
+              "`search`: length of the audio of a request in milliseconds. The part beyond the "
+              "period is right context of the encoder. In `buffer`, a chunk has no right context.",
               1, kLongest)
            .by_default("the period"),
        option("arrivals", &StreamSettings::arrivals,

@@ -361,7 +361,8 @@ const std::vector<MetricInfo>& metric_table() {
        StoredInStream(),
        "streams",
        "Largest number of simulated streams that the rule confirmed. Without a rule: the "
-       "largest number up to which every tested number had a stable queue.",
+       "largest number up to which every tested number had a stable queue and kept "
+       "`stream.slo_ms`, if that is given.",
        1,
        kDifference,
        {},

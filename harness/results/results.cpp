@@ -29,18 +29,19 @@ std::string name_of_all_streams(const CaseResult& result) {
 using BySize = std::multimap<double, const CaseResult*>;
 
 /// Returns the largest number that a rule has confirmed. Without a rule, returns the largest number
-/// up to which all were stable.
+/// up to which all were stable and kept `stream.slo_ms`, if they had such a limit.
 double most_sustained(const BySize& by_size) {
-  double stable = 0, confirmed = 0;
-  bool by_rule = false, all_stable = true;
+  double kept = 0, confirmed = 0;
+  bool by_rule = false, all_kept = true;
   for (const auto& [size, result] : by_size) {
     const auto& run = std::get<record::StreamRun>(result->summary.last);
+    const bool* within_limit = known(run.slo);  // null: no limit was set
     by_rule = by_rule || run.confirms;
-    if (run.confirms == true && known(run.slo) != nullptr && *known(run.slo)) confirmed = size;
-    all_stable = all_stable && run.stable;
-    if (all_stable) stable = size;
+    if (run.confirms == true && within_limit != nullptr && *within_limit) confirmed = size;
+    all_kept = all_kept && run.stable && (within_limit == nullptr || *within_limit);
+    if (all_kept) kept = size;
   }
-  return by_rule ? confirmed : stable;
+  return by_rule ? confirmed : kept;
 }
 
 /// Adds a case for each decoder with the largest number of streams that was sustained.

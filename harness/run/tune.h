@@ -10,9 +10,9 @@
 namespace rtfx {
 
 /// Tunes the weights of each entry of the configuration's key "tune". It measures the decoder once
-/// with each of the weights that search_weights() asks for (weight_search.h). It does so in fp32 if
-/// `dtypes` has it, else in the first of `dtypes`, and with the first batch size. It prints the
-/// word error rate of each with its 95 % interval over resampled utterances.
+/// with each of the weights that search_weights() asks for (weight_search.h), in the first of
+/// `dtypes` and with the first batch size. It prints the word error rate of each with its 95 %
+/// interval over resampled utterances.
 ///
 /// The journals are in <output>/tune/<decoder>. With Journal::Mode::resume, points that they hold
 /// are not measured again. At the end, it writes `document` with the chosen weights to `target`.

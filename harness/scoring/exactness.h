@@ -13,14 +13,14 @@
 namespace rtfx {
 
 /// The grades, from best to worst. An utterance can have all of them except `wer`. A set has the
-/// grade of its worst utterance. If that is `different` and the set's edit counts equal the
-/// baseline's, its grade is `wer`.
+/// grade of its worst utterance. In place of `different`, the set's grade is `wer` if its total
+/// number of word errors equals the baseline's and replay found no decision beyond rounding.
 enum class Grade {
   bitwise,   // equal tokens, frames, durations, and bits of the score
   exact,     // equal tokens, frames and durations; scores within score_tolerance()
-  rounding,  // other tokens; every decision is the best one up to rounding along its own path
-  text,      // equal normalised text; tokens or scores differ
-  wer,       // other texts; equal word errors of the set
+  rounding,  // something differs; every decision is the best one up to rounding along its own path
+  text,      // equal normalised text; tokens, frames, durations or scores differ
+  wer,       // other texts; equal number of word errors of the set
   different,
 };
 

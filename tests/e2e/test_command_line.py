@@ -55,6 +55,21 @@ def test_options_of_a_configuration_are_refused_with_a_model(rtfx):
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_help_of_live_streams_says_which_options_are_for_which_use(rtfx):
+    """`rtfx stream` refuses the other use's options, and its help names them."""
+    text = rtfx("stream", "--help").stdout
+    options = re.findall(r"^  (?:-h,)?(--[a-z-]+)", text, re.MULTILINE)
+    live = options[options.index("--microphone"):]
+    of_both = {"--help", "--device", "--threads", "--model"}
+    configured = [name for name in options if name not in of_both and name not in live]
+    assert f"Only a configuration takes {', '.join(configured)}." in " ".join(text.split())
+    assert "The options from --microphone on need --model." in " ".join(text.split())
+    for name in live:
+        value = [] if name in ("--microphone", "--json") else ["20000" if name == "--raw" else "1"]
+        result = rtfx("stream", "c.json", name, *value)
+        assert result.returncode == 2 and f"{name} requires --model" in result.stderr, result.stderr
+
+
 @pytest.mark.parametrize("other", [["--nsys"], ["--no-cupti"], ["--graph-trace", "graph"], ["--trace-limit", "5"]])
 def test_options_of_a_timeline_are_refused_with_the_roofline(rtfx, config, other):
     result = rtfx("profile", config(), "--roofline", *other)

@@ -247,6 +247,16 @@ def test_figures_of_profile_and_streams(rtfx, complete):
     assert "launches" not in gbench["benchmarks"][1]  # the profile has one figure for all rounds
 
 
+@pytest.mark.parametrize("slo, most", [([True, True, False], 256), ([None] * 3, 512)])
+def test_sustained_streams_keep_the_limit_of_latency(rtfx, tmp_path, slo, most):
+    """All three numbers of streams have a stable queue. A search by `stream.slo_ms` also judges their latency."""
+    sizes = zip((64, 256, 512), slo, strict=True)
+    records = [synthetic.stream(size) | {"slo": within, "result_key": f"s{size}"} for size, within in sizes]
+    synthetic.write(tmp_path, [synthetic.provenance(), *records])
+    bmf = strict(rtfx("export", tmp_path, "--to", "bmf", "--metric", "streams.sustained").stdout)
+    assert [case["streams-sustained"]["value"] for case in bmf.values() if "streams-sustained" in case] == [most]
+
+
 def test_a_metric_that_is_chosen_twice_is_exported_once(export):
     assert export("--to", "prometheus", "--metric", "wer,wer") == export("--to", "prometheus", "--metric", "wer")
 

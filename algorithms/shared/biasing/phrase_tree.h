@@ -3,13 +3,13 @@
 // has this form too (Andrusenko et al., "TurboBias: Universal ASR Context-Biasing powered by
 // GPU-accelerated Phrase-Boosting Tree", 2025).
 //
-// A state is the longest end of the text that begins a phrase. The token at depth d of phrase p
-// scores
+// A state is the longest suffix of the text that is a prefix of a phrase. The token at depth d of
+// phrase p scores
 //
 //   s_p(1) = weight of p,    s_p(d) = weight of p * depth_scaling + ln d   for d > 1
 //
 // A token of the tree scores t(v), the largest s_p of the phrases through it. N(v) is the sum of t
-// from the root to v, and f(v) the state of the longest proper end of v that is a state:
+// from the root to v, and f(v) is the longest proper suffix of v that is a state:
 //
 //   score of a token k in v:  t(child of v by k)         where v has one
 //                             b(v) + score of k in f(v)  otherwise; at the root `unknown`
@@ -20,9 +20,10 @@
 // whole phrases in v that do not overlap. At the end of a text, -pending(v) is added.
 //
 // With "compatibility": "nemo", the backoff score is b(v) = N(f(v)) - N(v), and 0 where v is a
-// whole phrase. The values of t and N are then those that NeMo 2.7.3 leaves. t of a token that an
-// earlier phrase has is its old value or the new phrase's weight. N of later tokens is not computed
-// again. Nothing is added at the end of a text.
+// whole phrase. The values of t and N are then those that NeMo 2.7.3 leaves. Where a new phrase
+// shares a token with an earlier one, t of this token becomes the new phrase's weight if that is
+// larger than the old value. N is then computed again along the new phrase alone. Tokens of other
+// phrases behind the shared one keep their N. Nothing is added at the end of a text.
 #pragma once
 
 #include <cstdint>

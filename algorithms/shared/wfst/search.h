@@ -8,6 +8,9 @@
 // Here lp[t, k] = acoustic_scale * ln p(k | frame t), and a path has one emitting arc for each
 // frame. Costs, beam and score have these scaled units.
 //
+// A token of the search, as in Kaldi, is a state of the graph at a frame with the cost of the best
+// path to it. Tokens of the model's vocabulary occur only as token ids (WfstPath::tokens).
+//
 // Every search does a frame in these phases:
 //
 //   1. Each active token (state, cost) whose cost is below the frontier cutoff expands its emitting

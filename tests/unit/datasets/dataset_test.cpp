@@ -496,6 +496,9 @@ TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
   EXPECT_EQ(set.utterances[0].text, "SHE ASKED WHY");
   EXPECT_EQ(set.stand_in, "");
   EXPECT_EQ(set.sha256, librispeech("test-other").sha256);
+  write("test-other/stand_in.txt", "read by colleagues\n");
+  EXPECT_EQ(load_dataset(source).stand_in, "read by colleagues");
+  EXPECT_EQ(librispeech("test-other").stand_in, "read by colleagues");
 }
 
 TEST_F(DatasetTest, AMissingManifestNamesTheCommandThatMakesIt) {
