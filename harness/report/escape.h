@@ -7,8 +7,8 @@
 
 namespace rtfx {
 
-/// Escapes text for a cell of a LaTeX table, its caption or a comment. No character of it can act
-/// as a command, end the comment, or be read as the option of a line break ("\\ [2pt]").
+/// Escapes text for a cell of a LaTeX table or for a note below it. No character of it can act as a
+/// command, or be read as the option of a line break ("\\ [2pt]") or of an item.
 std::string latex_text(std::string_view text);
 
 /// Escapes text for a Markdown table and for running text, so that it is neither markup nor HTML.

@@ -232,12 +232,18 @@ std::string export_latex(const ResultSet& results, const std::vector<Metric>& me
   const std::string constants = take_constants(table);
   std::string alignment;
   for (const bool right : table.is_number) alignment += right ? 'r' : 'l';
-  std::string text =
-      "% " + printable(caption(results, columns, constants)) + "\n% Needs the package booktabs.\n";
+  std::string text = "% Needs the packages booktabs and threeparttable.\n\\begin{threeparttable}\n";
   text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n";
   text += joined(escaped(table.head, latex_text), " & ") + " \\\\\n\\midrule\n";
   for (const Row& row : table.rows) text += joined(escaped(row, latex_text), " & ") + " \\\\\n";
-  return text + "\\bottomrule\n\\end{tabular}\n";
+  text += "\\bottomrule\n\\end{tabular}\n\\begin{tablenotes}[flushleft]\\footnotesize\n";
+  const Conclusion conclusion = conclude(all_of(results));
+  for (const std::string& sentence : conclusion.wrong)
+    text += "\\item \\textbf{" + latex_text(sentence) + "}\n";
+  text += "\\item " + latex_text(caption(results, columns, constants)) + "\n";
+  for (const std::string& sentence : conclusion.won)
+    text += "\\item " + latex_text(sentence) + "\n";
+  return text + "\\end{tablenotes}\n\\end{threeparttable}\n";
 }
 
 }  // namespace rtfx

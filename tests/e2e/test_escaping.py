@@ -55,7 +55,7 @@ def words_of_latex(text):
 def test_latex(rtfx, folder):
     text = rtfx("export", folder, "--to", "latex").stdout
     assert not OBEYED.search(text)
-    ours = "begin end toprule midrule bottomrule pm textbackslash textasciicircum textasciitilde"
+    ours = "begin end toprule midrule bottomrule item textbf footnotesize pm textbackslash textasciicircum textasciitilde"
     assert set(words_of_latex(text)) <= set(f"{ours} textless textgreater textbar".split())
     assert all(line.startswith(("%", "\\", "@model")) or " & " in line for line in text.splitlines())
     for line in text.splitlines():

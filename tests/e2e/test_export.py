@@ -2,9 +2,11 @@
 RTFX_UPDATE_GOLDEN=1 writes the golden files anew. Read the difference before you commit it."""
 
 import csv
+import html
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -150,6 +152,49 @@ def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
     )
     assert "70." in null and "1200000" not in null and "100" not in null
     assert MARKED in other and MARKED not in null and "rounding" in other
+
+
+def typeset(text):
+    """Returns the table rows and the notes that LaTeX prints, without its escapes. It fails on a text that LaTeX would
+    refuse or misread: an environment or a brace without its end, or a special character without its escape."""
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    opened, rows, notes = [], [], []
+    for line in lines:
+        if match := re.match(r"\\(begin|end)\{(\w+)\}", line):
+            if match[1] == "begin":
+                opened.append(match[2])
+            else:
+                assert opened.pop() == match[2]
+        elif line.startswith(r"\item "):
+            assert opened[-1] == "tablenotes"
+            notes.append(plain(re.sub(r"^\\textbf\{(.*)\}$", r"\1", line.removeprefix(r"\item "))))
+        elif not line.startswith("\\"):
+            assert opened[-1] == "tabular" and line.endswith(r" \\")
+            rows.append([plain(cell) for cell in line.removesuffix(r" \\").split(" & ")])
+    assert not opened
+    return rows, notes
+
+
+def plain(text):
+    """Undoes the escapes of LaTeX and refuses characters without one."""
+    names = {"textbackslash": "\\", "textasciicircum": "^", "textasciitilde": "~", "textless": "<", "textgreater": ">",
+             "textbar": "|"}  # fmt: skip
+    escapes = r"\\(?P<name>[a-z]+)\{\}|\\(?P<one>[{}$&#%_])|\{(?P<group>[\[\]*])\}|(?P<pm>\$\\pm\$)"
+    assert not re.search(r"[\\{}$&#%_^~<>|\[\]*]", re.sub(escapes, "", text)), text
+    return re.sub(escapes, lambda m: names[m["name"]] if m["name"] else m["one"] or m["group"] or "±", text)
+
+
+def test_latex_prints_what_markdown_says(rtfx, export, marked):
+    """Its notes hold the values that all rows share, the meanings of marks, the wrong decoders and the conclusions."""
+    for folder_text in (export, lambda *arguments: rtfx("export", marked, *arguments).stdout):
+        page = re.sub(r"\\(.)", r"\1", html.unescape(folder_text("--to", "markdown")))
+        blocks = [block.strip("*\n") for block in page.split("\n\n")]
+        (table,) = [block for block in blocks if block.startswith("|")]
+        rows, notes = typeset(folder_text("--to", "latex"))
+        assert sorted(notes) == sorted(block for block in blocks if block != table)
+        assert len(rows) == len(table.splitlines()) - 1
+    assert any(note.startswith("WRONG") for note in notes)
+    assert any("In all rows: model" in note and "NOISY: " in note for note in notes)
 
 
 def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
