@@ -4,19 +4,24 @@
 ...     nemo_model.transcribe(["a.wav"], timestamps=True)
 
 NeMo's own `transcribe()` runs, with its encoder, its text and its time stamps. Only the search for tokens in the
-encoder frames is a decoder of rtfx. It was tried with NeMo 2.7.3 and 3.0.0 on a CPU, and with 3.0.0 on a GPU.
+encoder frames is a decoder of rtfx. An utterance for which the network returns NaN gets no token, the score NaN and a
+warning, and the others of its batch get their texts. It was tried with NeMo 2.7.3 and 3.0.0 on a CPU, and with 3.0.0 on a GPU.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rtfx import models
-from rtfx.errors import InputError
+from rtfx.decoding import Hypotheses
+from rtfx.errors import Error, InputError
+from rtfx.results import Hypothesis as Row
 
 _DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -76,6 +81,7 @@ class Accelerated:
         frames = encoder_output.transpose(1, 2).to(self._dtype).contiguous()
         found = self.decoder(frames, encoded_lengths)
         is_tdt = found.durations is not None
+        rows = [_row(found, i) for i in range(len(found))]
         return (
             [
                 Hypothesis(
@@ -84,7 +90,7 @@ class Accelerated:
                     timestamp=torch.tensor(row.frames, dtype=torch.long),
                     token_duration=torch.tensor(row.durations, dtype=torch.long) if is_tdt else torch.empty(0),
                 )
-                for row in found
+                for row in rows
             ],
         )
 
@@ -93,3 +99,12 @@ class Accelerated:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._original, name)
+
+
+def _row(found: Hypotheses, i: int) -> Row:
+    """Returns a row of a batch. If the network returned NaN for it, the row has no token and the score NaN."""
+    try:
+        return found[i]
+    except Error as error:
+        warnings.warn(f"accelerate: {error}; the text of this row is empty, and its score is NaN", stacklevel=3)
+        return Row(text="", tokens=[], frames=[], score=math.nan)

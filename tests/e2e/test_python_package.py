@@ -92,6 +92,7 @@ TRUE = {
     "array_of_paths": "m.transcribe(numpy.array(CLIPS)) == m.transcribe(CLIPS)",
     "generator_of_rows": "m.streams(max_streams=4, fewer_rows=(rows for rows in [1, 2])) is not None",
     "rows_beside_nan": "rows_beside_nan()",
+    "rows_beside_nan_in_nemo": "rows_beside_nan_in_nemo()",
     "all_characters_of_a_stream": "said_by(allowed=[]) == d(frames, lengths)[0].text != said_by()",
     "parts_end_with_the_audio": "parts_end_with_the_audio()",
     "handles_outlive_the_interpreter": "handles_outlive_the_interpreter()",
@@ -126,8 +127,8 @@ TRUE = {
     "interrupted_twice": "interrupted_twice()",
 }
 SCRIPT = """
-import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, signal
-import sys, threading, time, torch, warnings, weakref, rtfx
+import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, shutil
+import signal, sys, threading, time, torch, types, warnings, weakref, rtfx, rtfx.nemo
 MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background inherits that Ctrl-C is ignored
 m = rtfx.load(MODEL, device="cpu")
@@ -241,6 +242,27 @@ def rows_beside_nan():
     except rtfx.Error as error:
         alone = d(frames, lengths)[0]
         return len(found) == 2 and found[1] == found[1:][0] and found[1].tokens == alone.tokens and "row 0: NaN" in str(error)
+
+def rows_beside_nan_in_nemo():
+    # A model and a class of hypotheses with the members of NeMo's that accelerate() uses.
+    utils = "nemo.collections.asr.parts.utils.rnnt_utils"
+    sys.modules[utils] = types.ModuleType(utils)
+    sys.modules[utils].Hypothesis = types.SimpleNamespace
+    decoding = types.SimpleNamespace(decoding=None, rnnt_decoder_predictions_tensor=None)
+    model = types.SimpleNamespace(joint=torch.nn.Linear(1, 1), decoding=decoding, change_decoding_strategy=None,
+                                  save_to=lambda path: shutil.copy(MODEL, path))
+    batch, counts = frames.repeat(3, 1, 1), torch.tensor(3 * list(lengths))
+    with rtfx.nemo.accelerate(model), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        (right,) = decoding.decoding(batch.transpose(1, 2), counts)
+        batch[1] = float("nan")
+        (found,) = decoding.decoding(batch.transpose(1, 2), counts)
+    def said(row):
+        return row.y_sequence.tolist(), row.timestamp.tolist()
+    (warning,) = warned
+    return said(found[0]) == said(found[2]) == said(right[0]) != said(found[1]) == ([], []) and \
+        numpy.isnan([row.score for row in right + found]).tolist() == 4 * [False] + [True, False] and \
+        "row 1: NaN" in str(warning.message)
 
 def said_by(**bias):
     stream = rtfx.decoder("label_looping", m, allowed=["U+0061-U+006D"]).streams().open(**bias)
