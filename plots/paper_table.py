@@ -490,22 +490,30 @@ def latex(table, journal):
     def row(texts):
         return " & ".join(map(script.latex, texts)) + r" \\"
 
+    def note(text):
+        code = re.sub("`([^`]*)`", r"\\texttt{\1}", script.latex(text))
+        return rf"\noindent {code}\par"
+
     paper = table["paper"]
-    yield f"% {paper['title']} ({paper['reference']}); journal {script.printable(journal.path.name)}"
+    yield rf"\noindent\textbf{{{script.latex(paper['title'])}: ours beside the published figures}}\par"
+    yield note(f"{paper['reference']}. Journal: {journal.path.name}, {journal.provenance['started']}.")
     for text in stamps(table, journal):
         yield rf"\noindent\textbf{{{script.latex(text)}}}\par"
     yield from (r"\begin{tabular}{lp{0.35\textwidth}p{0.35\textwidth}}", r"\hline")
     yield from (row(["what differs", "ours", "paper"]), r"\hline")
     yield from map(row, setting_rows(table, journal))
-    yield from (r"\hline", r"\end{tabular}")
+    yield from (r"\hline", r"\end{tabular}\par")
+    yield from map(note, remarks(table, journal))
     for section in sections(table, journal):
         yield from ("", rf"\par\medskip\noindent\textbf{{{script.latex(section.title)}}}\par")
+        yield note(f"{section.note}.")
         yield from (r"\begin{tabular}{lllrrrrl}", r"\hline", row(HEADS), r"\hline")
         yield from map(row, section.rows)
         yield from (r"\hline", r"\end{tabular}")
     heads, rows = counts(table, journal)
     if rows:
         yield from ("", rf"\par\medskip\noindent\textbf{{{script.latex(COUNTS_TITLE)}}}\par")
+        yield note(COUNTS_NOTE)
         yield from (rf"\begin{{tabular}}{{lll{'r' * (len(heads) - 3)}}}", r"\hline", row(heads), r"\hline")
         yield from map(row, rows)
         yield from (r"\hline", r"\end{tabular}")

@@ -222,7 +222,7 @@ def render(folder, table, *arguments):
 
 def table_of(*all_cells):
     setting = {"GPU": "an abacus", "data": "test-other"}
-    paper = {"title": "T", "reference": "R", "setting": setting, "remarks": ["slow & 5 % off"]}
+    paper = {"title": "T", "reference": "R", "setting": setting, "remarks": ["slow & 5 % `off`"]}
     return {"paper": paper, "cells": list(all_cells)}
 
 
@@ -244,8 +244,10 @@ def test_rendering(tmp_path):
     assert "| not in the paper | frame_looping | 16 |" in text and "| null |" not in text
     assert "| not in the paper | ours_alone | 16 | 8.00 | – | – |" in text  # a speed-up of 2 s / 0.25 s
     assert "one round: not judged" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text
-    assert "- slow & 5 % off" in text and "QUICK" not in text
-    assert "75.30" in (tmp_path / "table.tex").read_text()
+    assert "- slow & 5 % `off`" in text and "QUICK" not in text
+    tex = (tmp_path / "table.tex").read_text()
+    assert "75.30" in tex and r"\noindent R. Journal: journal.jsonl, " in tex
+    assert r"\noindent slow \& 5 \% \texttt{off}\par" in tex and r"\noindent This ratio is expected to have" in tex
 
 
 def test_sizes_of_batch_that_the_paper_lacks_are_shown_and_those_not_full_are_marked(tmp_path):
@@ -333,7 +335,8 @@ def test_counts_explain_the_figures(tmp_path):
     text = (tmp_path / "table.md").read_text().split("## Counts that explain the figures")[1]
     assert "| model | dataset | decoder | batch | joint calls per s | host reads per s | deletions, % |" in text
     assert f"| label_looping | 16 | {812 / 120:.2f} | – | {1100 / 290:.2f} |" in text
-    assert f"& {812 / 120:.2f} &" in (tmp_path / "table.tex").read_text()
+    tex = (tmp_path / "table.tex").read_text()
+    assert f"& {812 / 120:.2f} &" in tex and "Counters are those of the last round" in tex
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
