@@ -12,10 +12,14 @@ from rival_table import decode_seconds, is_rival
 from style import draw_lines, lines_over, main
 
 
-def recall(case):
-    """Returns the recall of the boosted words in percent; None where the references have none or the journal lacks counts."""
-    share = (case.last.get("boosted") or {}).get("recall")
-    return None if share is None else 100 * share
+def boosted_percent(case, share):
+    """Returns a share of the boosted words in percent; None where the references have none or the journal lacks counts."""
+    found = (case.last.get("boosted") or {}).get(share)
+    return None if found is None else 100 * found
+
+
+def f_score(case):
+    return boosted_percent(case, "f_score")
 
 
 def false_alarms(case):
@@ -26,7 +30,7 @@ def false_alarms(case):
 
 MEASURES = {
     "word error rate (%)": wer_percent,
-    "recall of boosted words (%)": recall,
+    "recall of boosted words (%)": lambda case: boosted_percent(case, "recall"),
     "insertions (% of the words)": lambda case: percent(case, "insertions"),
     "false alarms (% of the words)": false_alarms,
 }
@@ -92,12 +96,6 @@ def package(case):
         weighted = option(case, "options", "blank_lm_score_mode") == "lm_weighted_full"
         parts.append(weighted and "blank weighted")
     return ", ".join(filter(None, parts))
-
-
-def f_score(case):
-    """Returns the F-score of the phrases in percent."""
-    share = (case.last.get("boosted") or {}).get("f_score")
-    return None if share is None else 100 * share
 
 
 def seconds(case):

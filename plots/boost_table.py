@@ -16,7 +16,7 @@ from pathlib import Path
 from boost import by_rules_of_nemo, f_score, magnitude, package, phrases, search, seconds
 from journal import read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
-from script import OneLineParser, file_of, markdown, run_script, write_text
+from script import OneLineParser, decimal, file_of, markdown, run_script, write_text
 
 HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx", "WER, its rules", "WER, rival",
          "s, rtfx", "s, its rules", "s, rival", "rival / rtfx", "equal tokens", "frames too", "first other"]  # fmt: skip
@@ -57,20 +57,16 @@ def equality(folder, ours, rival):
     return [f"{sum(tokens)} of {len(pairs)}", str(sum(both)), markdown(other)]
 
 
-def number(value, digits):
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def row(rival, cases, folder):
     own, same_rules = ours_like(rival, cases)
     three = [own, same_rules, rival]
     shown = [case and seconds(case)[0] for case in three]
     base = shown[1] or shown[0]
     cells = [markdown(phrases(rival) or "none"), "–" if magnitude(rival) is None else f"{magnitude(rival):g}"]
-    cells += [number(case and f_score(case), 1) for case in three]
-    cells += [number(case and wer_percent(case), 2) for case in three]
-    cells += [number(value, 2) for value in shown]
-    cells += [number(base and shown[2] / base, 2)]
+    cells += [decimal(case and f_score(case), 1) for case in three]
+    cells += [decimal(case and wer_percent(case), 2) for case in three]
+    cells += [decimal(value, 2) for value in shown]
+    cells += [decimal(base and shown[2] / base, 2)]
     return cells + equality(folder, same_rules or (own if magnitude(rival) is None else None), rival)
 
 

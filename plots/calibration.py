@@ -15,8 +15,8 @@ from pathlib import Path
 
 from journal import journal_name, read_text
 from matplotlib.lines import Line2D
-from script import OneLineParser, figure_file, inches, printable, run_script
-from style import FAINT, GREY, WIDE, entry_width, legend, new_figure, save, series_style
+from script import OneLineParser, printable, run_script
+from style import FAINT, GREY, add_output, entry_width, legend, new_figure, save, series_style
 
 BINS = 10
 AROUND = ".,;:!?\"()[]"
@@ -142,9 +142,8 @@ def table(series):
 def main():
     parser = OneLineParser(description=__doc__)
     parser.add_argument("transcripts", nargs="+", help="files of lines of JSON, may be gzip, each a curve; NAME=FILE names it")
-    parser.add_argument("-o", "--output", type=figure_file, help="file.svg, .pdf or .png")
+    add_output(parser, required=False)
     parser.add_argument("--table", action="store_true", help="print a table in Markdown")
-    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
     arguments = parser.parse_args()
     if not arguments.output and not arguments.table:
         parser.error("give --output or --table")

@@ -1,8 +1,6 @@
 """Draws how many utterances have which grade of agreement with the baseline, for every case."""
 
-from journal import panels
 from style import (
-    BAR,
     BLUE,
     HATCHED,
     HATCHES,
@@ -10,14 +8,12 @@ from style import (
     SKY,
     VERMILION,
     YELLOW,
+    bars_by_panel,
     legend,
     main,
     name_axis,
-    name_panel,
-    name_rows,
-    new_figure,
     note_behind,
-    text_on,
+    write_in_bar,
 )
 
 DIGIT, AXIS = 0.085, 0.55  # inches of a digit with its margin; length of the axis / width of the figure
@@ -34,20 +30,16 @@ def draw(cases, width):
     cases = [case for case in cases if grades_of(case)]
     if not cases:
         return None
-    groups = panels(cases)
-    figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
     handles = {}
-    for cell, (title, group) in zip(axes[:, 0], groups.items()):
-        for row, case in enumerate(group):
-            draw_case(cell, row, case, handles, width)
-        marks = {True: " ~", False: ""}
-        left = name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
-        cell.set_xlim(0, 100)
-        name_panel(cell, title, width, left)
-    name_axis(axes[-1, 0], "share of the utterances (%); right: their number; ~: approximate", width, left)
+    figure, lowest, left = bars_by_panel(cases, width, lambda cell, row, case: draw_case(cell, row, case, handles, width), name_of)
+    name_axis(lowest, "share of the utterances (%); right: their number; ~: approximate", width, left)
     grades = [grade for grade in COLOURS if grade in handles]
     legend(figure, [handles[grade] for grade in grades], grades, width)
     return figure
+
+
+def name_of(case):
+    return f"{case.decoder}{' ~' if case.is_approximate else ''}, b {case.batch}"
 
 
 def grades_of(case):
@@ -69,16 +61,7 @@ def draw_case(cell, row, case, handles, width):
         bars = cell.barh(row, share, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
         handles.setdefault(grade, bars)
         if DIGIT * len(f"{count}") < AXIS * width * share / 100:
-            cell.text(
-                left + share / 2,
-                row,
-                f"{count}",
-                ha="center",
-                va="center",
-                fontsize=7.5,
-                color=text_on(colour),
-                bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
-            )
+            write_in_bar(cell, left + share / 2, row, f"{count}", colour)
         left += share
 
 

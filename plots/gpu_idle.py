@@ -6,22 +6,19 @@ It reads profile.jsonl, which `rtfx profile` writes on a GPU. A row without know
 from pathlib import Path
 from statistics import mean
 
-from journal import Case, Journal, panels, plain_or_gzip, read_records
+from journal import Case, Journal, plain_or_gzip, read_records
 from style import (
-    BAR,
     BLUE,
     HATCHED,
     HATCHES,
     INK,
+    bars_by_panel,
     duration,
     legend,
     main,
     name_axis,
-    name_panel,
-    name_rows,
-    new_figure,
     note_behind,
-    text_on,
+    write_in_bar,
 )
 
 REGION = "decode"
@@ -99,16 +96,9 @@ def seconds_of(case):
 def draw(cases, width):
     if not cases:
         return None
-    groups = panels(cases)
-    figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
     handles, excess = {}, kernel_excess(cases)
-    for cell, (title, group) in zip(axes[:, 0], groups.items()):
-        for row, case in enumerate(group):
-            draw_case(cell, row, case, handles, excess)
-        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
-        cell.set_xlim(0, 100)
-        name_panel(cell, title, width, left)
-    name_axis(axes[-1, 0], OLD_AXIS if all(is_old(case) for case in cases) else AXIS, width, left)
+    figure, lowest, left = bars_by_panel(cases, width, lambda cell, row, case: draw_case(cell, row, case, handles, excess))
+    name_axis(lowest, OLD_AXIS if all(is_old(case) for case in cases) else AXIS, width, left)
     legend(figure, list(handles.values()), list(handles), 0.6 * width)
     return figure
 
@@ -128,16 +118,9 @@ def draw_case(cell, row, case, handles, excess):
         if share >= 0.05:
             handles.setdefault(label, bars)
         if share >= 9:
-            cell.text(
-                left + share / 2,
-                row,
-                f"{100 * busy['share']:.0f}, with what the profiler adds" if label == BUSY and busy["share"] > 1 else f"{share:.0f}",
-                ha="center",
-                va="center",
-                fontsize=7.5,
-                color=text_on(colour),
-                bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
-            )
+            is_more = label == BUSY and busy["share"] > 1
+            text = f"{100 * busy['share']:.0f}, with what the profiler adds" if is_more else f"{share:.0f}"
+            write_in_bar(cell, left + share / 2, row, text, colour)
     if busy["low"] is not None and busy["high"] is not None:  # one lap has no interval
         kernels = case.last["regions"][REGION].get("kernels", 0) / case.last.get("laps", 1)
         low = busy["low"] - kernels * excess / seconds_of(case)

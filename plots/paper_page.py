@@ -24,8 +24,7 @@ from cells import (
     our_value,
     verdict,
 )
-from journal import read_journal
-from script import OneLineParser, file_of, run_script, write_text
+from script import OneLineParser, file_of, markdown_row, run_script, write_text
 
 NOT_RUN = "not run"
 VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
@@ -33,10 +32,6 @@ OTHER_SIZE = "of these, other size"
 HEADS = [SAME, OTHER_SIZE, *VERDICTS[1:]]  # columns of the list of tables
 EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "verdict"]
 RIGHT = "--:"
-
-
-def row(texts):
-    return f"| {' | '.join(map(script.markdown, texts))} |"
 
 
 def is_effect(cell):
@@ -98,14 +93,14 @@ def page(tables, folder):
            "rounds lies on the same side of no difference. Word error rates have no interval: their direction is that of the "
            "counted errors. Other size means less than half of the published effect, or more than twice: the effect of 1.9 times as "
            "fast is 0.9, and of 1.1 times 0.1. A table without effects has words, curves or counts alone.")  # fmt: skip
-    yield from ("", row(["table", *HEADS]), f"|---|{'--:|' * len(HEADS)}")
+    yield from ("", markdown_row(["table", *HEADS]), f"|---|{'--:|' * len(HEADS)}")
     for name, _, journal in tables:
         state = "" if journal else " (not run)"
         shown = map(str, counts_of([e for e in found[name] if not e.is_repeat])) if found[name] else ["–"] * len(HEADS)
-        yield f"| [{name}](#{name}){state} {row(shown)}"
+        yield f"| [{name}](#{name}){state} {markdown_row(shown)}"
     every = [effect for effects in found.values() for effect in effects]
-    yield row(["all", *map(str, counts_of([e for e in every if not e.is_repeat]))])
-    yield row(["again, over another baseline or with other kernels", *map(str, counts_of([e for e in every if e.is_repeat]))])
+    yield markdown_row(["all", *map(str, counts_of([e for e in every if not e.is_repeat]))])
+    yield markdown_row(["again, over another baseline or with other kernels", *map(str, counts_of([e for e in every if e.is_repeat]))])
     for name, table, journal in tables:
         paper = table["paper"]
         yield from ("", f'<a id="{name}"></a>', "", f"## {script.markdown(paper['title'])}", "", f"{script.markdown(paper['reference'])}.", "")
@@ -120,8 +115,8 @@ def page(tables, folder):
         if found[name] and journal is not None:
             if any("min_ms" in cell["metric"] for cell in filter(is_effect, table["cells"])):
                 yield from ("", "Figures of least times have the interval of the mean times, which need not hold them.")
-            yield from ("", row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
-            yield from (row(effect.texts) for effect in found[name])
+            yield from ("", markdown_row(EFFECT_HEADS), f"|---|---|{RIGHT}|{RIGHT}|{RIGHT}|---|")
+            yield from (markdown_row(effect.texts) for effect in found[name])
         if journal is not None:
             yield from details(name, table, journal, folder)
 
@@ -141,13 +136,7 @@ def details(name, table, journal, folder):
 
 def read_one(table_file, journal_file):
     table = paper_table.read_table(table_file)
-    if not journal_file:
-        return Path(table_file).stem, table, None
-    journal = read_journal(journal_file)
-    if not journal.provenance:
-        raise SystemExit(f"{script.printable(journal.path)}: no provenance record")
-    journal.cases += journal.streams
-    return Path(table_file).stem, table, journal
+    return Path(table_file).stem, table, paper_table.read_cases(journal_file) if journal_file else None
 
 
 def main():

@@ -30,7 +30,7 @@ from journal import (
     read_journal,
     stand_in_sets,
 )
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, decimal, file_of, run_script
 
 # The key "protocol" of "paper" in a file of configs/tables/ tells the published protocol:
 #
@@ -282,7 +282,7 @@ def counts(table, journal):
     for case in journal.cases:
         figures = [COUNTS[name][1](case) for name in names] if case.rounds else []
         if any(figure is not None for figure in figures):
-            rows.append([case.model, case.dataset, case.decoder, case.batch, *(text_of(f, 2) for f in figures)])
+            rows.append([case.model, case.dataset, case.decoder, case.batch, *(decimal(f, 2) for f in figures)])
     return heads, rows
 
 
@@ -307,10 +307,6 @@ def remark_of(case, *first):
     )
 
 
-def text_of(value, digits):
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def least_digits(metric):
     """Returns the least number of decimals of a metric. A speed-up of 1.04 must not read as 1.0."""
     return 2 if metric == "wer" or metric.startswith("speedup.") else 0
@@ -333,9 +329,9 @@ def cell_row(cases, cell):
         " ".join(filter(None, [cell.get("arm"), note_on_source(cell)])),
         case.decoder if case else cell.get("decoder") or "–",
         f"{cell.get('batch') or (case.batch if case else '–')}",
-        text_of(ours, digits),
+        decimal(ours, digits),
         cell["published"],
-        text_of(ratio, 2),
+        decimal(ratio, 2),
         remark,
     ]
 
@@ -374,7 +370,7 @@ def own_rows(cases, cells, all_cells):
             digits = max(1, least_digits(like["metric"]), digits_of(like["published"]))
             setting = f"({case.dataset})" if "dataset" in like else ""
             yield [case.model, f"not in the paper {setting}".strip(), case.decoder, case.batch,
-                   text_of(ours, digits), "–", "–", remark_of(case)]  # fmt: skip
+                   decimal(ours, digits), "–", "–", remark_of(case)]  # fmt: skip
 
 
 def sections(table, journal):
@@ -434,9 +430,7 @@ def setting_rows(table, journal):
 
 
 def markdown(table, journal):
-    def row(texts):
-        return f"| {' | '.join(map(script.markdown, texts))} |"
-
+    row = script.markdown_row
     paper = table["paper"]
     yield f"# {paper['title']}: ours beside the published figures"
     yield ""
@@ -529,6 +523,15 @@ def read_table(path):
     return table
 
 
+def read_cases(path):
+    """Reads a journal whose cases are those of runs and of streams."""
+    journal = read_journal(path)
+    if not journal.provenance:
+        raise SystemExit(f"{script.printable(journal.path)}: no provenance record")
+    journal.cases += journal.streams
+    return journal
+
+
 def require_own(table, journal):
     """Ends the program where the journal has no search of the table."""
     own = {d if isinstance(d, str) else d.get("id", d.get("name")) for d in table.get("decoders", [])}
@@ -547,10 +550,7 @@ def main():
     parser.add_argument("--latex", action="store_true", help="write FILE.tex beside FILE.md")
     parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
     arguments = parser.parse_args()
-    table, journal = read_table(arguments.table), read_journal(arguments.journal)
-    if not journal.provenance:
-        raise SystemExit(f"{journal.path}: no provenance record")
-    journal.cases += journal.streams
+    table, journal = read_table(arguments.table), read_cases(arguments.journal)
     require_own(table, journal)
     name = "table" if journal_name(journal.path) == "journal" else journal_name(journal.path)
     output = arguments.output or journal.path.with_name(f"{name}.md")

@@ -2,9 +2,8 @@
 
 from statistics import stdev
 
-from journal import REGIONS, panels
+from journal import REGIONS
 from style import (
-    BAR,
     BLUE,
     GREEN,
     GREY,
@@ -14,14 +13,12 @@ from style import (
     SKY,
     VERMILION,
     YELLOW,
+    bars_by_panel,
     legend,
     main,
     name_axis,
-    name_panel,
-    name_rows,
-    new_figure,
     note_behind,
-    text_on,
+    write_in_bar,
 )
 
 COLOURS = dict(zip(REGIONS, [YELLOW, GREY, SKY, BLUE, ORANGE, GREEN, PURPLE, VERMILION]))
@@ -38,16 +35,9 @@ def draw(cases, width):
     cases = [case for case in cases if not case.is_overlapped and sum(case.region_seconds().values()) > 0]
     if not cases:
         return None
-    groups = panels(cases)
-    figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
     handles = {}
-    for cell, (title, group) in zip(axes[:, 0], groups.items()):
-        for row, case in enumerate(group):
-            draw_case(cell, row, case, handles)
-        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
-        cell.set_xlim(0, 100)
-        name_panel(cell, title, width, left)
-    name_axis(axes[-1, 0], "share of the time of a pass (%); right: seconds a pass", width, left)
+    figure, lowest, left = bars_by_panel(cases, width, lambda cell, row, case: draw_case(cell, row, case, handles))
+    name_axis(lowest, "share of the time of a pass (%); right: seconds a pass", width, left)
     regions = [region for region in REGIONS if region in handles]
     legend(figure, [handles[region] for region in regions], regions, width)
     return figure
@@ -63,16 +53,7 @@ def draw_case(cell, row, case, handles):
         if share >= 0.05:
             handles.setdefault(region, bars)
         if share >= 9:
-            cell.text(
-                left + share / 2,
-                row,
-                f"{share:.0f}",
-                ha="center",
-                va="center",
-                fontsize=7.5,
-                color=text_on(COLOURS[region]),
-                bbox={"facecolor": COLOURS[region], "edgecolor": "none", "pad": 1},
-            )
+            write_in_bar(cell, left + share / 2, row, f"{share:.0f}", COLOURS[region])
         left += share
     seconds = [round["total_seconds"] for round in case.rounds]
     spread = f" ± {stdev(seconds):.1g}" if len(seconds) > 1 else ""

@@ -66,6 +66,16 @@ def markdown(text):
     return text.replace("](", r"]\(").replace("~~", r"\~\~")
 
 
+def markdown_row(texts):
+    """Returns a row of a Markdown table from texts that are not escaped yet."""
+    return f"| {' | '.join(map(markdown, texts))} |"
+
+
+def decimal(value, digits):
+    """Returns a number for a table, or a dash for None."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
 def latex(text):
     """Escapes text for a LaTeX table cell, heading or comment."""
     return "".join(LATEX.get(character, character) for character in printable(text))

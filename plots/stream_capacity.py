@@ -17,10 +17,9 @@ from typing import Callable
 from journal import read_journal
 from script import OneLineParser, printable, run_script
 from style import (
-    WIDE,
+    add_output,
     entry_width,
-    figure_file,
-    inches,
+    front,
     legend,
     log_scale,
     new_figure,
@@ -53,15 +52,6 @@ PANELS = [
     Panel(STEP, "energy (J per hour of audio)", lambda p: p.step_ms, lambda p: p.joules_per_hour,
           lambda p: f"{p.joules_per_hour:,.0f}"),
 ]  # fmt: skip
-
-
-def front(points):
-    """Returns those points (cost, streams, ...) for which no other point has as many streams at no higher cost."""
-    kept = []
-    for point in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not kept or point[1] > kept[-1][1]:
-            kept.append(point)
-    return kept
 
 
 def draw(points, width):
@@ -102,7 +92,7 @@ def draw_series(cell, panel, points, i, shown):
     Where another series has a point at the same step, the number of the upper point stands above it, and that of the
     lower one below it."""
     style, rises = series_style(i), panel.left == STREAMS
-    line = front(points) if rises else sorted(points, key=lambda point: point[0])
+    line = front(points, lambda point: point[:2]) if rises else sorted(points, key=lambda point: point[0])
     (handle,) = cell.plot([x for x, *_ in line], [y for _, y, _ in line], markersize=5, linewidth=1.4, **style)
     # Numbers stand where they do not cover the line: upper left or lower right of the points of a rising line.
     above = {"xytext": (-2, 5), "ha": "right"} if rises else {"xytext": (4, 5)}
@@ -119,8 +109,7 @@ def main():
     parser = OneLineParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders or journals of `rtfx stream`, one for each size of steps")
     parser.add_argument("--nemo", nargs="+", default=[], metavar="FILE", help="files of rivals/nemo/stream_steps.py")
-    parser.add_argument("-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png")
-    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
+    add_output(parser)
     arguments = parser.parse_args()
     run_script(lambda: draw_file(arguments))
 

@@ -10,7 +10,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
-from journal import differing, option, other_options, read_journal, stand_in_sentences, wer_percent  # noqa: E402
+from journal import differing, option, other_options, panels, read_journal, stand_in_sentences, wer_percent  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
 from script import OneLineParser, figure_file, inches, printable, run_script, write_whole  # noqa: E402
 
@@ -160,6 +160,32 @@ def text_on(colour):
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
 
 
+def write_in_bar(cell, x, y, text, colour, size=7.5, pad=1.0):
+    """Writes the text around the point (x, y) of a bar of this colour, which may be hatched. The size is in points."""
+    behind = {"facecolor": colour, "edgecolor": "none", "pad": pad}
+    cell.text(x, y, text, ha="center", va="center", fontsize=size, color=text_on(colour), bbox=behind)
+
+
+def name_and_batch(case):
+    return f"{case.decoder}, b {case.batch}"
+
+
+def bars_by_panel(cases, width, draw_case, name=name_and_batch, bar=BAR):
+    """Draws bars from 0 to 100: a panel for each of panels(cases), and a row for each case, by draw_case(cell, row, case).
+
+    `name(case)` labels a row, which is `bar` inches high. Returns the figure, the axes of the lowest panel, and the inches
+    that its labels take."""
+    groups = panels(cases)
+    figure, axes = new_figure(len(groups), 1, width, [bar * len(group) + 0.2 for group in groups.values()])
+    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+        for row, case in enumerate(group):
+            draw_case(cell, row, case)
+        left = name_rows(cell, [name(case) for case in group])
+        cell.set_xlim(0, 100)
+        name_panel(cell, title, width, left)
+    return figure, axes[-1, 0], left
+
+
 LOOKS = math.lcm(len(SERIES), len(MARKERS))  # series that series_style() tells apart
 
 
@@ -294,16 +320,24 @@ def save(figure, path):
         raise SystemExit(f"{printable(path)}: {error.strerror}") from None
 
 
+def add_output(parser, required=True):
+    """Adds the options for the file of a figure and for its width."""
+    parser.add_argument("-o", "--output", type=figure_file, required=required, help="file.svg, .pdf or .png")
+    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
+
+
+def parser_of(description, source, what):
+    """Returns the parser of a script that draws the cases of one source, which is `what`."""
+    parser = OneLineParser(description=description)
+    parser.add_argument(source, help=what)
+    add_output(parser)
+    parser.add_argument("--case", default="", help="only cases with this in their name")
+    return parser
+
+
 def main(description, draw, read=read_journal, shown=lambda journal: journal.cases):
     """Runs the command line of a figure's script."""
-    parser = OneLineParser(description=description)
-    parser.add_argument("run", help="folder of a run, or a journal")
-    parser.add_argument(
-        "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
-    )
-    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
-    parser.add_argument("--case", default="", help="only cases with this in their name")
-    arguments = parser.parse_args()
+    arguments = parser_of(description, "run", "folder of a run, or a journal").parse_args()
     run_script(lambda: draw_file(arguments, draw, read, shown))
 
 
@@ -318,6 +352,17 @@ def draw_file(arguments, draw, read, shown):
     keys = sorted({case.last["result_key"] for case in cases if case.rounds})
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
     print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys[:MOST_KEYS])}{more}"))
+
+
+def front(points, cost_and_gain):
+    """Returns those points that no other one beats in both, by rising cost: none has as much gain at no higher cost.
+
+    `cost_and_gain` returns two numbers of a point."""
+    kept = []
+    for point in sorted(points, key=lambda point: (cost_and_gain(point)[0], -cost_and_gain(point)[1])):
+        if not kept or cost_and_gain(point)[1] > cost_and_gain(kept[-1])[1]:
+            kept.append(point)
+    return kept
 
 
 COLUMNS = 2  # of a wide figure

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journal import plain_or_gzip, read_text
-from script import OneLineParser, figure_file, inches, printable, printable_json, run_script
-from style import WIDE, save
+from script import printable, printable_json, run_script
+from style import parser_of, save
 
 REGION_TRACK, CALL_TRACKS, KERNEL_TRACKS = 1, range(10, 1000), range(1000, 2000)
 
@@ -102,13 +102,7 @@ def busy_share(spans, edges):
 
 def main(description, draw, **numbers):
     """Runs the command line of a figure's script. `numbers` are further arguments of draw with their defaults."""
-    parser = OneLineParser(description=description)
-    parser.add_argument("trace", help="trace.json (or that gzipped), or the folder of a profile")
-    parser.add_argument(
-        "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
-    )
-    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
-    parser.add_argument("--case", default="", help="only cases with this in their name")
+    parser = parser_of(description, "trace", "trace.json (or that gzipped), or the folder of a profile")
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=float, default=value, help=f"default: {value:g}")
     arguments = parser.parse_args()

@@ -7,21 +7,18 @@ colour and hatching in each bar.
 import re
 
 from gpu_idle import REGION, read_profile_of_gpu
-from journal import panels
 from style import (
     BAR,
     HATCHED,
     HATCHES,
     SERIES,
+    bars_by_panel,
     duration,
     entry_width,
     legend,
     main,
-    name_panel,
-    name_rows,
-    new_figure,
     note_behind,
-    text_on,
+    write_in_bar,
 )
 
 REST = "#DDDDDD"
@@ -43,16 +40,9 @@ def draw(cases, width):
     cases = [case for case in cases if parts(case.last["regions"][REGION])]
     if not cases:
         return None
-    groups = panels(cases)
-    figure, axes = new_figure(len(groups), 1, width, [1.4 * BAR * len(g) + 0.2 for g in groups.values()])
     bars, handles = [], {}
-    for cell, (title, group) in zip(axes[:, 0], groups.items()):
-        for row, case in enumerate(group):
-            bars += draw_case(cell, row, case, handles)
-        left = name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
-        cell.set_xlim(0, 100)
-        name_panel(cell, title, width, left)
-    axes[-1, 0].set_xlabel("share (%); right: kernel time of a lap")
+    figure, lowest, _ = bars_by_panel(cases, width, lambda cell, row, case: bars.extend(draw_case(cell, row, case, handles)), bar=1.4 * BAR)
+    lowest.set_xlabel("share (%); right: kernel time of a lap")
     legend(figure, list(handles.values()), list(handles), width, entry_width(handles))
     figure.draw_without_rendering()  # the width of a bar is known from here on
     for bar in bars:
@@ -80,16 +70,8 @@ def label_bar(cell, bar, colour, labels):
     """Writes the first label that fits into its part of the bar, if one fits."""
     room = cell.get_window_extent().width / cell.figure.dpi * bar.get_width() / 100
     for label in (label for label in labels if CHARACTER * len(label) + 0.08 < room):
-        cell.text(
-            bar.get_x() + bar.get_width() / 2,
-            bar.get_y() + bar.get_height() / 2,
-            label,
-            ha="center",
-            va="center",
-            fontsize=7,
-            color=text_on(colour),
-            bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8},
-        )
+        x, y = bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height() / 2
+        write_in_bar(cell, x, y, label, colour, size=7, pad=0.8)
         return
 
 

@@ -6,16 +6,7 @@ from collections import Counter
 
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from style import GREY, LOOKS, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, series_style
-
-
-def best_of_both(points):
-    """Returns those (RTFx, WER, ...) that no other one beats in speed and in accuracy, the fastest first."""
-    kept = []
-    for point in sorted(points, key=lambda p: (-p[0], p[1])):
-        if not kept or point[1] < kept[-1][1]:
-            kept.append(point)
-    return kept
+from style import GREY, LOOKS, NARROW, entry_width, front, legend, log_scale, main, name_panel, new_figure, series_style
 
 
 def names_of(groups):
@@ -47,7 +38,7 @@ def draw(cases, width):
         cell.set_axis_off()
     for cell, (title, group) in zip(axes.flat, groups.items()):
         points = [(rtfx(case), wer_percent(case), case) for case in group if rtfx(case)]
-        edge = best_of_both(points)
+        edge = front(points, lambda point: (-point[0], -point[1]))  # the fastest first
         cell.plot([p[0] for p in edge], [p[1] for p in edge], color=GREY, linewidth=1, zorder=1)
         for x, y, case in points:
             deviation = rtfx_spread(case)[1] or 0.0

@@ -12,8 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from script import counted, markdown  # noqa: E402
 from journal import read_journal  # noqa: E402
+from rival_reports import rewrite  # noqa: E402
+from script import counted, markdown  # noqa: E402
 
 
 def number(case, metric):
@@ -64,16 +65,12 @@ def main():
     arguments = parser.parse_args()
     journal = read_journal(arguments.run)
     name = re.escape(journal.provenance.get("name", ""))
-    pattern = re.compile(rf"(<!-- table:{name}((?: \w+=\S+)*) -->).*?<!-- /table -->", re.DOTALL)
-    text = arguments.readme.read_text(encoding="utf-8")
-    if not pattern.search(text):
+
+    def lines(wanted):
+        return table(journal, [part.split("=", 1) for part in wanted.split()])
+
+    if not rewrite([arguments.readme], rf"table:{name}((?: \w+=\S+)*)", lines):
         raise SystemExit(f"{arguments.readme}: holds no <!-- table:{name} --> ... <!-- /table -->")
-
-    def filled(match):
-        wanted = [part.split("=", 1) for part in match[2].split()]
-        return "\n".join([match[1], *table(journal, wanted), "<!-- /table -->"])
-
-    arguments.readme.write_text(pattern.sub(filled, text), encoding="utf-8")
 
 
 if __name__ == "__main__":

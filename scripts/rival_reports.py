@@ -424,12 +424,17 @@ def verdicts(journal):
 
 
 def rewrite(pages, mark, lines):
-    """Writes the lines that lines(options of the mark) yields between `<!-- MARK -->` and its end, on each page."""
+    """Writes the lines that lines(options of the mark) yields between `<!-- MARK -->` and its end, on each page.
+
+    Returns how many such places the pages have."""
+    places = 0
     block = re.compile(rf"(<!-- {mark} -->).*?(<!-- /{mark.split(':')[0]} -->)", re.DOTALL)
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        filled = block.sub(lambda found: "\n".join([found[1], *lines(*found.groups()[1:-1]), found[found.re.groups]]), text)
+        filled, more = block.subn(lambda found: "\n".join([found[1], *lines(*found.groups()[1:-1]), found[found.re.groups]]), text)
         page.write_text(filled, encoding="utf-8")
+        places += more
+    return places
 
 
 def main():
