@@ -20,8 +20,8 @@ namespace rtfx {
 ///   csv            Every figure of every case.
 ///   markdown       A table of the metrics for people, or of the chosen ones. Values that are
 ///                  equal in all rows stand below the table.
-///   latex          A table like that of markdown. Values that are equal in all rows, the meanings of
-///                  marks and the conclusions are its notes.
+///   latex          A table like that of markdown. Its notes hold the values that are equal in all
+///                  rows, the meanings of marks and the conclusions.
 ///   open-asr-leaderboard
 ///                  A folder of files (open_asr_leaderboard.h).
 const std::vector<std::string>& export_formats();
