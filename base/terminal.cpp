@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unicode/uchar.h>
-#include <unicode/utf8.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstdlib>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace rtfx {
 
@@ -32,9 +32,7 @@ namespace {
 
 /// Returns the columns of the character at `at`, and moves `at` behind it.
 size_t next_width(std::string_view text, size_t& at) {
-  UChar32 code = 0;
-  U8_NEXT(text.data(), at, text.size(), code);
-  // ICU gives a negative code for bytes that are not UTF-8.
+  const int32_t code = next_code_point(text, at);
   const int kind = code < 0 ? U_EA_NEUTRAL : u_getIntPropertyValue(code, UCHAR_EAST_ASIAN_WIDTH);
   return kind == U_EA_WIDE || kind == U_EA_FULLWIDTH ? 2 : 1;
 }

@@ -1,9 +1,7 @@
-// The pieces of a vocabulary: their limits, their code points, and NeMo's rule for spaces before
-// punctuation.
+// The pieces of a vocabulary: their limits, and NeMo's rule for spaces before punctuation.
 #pragma once
 
 #include <fmt/format.h>
-#include <unicode/utf8.h>
 
 #include <cstdint>
 #include <string>
@@ -11,25 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace rtfx {
-
-/// Returns the code point at byte `at`, which must be below the size, and moves `at` past it. The
-/// result is negative where the bytes there are not UTF-8.
-inline int32_t next_code_point(std::string_view text, size_t& at) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-  const size_t size = text.size();
-  UChar32 c = 0;
-  U8_NEXT(bytes, at, size, c);  // NOLINT(bugprone-inc-dec-in-conditions): how ICU writes it
-  return c;
-}
-
-inline bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    if (next_code_point(text, at) < 0) return false;
-  }
-  return true;
-}
 
 /// The largest file in bytes. The objects that are built from it may take 30 times as much.
 constexpr size_t kMostTokenizerBytes = size_t{32} << 20;
