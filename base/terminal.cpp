@@ -33,6 +33,7 @@ namespace {
 /// Returns the columns of the character at `at`, and moves `at` behind it.
 size_t next_width(std::string_view text, size_t& at) {
   const int32_t code = next_code_point(text, at);
+  if (code >= 0 && (U_GET_GC_MASK(code) & (U_GC_MN_MASK | U_GC_ME_MASK)) != 0) return 0;
   const int kind = code < 0 ? U_EA_NEUTRAL : u_getIntPropertyValue(code, UCHAR_EAST_ASIAN_WIDTH);
   return kind == U_EA_WIDE || kind == U_EA_FULLWIDTH ? 2 : 1;
 }

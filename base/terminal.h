@@ -26,7 +26,7 @@ bool use_colours();
 size_t text_columns();
 
 /// Returns the columns that UTF-8 text takes on a terminal. A wide character, such as an ideograph,
-/// takes two. A byte that is not UTF-8 counts as one.
+/// takes two, and a combining mark none. A broken sequence of UTF-8 counts as one.
 size_t width_of(std::string_view text);
 
 /// Returns the end of a text that is wider than `most` columns, with "…" before it. Both together

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "models/tokenizers/pieces.h"
 
 namespace rtfx {
@@ -265,9 +266,10 @@ namespace {
 constexpr double kLeastSeconds = 0.001;
 
 /// Counts the code points of UTF-8 text.
-size_t characters(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+size_t characters(std::string_view text) {
+  size_t count = 0;
+  for (size_t at = 0; at < text.size(); ++count) next_code_point(text, at);
+  return count;
 }
 
 class Layout {

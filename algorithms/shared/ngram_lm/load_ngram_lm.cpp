@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/terminal.h"
+#include "base/utf8.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
@@ -254,22 +255,11 @@ class LmTokens {
 
 constexpr int32_t kFirstCharacter = 100;
 
-/// Returns the code point of `word` if it is one UTF-8 character, else -1.
+/// Returns the code point of `word` if it is one UTF-8 character, else a negative number.
 int32_t single_code_point(std::string_view word) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(word[i]); };
-  const size_t length = byte(0) < 0x80   ? 1
-                        : byte(0) < 0xC0 ? 0
-                        : byte(0) < 0xE0 ? 2
-                        : byte(0) < 0xF0 ? 3
-                        : byte(0) < 0xF8 ? 4
-                                         : 0;
-  if (length != word.size()) return -1;
-  int32_t code = length == 1 ? byte(0) : byte(0) & (0xFF >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return -1;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  return code;
+  size_t at = 0;
+  const int32_t code = next_code_point(word, at);
+  return at == word.size() ? code : -1;
 }
 
 bool is_number(std::string_view word) { return word.front() >= '0' && word.front() <= '9'; }
