@@ -15,7 +15,8 @@ namespace rtfx {
 /// files_below() to `notices`.
 ///
 /// Throws UserError for a folder that is missing or has no transcripts. Throws UserError at
-/// "transcript:line" for missing audio, a repeated id, a NUL or text that is not UTF-8.
+/// "transcript:line" for missing audio, a repeated id, a NUL or text that is not UTF-8. If several
+/// files are missing, it also throws an error at `folder` with their number.
 std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
                                         std::string& transcripts,
                                         std::vector<std::string>& notices);

@@ -320,6 +320,7 @@ class ManifestReader {
   /// Throws UserError if audio of the utterances, which are all that were read, is missing.
   void require_audio(const std::filesystem::path& manifest,
                      const std::vector<Utterance>& utterances) {
+    if (missing_.empty()) return;
     std::set<std::filesystem::path> files;
     for (const Utterance& utterance : utterances) files.insert(utterance.audio);
     missing_.throw_any(manifest.string(), files.size());

@@ -20,6 +20,8 @@ class MissingFiles {
     if (files_.insert(file).second && files_.size() <= kShown) shown_.add(error);
   }
 
+  bool empty() const { return files_.empty(); }
+
   /// Throws the errors of the first files. If several files are missing, also throws an error at
   /// `where` with their number. `all` counts the files of the set, and `noun` names them.
   void throw_any(const std::string& where, size_t all, const char* noun = "audio files") {

@@ -25,13 +25,12 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kMostAligned = 1024;          // recordings of a batch on a GPU
-constexpr int64_t kChunksOnGpu = 32;            // chunks of a long recording encoded together
-constexpr int64_t kChunksOnCpu = 8;             // the same number on a CPU
-constexpr size_t kAlignReadersForGpu = 8;       // threads
-constexpr size_t kAlignReadersForCpu = 2;       // few, since the model needs the threads
-constexpr size_t kReadBytes = size_t{1} << 30;  // bytes of samples read ahead
-constexpr double kGuideSeconds = 30;            // length of a row in the greedy search for a guide
+constexpr int64_t kMostAligned = 1024;     // recordings of a batch on a GPU
+constexpr int64_t kChunksOnGpu = 32;       // chunks of a long recording encoded together
+constexpr int64_t kChunksOnCpu = 8;        // the same number on a CPU
+constexpr size_t kAlignReadersForGpu = 8;  // threads
+constexpr size_t kAlignReadersForCpu = 2;  // few, since the model needs the threads
+constexpr double kGuideSeconds = 30;       // length of a row in the greedy search for a guide
 constexpr int64_t kGuideRows = 8;
 constexpr size_t kMostGuideBytes = size_t{4} << 30;  // memory of guide_from()
 
@@ -185,7 +184,7 @@ class Aligner::Pass {
   bool on_gpu() const { return model_.device.is_cuda(); }
   size_t readers() const { return on_gpu() ? kAlignReadersForGpu : kAlignReadersForCpu; }
   ReadAheadLimits read_ahead() const {
-    return {.threads = readers(), .items = 8 * readers(), .bytes = kReadBytes};
+    return {.threads = readers(), .items = 8 * readers(), .bytes = kReadAheadBytes};
   }
   int rate() const { return static_cast<int>(model_.config.features.sample_rate); }
 

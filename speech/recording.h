@@ -46,7 +46,7 @@ struct Clip {
 };
 
 struct ReadingRules {
-  int sample_rate = 16000;                      // rate of the model, Hz
+  int sample_rate = kSampleRate;                // rate of the model, Hz
   const PromptConfig* prompts = nullptr;        // prompts of the model; null = it takes none
   std::function<bool(double seconds)> is_long;  // whether a recording is encoded chunk by chunk
   /// Throws UserError, with `where`, where a recording that is not long does not fit into memory.

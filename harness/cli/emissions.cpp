@@ -13,7 +13,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/run/encoded_batches.h"
 #include "harness/run/loaded_inputs.h"

@@ -19,7 +19,6 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/terminal.h"
-#include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/run/compiled_biases.h"
 #include "harness/run/encoded_batches.h"

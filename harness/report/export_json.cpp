@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "harness/report/export_writers.h"
 #include "harness/results/stand_in.h"

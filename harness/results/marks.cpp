@@ -17,7 +17,7 @@ constexpr double kMostGaps = 0.02;
 std::string name_if(bool has_mark, const char* name) { return has_mark ? name : ""; }
 
 std::string beyond_rounding_mark(const CaseSummary& summary) {
-  if (!summary.replay || summary.replay->beyond == 0) return "";
+  if (beyond_rounding(summary).empty()) return "";
   return fmt::format("BEYOND ROUNDING {}/{}", summary.replay->beyond, summary.replay->decisions);
 }
 
@@ -28,11 +28,7 @@ std::string nondeterministic_mark(const CaseSummary& summary) {
 std::string noisy_mark(const CaseSummary& summary) { return name_if(summary.noisy(), "NOISY"); }
 
 std::string empty_mark(const CaseSummary& summary) {
-  const auto is_empty = [](const record::Round& round) {
-    const auto* run = std::get_if<record::Run>(&round);
-    return run != nullptr && run->all_empty == true;
-  };
-  return name_if(std::ranges::any_of(summary.rounds, is_empty), "EMPTY");
+  return name_if(summary.has_empty_round(), "EMPTY");
 }
 
 std::string overloaded_mark(const CaseSummary& summary) {

@@ -298,21 +298,14 @@ const record::Exactness* CaseSummary::last_exactness() const {
   return run != nullptr && run->exactness ? &*run->exactness : nullptr;
 }
 
-namespace {
-
-/// Adds the figure of a round that has it and may show it.
-void add_value(std::vector<double>& list, const std::string& metric, const record::Round& round) {
-  if (!is_shown(record::fields(round), metric)) return;
-  const record::Figures& figures = record::metrics(round);
-  const auto found = figures.find(metric);
-  if (found != figures.end() && found->second) list.push_back(*found->second);
-}
-
-}  // namespace
-
 std::vector<double> CaseSummary::values(const std::string& metric) const {
   std::vector<double> list;
-  for (const record::Round& round : rounds) add_value(list, metric, round);
+  for (const record::Round& round : rounds) {
+    if (!is_shown(record::fields(round), metric)) continue;
+    const record::Figures& figures = record::metrics(round);
+    const auto found = figures.find(metric);
+    if (found != figures.end() && found->second) list.push_back(*found->second);
+  }
   return list;
 }
 
@@ -345,15 +338,17 @@ std::string CountedRounds::text() const {
                                    : "");
 }
 
-bool CaseSummary::noisy(Over over) const {
-  std::vector<double> totals;
-  if (over == Over::counted_rounds) {
-    for (const record::Round* round : counted_rounds().rounds)
-      add_value(totals, "rtfx.total", *round);
-  } else {
-    totals = values("rtfx.total");
-  }
-  return totals.size() > 1 && spread_of(totals).cv() > cv_max;
+bool CaseSummary::is_noisy(const std::vector<double>& values) const {
+  return values.size() > 1 && spread_of(values).cv() > cv_max;
+}
+
+bool CaseSummary::noisy() const { return is_noisy(values("rtfx.total")); }
+
+bool CaseSummary::has_empty_round() const {
+  return std::ranges::any_of(rounds, [](const record::Round& round) {
+    const auto* run = std::get_if<record::Run>(&round);
+    return run != nullptr && run->all_empty == true;
+  });
 }
 
 const record::WordErrors* CaseSummary::word_errors() const {
@@ -446,12 +441,7 @@ std::string CaseSummary::fault() const {
   if (failure) return "";
   if (std::string reason = inexact(); !reason.empty()) return reason;
   if (!deterministic) return "it did not repeat its own hypotheses";
-  const auto is_empty = [](const record::Round& round) {
-    const auto* run = std::get_if<record::Run>(&round);
-    return run != nullptr && run->all_empty == true;
-  };
-  if (std::ranges::any_of(rounds, is_empty))
-    return "no result has a token, though the audio has words or sound";
+  if (has_empty_round()) return "no result has a token, though the audio has words or sound";
   return "";
 }
 

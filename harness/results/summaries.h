@@ -48,9 +48,6 @@ struct CountedRounds {
   std::string text() const;
 };
 
-/// The rounds that a spread is about.
-enum class Over { all_rounds, counted_rounds };
-
 struct CaseSummary {
   CaseRecord last;
   record::Rounds rounds;  // ordered by number
@@ -85,10 +82,14 @@ struct CaseSummary {
   /// Returns a figure that records store, such as "rtfx.total", for each round that has it and may
   /// show it. Computed metrics (Metric::value) are not stored, and have none here.
   std::vector<double> values(const std::string& metric) const;
-  /// Returns whether rtfx.total varies by more than the share `cv_max` (sd / mean). Tables show
-  /// means over all rounds and their spread, so the mark NOISY is about all rounds, too. The gate
-  /// compares counted_rounds(), so a spread that only suspect rounds make is none for it.
-  bool noisy(Over over = Over::all_rounds) const;
+  /// Returns whether values of rounds vary by more than the share `cv_max` (sd / mean).
+  bool is_noisy(const std::vector<double>& values) const;
+  /// Returns whether rtfx.total of all rounds does. Tables show means over all rounds and their
+  /// spread, so the mark NOISY is about all rounds, too. The gate judges counted_rounds(), so a
+  /// spread that only suspect rounds make is none for it.
+  bool noisy() const;
+  /// Returns whether the results of a round have no token, though the audio has words or sound.
+  bool has_empty_round() const;
   /// Returns substitutions, deletions, insertions and the rate of the last round. Null if there is
   /// no reference, or if nothing may be shown. If all references are empty, there are insertions
   /// and no rate.

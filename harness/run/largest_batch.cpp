@@ -8,7 +8,6 @@
 #include <string>
 
 #include "speech/pipeline/encoder_memory.h"
-#include "speech/pipeline/recorded_encoder.h"
 
 namespace rtfx {
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -382,8 +381,10 @@ void note_common_utterances(const Config& config, const std::vector<Dataset>& de
 
 void note_tuned_on_test_sets(const Config& config) {
   std::vector<Dataset> sets;
+  std::set<std::string> seen;  // many searches share a set, and reading it takes time
   for (const TuneSpec& spec : config.tune)
-    if (!spec.chosen.is_null()) sets.push_back(dataset_if_there(spec.dataset));
+    if (!spec.chosen.is_null() && seen.insert(spec.dataset.id).second)
+      sets.push_back(dataset_if_there(spec.dataset));
   if (!sets.empty()) note_common_utterances(config, sets);
 }
 

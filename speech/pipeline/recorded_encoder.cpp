@@ -1,7 +1,6 @@
 #include "speech/pipeline/recorded_encoder.h"
 
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>

@@ -14,7 +14,6 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/python/interpreter.h"
-#include "algorithms/foreign_code.h"
 #include "algorithms/hypotheses.h"
 #include "algorithms/option_help.h"
 #include "base/error.h"

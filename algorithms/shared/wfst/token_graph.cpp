@@ -234,15 +234,12 @@ at::Tensor TokenGraph::final_costs(const GraphStates& texts) const {
 namespace {
 
 /// Follows one text on the host, in the same sets and the same arithmetic as TokenGraph, and keeps
-/// the words of every way. Call begin(), then advance() for each token, then end().
+/// the words of every way. Call advance() for each token, then end().
 class WordTracer {
  public:
-  /// `graph` must outlive this object.
-  WordTracer(const GraphView& graph, int64_t max_states)
-      : graph_(graph), max_states_(static_cast<size_t>(max_states)) {}
+  /// Makes the set of the empty text. `graph` must outlive this object.
+  WordTracer(const GraphView& graph, int64_t max_states);
 
-  /// Makes the set of the empty text.
-  void begin();
   /// Makes the set of the text with another token. Returns false if the graph does not have it.
   bool advance(int32_t token);
   /// Returns the words and the cost of the cheapest path of the text. frames[i] is the frame of
@@ -297,7 +294,8 @@ void WordTracer::keep_cheapest(std::map<int32_t, Entry> all) {
   sets_.push_back(std::move(set));
 }
 
-void WordTracer::begin() {
+WordTracer::WordTracer(const GraphView& graph, int64_t max_states)
+    : graph_(graph), max_states_(static_cast<size_t>(max_states)) {
   std::map<int32_t, Entry> all;
   const std::vector<Reached> reached = closure(graph_, graph_.start);
   for (size_t i = 0; i < reached.size(); ++i) {
@@ -384,7 +382,6 @@ WfstPath WordTracer::end(std::span<const int32_t> frames) const {
 
 WfstPath TokenGraph::words(std::span<const int32_t> tokens, std::span<const int32_t> frames) const {
   WordTracer tracer(graph_.view(), max_states_);
-  tracer.begin();
   for (const int32_t token : tokens) {
     if (tracer.advance(token)) continue;
     WfstPath none;

@@ -3,7 +3,6 @@
 // has two channels. It computes each column of that output just before the second convolution needs
 // it.
 
-#include "base/gpu/activation.h"
 #include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "models/encoder/fused/kernels.h"

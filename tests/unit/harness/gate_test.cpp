@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "harness/results/changes.h"
-#include "harness/results/compare.h"
 #include "harness/results/journal.h"
 #include "tests/unit/harness/gate_fixture.h"
 
@@ -267,7 +266,7 @@ TEST_F(GateTest, ASpreadOfSuspectRoundsAloneIsNotNoisyForTheGate) {
           Nullable<Number>(Number(1));
     }
     EXPECT_TRUE(c.summary.noisy());
-    EXPECT_FALSE(c.summary.noisy(Over::counted_rounds));
+    EXPECT_FALSE(c.summary.is_noisy(counted_values(find_metric("rtfx.total", ""), c.summary)));
   }
   EXPECT_EQ(of(gate(results(1), current), "rtfx.total"), Verdict::regressed);
 }

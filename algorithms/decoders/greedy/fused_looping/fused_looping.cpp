@@ -313,7 +313,7 @@ struct FusedLooping::Prepared {
   /// Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths,
                            const DeviceBias& bias, const GreedyLm& lm);
-  void lay_out(fused::Search& search, bool biased);
+  void lay_out(fused::Search& search, bool with_bonus);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
   void predict_start();
@@ -365,7 +365,7 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   return s;
 }
 
-void FusedLooping::Prepared::lay_out(fused::Search& s, bool biased) {
+void FusedLooping::Prepared::lay_out(fused::Search& s, bool with_bonus) {
   using namespace fused;
   const int64_t b = s.batch, layers = s.model.layers;
   const int64_t element = s.model.precision == Precision::fp32 ? 4 : 2;
@@ -379,11 +379,11 @@ void FusedLooping::Prepared::lay_out(fused::Search& s, bool biased) {
   const size_t keys = layout.add<MaxKey>(int64_t{3} * s.key_kinds * s.key_rows);
   const size_t rows = layout.add<char>(row_bytes(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
-  const int64_t tokens = biased ? b * s.model.blank : 0;
+  const int64_t tokens = with_bonus ? b * s.model.blank : 0;
   const int64_t lm_tokens = s.lm.any() ? b * s.model.blank : 0;
   const size_t added = layout.add<float>(tokens), root_added = layout.add<float>(tokens);
   const size_t to = layout.add<int32_t>(tokens), own_to = layout.add<int32_t>(tokens);
-  const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
+  const size_t own_arcs = layout.add<int32_t>(with_bonus ? 2 * b : 0);
   const size_t lm_bonus = layout.add<float>(lm_tokens), lm_next = layout.add<int32_t>(lm_tokens);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // the old memory is released first
@@ -394,7 +394,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s, bool biased) {
   s.keys = reinterpret_cast<MaxKey*>(base + keys);
   s.rows = {reinterpret_cast<int*>(base + rows)};
   s.encoded = base + encoded;
-  if (biased) {
+  if (with_bonus) {
     s.bias.first = {
         reinterpret_cast<float*>(base + added),      reinterpret_cast<float*>(base + root_added),
         reinterpret_cast<int32_t*>(base + to),       reinterpret_cast<int32_t*>(base + own_to),

@@ -57,9 +57,11 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
-/// Returns the number of threads of a block of the persistent kernel. `biased` means with
+/// Returns the number of threads of a block of the persistent kernel. `with_bonus` means with
 /// Search::bonus.
-constexpr int search_threads(bool biased) { return kThreads + (biased ? kBonusThreads : 0); }
+constexpr int search_threads(bool with_bonus) {
+  return kThreads + (with_bonus ? kBonusThreads : 0);
+}
 
 /// Runs the whole search. kWithBonus means with Search::bonus, which has a kernel of its own. So
 /// searches without a bonus have all registers.
@@ -255,9 +257,10 @@ int64_t PersistentKernel::max_rows() const {
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
   // The launch is cooperative, because the barriers need all blocks to run at once.
   const void* arguments[] = {&search, &shared_bytes_};
-  const bool biased = search.bonus != nullptr;
-  RTFX_CUDA(cudaLaunchCooperativeKernel(kernels_[biased ? 1 : 0], blocks_, search_threads(biased),
-                                        const_cast<void**>(arguments), shared_bytes_, stream));
+  const bool with_bonus = search.bonus != nullptr;
+  RTFX_CUDA(cudaLaunchCooperativeKernel(kernels_[with_bonus ? 1 : 0], blocks_,
+                                        search_threads(with_bonus), const_cast<void**>(arguments),
+                                        shared_bytes_, stream));
 }
 
 StepKernels::StepKernels(Precision precision, int layers)
