@@ -32,7 +32,7 @@ have no interval, so that their gains have the direction of the counted errors.
 
 import math
 
-from intervals import RUN_DRIFT, ratio_of_rounds
+from intervals import ratio_of_rounds
 
 # Comparisons with `over`, and the value that means no difference.
 NEUTRAL = {"speedup.": 1, "saved.": 0, "slower.": 0, "gain.": 0}
@@ -205,8 +205,8 @@ def our_interval(cases, cell):
     one round.
 
     The interval uses the times of all rounds, even where the cell compares least times. Cases with the same model and
-    batch were measured side by side. The drift between runs is that of one GPU. The interval does not hold the difference
-    between the GPUs of two models, as a remark of the page says.
+    batch were measured side by side. Cases of several invocations also differ by the drift between runs. Two GPUs may
+    differ by more, as a remark of the page says.
     """
     case, metric = find_case(cases, cell), cell["metric"]
     if case is None or neutral(metric) is None or metric == "gain.wer":
@@ -217,8 +217,7 @@ def our_interval(cases, cell):
     part = metric.rpartition(".")[2]
     theirs, ours = (c.by_round([seconds_of(run, part) for run in c.rounds]) for c in (baseline, case))
     audio = [c.last["dataset"]["audio_seconds"] for c in (baseline, case)]
-    drift = RUN_DRIFT if baseline.model == case.model or baseline.gpus == case.gpus else 0.0
-    found = ratio_of_rounds(ours, theirs, same_settings(baseline) == same_settings(case), drift)
+    found = ratio_of_rounds(ours, theirs, same_settings(baseline) == same_settings(case))
     if found is None:
         return None
     ends = (of_times(metric, times * audio[1] / audio[0]) for times in found)

@@ -6,6 +6,7 @@ from statistics import fmean, variance
 MANY = 1000  # as many degrees of freedom are as good as a normal distribution
 RUN_DRIFT = 0.01  # kRunDrift of statistics.h: the standard deviation between runs, as a share of the mean
 
+
 def student_t95(df):
     """Returns the t for which a Student variable lies within [-t, t] with a probability of 0.95."""
     from scipy.special import stdtrit  # slow to import, and most figures have no interval
@@ -56,14 +57,15 @@ def unpaired_ratio(a, b, drift=0.0):
     return math.exp(difference - half), math.exp(difference + half)
 
 
-def ratio_of_rounds(a, b, side_by_side=True, drift=RUN_DRIFT):
-    """Returns (low, high) of b / a by the rule of ratio_within_run() in harness/results/metrics.h, over all rounds; None
-    where they do not show their spread. a and b are {(invocation, number of the round): value}.
+def ratio_of_rounds(a, b, side_by_side=True):
+    """Returns (low, high) of b / a by the rule of ratio_within_run() in harness/results/metrics.h, but over all rounds.
+    Returns None if either side has a single round and there are no two pairs. a and b are {(invocation, number of the
+    round): value}.
 
     Two rounds of one invocation and number form a pair if the two cases were measured side by side. Without two pairs,
-    all rounds count for themselves, and those of several invocations also differ by the drift between runs."""
+    the rounds are not paired. If they come from several invocations, the interval includes the drift between runs."""
     pairs = [key for key in a if key in b] if side_by_side else []
     if len(pairs) > 1:
         return paired_ratio([a[key] for key in pairs], [b[key] for key in pairs])
     invocations = {invocation for invocation, _ in (*a, *b)}
-    return unpaired_ratio(list(a.values()), list(b.values()), drift if len(invocations) > 1 else 0.0)
+    return unpaired_ratio(list(a.values()), list(b.values()), RUN_DRIFT if len(invocations) > 1 else 0.0)

@@ -33,7 +33,6 @@ class Case:
     regions: dict = field(default_factory=dict)  # {name: mean host seconds}
     figures: dict = field(default_factory=dict)  # {metric: {"estimate", "low", "high", ...}}
     stand_in_data: str | None = None  # the audio that was decoded in place of the named set
-    gpus: set = field(default_factory=set)  # the UUIDs of the GPUs that measured the rounds; None stands for a CPU
 
     @property
     def model(self):
@@ -173,9 +172,6 @@ def read_journal(path):
         raise SystemExit(error.stderr.strip()) from None
     summary = printable_json(json.loads(summary))
     cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
-    gpus = {about.get("provenance_id"): (about.get("device") or {}).get("uuid") for about in summary["provenances"]}
-    for case in cases:
-        case.gpus = {gpus.get(run.get("provenance_id")) for run in case.rounds}
     return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"], summary["tuned"])
 
 

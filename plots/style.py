@@ -312,7 +312,8 @@ def spans_decades(pairs):
 
 def save(figure, path):
     try:
-        # A figure must always give the same file, so that it has no date and no random names.
+        # The file does not depend on the date. The ids in an SVG follow from the file's name and from the layout, whose last
+        # digits may differ between machines.
         with plt.rc_context({"svg.hashsalt": path.stem}):
             look = {"facecolor": "white", "dpi": 160, "metadata": NO_DATE.get(path.suffix)}
             write_whole(path, lambda part: figure.savefig(part, **look))

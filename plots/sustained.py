@@ -1,4 +1,4 @@
-"""Reads how many live streams are sustained at each size of steps: by `rtfx stream`, and by NeMo's steps beside it."""
+"""Reads how many live streams are sustained with each length of chunks: by `rtfx stream`, and by NeMo's steps beside it."""
 
 from dataclasses import dataclass, field
 
@@ -7,10 +7,10 @@ from journal import STAND_IN_DATA, STAND_IN_MODEL, read_records
 
 @dataclass
 class Sustained:
-    """The most streams of one series at one size of steps."""
+    """The most streams of one series with one length of chunks."""
 
     series: str
-    step_ms: float  # new audio of a step
+    step_ms: float  # length of a chunk
     streams: float
     final_ms: float | None  # from an utterance's last audio to its last result, 95th percentile
     joules_per_hour: float | None  # of audio
@@ -31,7 +31,7 @@ def name_of(case):
 
 
 def sustained(cases):
-    """Returns the largest number of streams at which each search kept its limit, for each size of steps.
+    """Returns the largest number of streams at which each search kept its limit, for each length of chunks.
 
     With a rule, only trials that confirm a number of streams count."""
     best = {}
@@ -59,7 +59,7 @@ def keep_most(best, found):
 
 
 def sustained_by_nemo(paths):
-    """Returns the capacity of NeMo's best batch at each size of steps, from files of rivals/nemo/stream_steps.py.
+    """Returns the capacity of NeMo's best batch with each length of chunks, from files of rivals/nemo/stream_steps.py.
 
     The capacity follows from the median step, which a few long steps do not lower. `capacity` in the file is not read.
     A batch of more streams than its capacity never fills, and does not count. A result waits for one step at least, so

@@ -86,7 +86,7 @@ readme.figure("a factor of {} [{}, {}]", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "the start of 8 processes", "is more than 5 % of its mean")
-readme.stated("data", "with\n1,024 tokens: a small", "for a vocabulary of 1,024 tokens; larger")
+readme.stated("data", "with\n1,024 tokens. It is a small", "for a vocabulary of 1,024 tokens; larger")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
 readme.stated("meaning", "over rounds is more than 5 % of the mean; ")
 
@@ -896,7 +896,7 @@ def minutes_of_a_pass(table):
 
 reports.figure("would take {} to {} minutes\nfor each model of table 1. For each model of table 2 it would take {} to {}. In table 3 it took {}.",
                *span(minutes_of_a_pass(ll1)), *span(minutes_of_a_pass(ll2)), *minutes_of_a_pass(ll3))  # fmt: skip
-reports.figure("In table 1 the models of 1k hours have {} utterances, and in table 2 batch 32 has {}",
+reports.figure("In table 1 of ALSD++, the models of 1k hours have {} utterances. In its table 2, batch 32 has {}",
                utterances(beam1, dataset="spgi", **trained_1k), utterances(beam2, dataset="spgi"))  # fmt: skip
 reports.stated("data", "Hub5'00")
 reports.stated("meaning", "medians or 99th percentiles")
