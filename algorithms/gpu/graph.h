@@ -46,6 +46,11 @@ class GraphRecorder {
   cudaGraph_t root_ = nullptr;
 };
 
+/// Waits until the current GPU has done everything that is enqueued. If another thread records a
+/// graph, waits for the end of the recording first: a wait for the device would make it fail.
+/// Recorded work must not call this.
+void wait_for_device();
+
 /// An instantiated graph. Copies of this object share it. The memory that its recorded operators
 /// use lives as long as the graph.
 class Graph {

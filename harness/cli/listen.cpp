@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "algorithms/decoder.h"
+#include "algorithms/foreign_code.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -103,7 +104,9 @@ class Listener {
     if (!options.decoder.empty())
       decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
     model_ = AcousticModel::build(checkpoint, scope_.device(), dtypes);
-    const auto prepare = [this](Decoder& decoder) { decoder.prepare(model_, {1, 0}); };
+    const auto prepare = [this](Decoder& decoder) {
+      call_decoder(decoder, {}, [&] { decoder.prepare(model_, {1, 0}); });
+    };
     if (decoder_) {
       prepare(*decoder_);
     } else {
@@ -151,11 +154,8 @@ class Listener {
  private:
   EndpointRules endpoint_rules(const Checkpoint& checkpoint) const {
     EndpointRules rules;
-    // A pause of less than a frame must not become 0, which means that no pause ends an utterance.
-    if (options_.pause > 0) {
-      const double frames = options_.pause / checkpoint.config.frame_seconds();
-      rules.pause = std::max<int64_t>(1, std::lround(frames));
-    }
+    if (options_.pause > 0)
+      rules.pause = pause_frames(options_.pause, checkpoint.config.frame_seconds());
     rules.tokens = find_end_tokens(*checkpoint.tokenizer, options_.end_tokens, "--end-token");
     rules.silence = options_.vad_silence;
     if (options_.vad.empty()) return rules;

@@ -93,7 +93,14 @@ struct CuptiCollector::State {
   std::atomic<bool> forced = false;  // a forced flush is under way
 
   // CUPTI's callbacks have no room for a pointer to their owner, and there is one subscriber only.
+  // The last buffers may come while the collector ends, so its end takes the mutex, too.
+  static std::mutex current_mutex;
   static State* current;
+
+  static void set_current(State* state) {
+    const std::lock_guard lock(current_mutex);
+    current = state;
+  }
 
   uint32_t name_index(const std::string& shown) {
     const auto [found, fresh] =
@@ -200,11 +207,12 @@ struct CuptiCollector::State {
 
   static void CUPTIAPI buffer_completed(CUcontext, uint32_t, uint8_t* buffer, size_t,
                                         size_t valid) {
+    const std::lock_guard lock(current_mutex);
     if (current != nullptr && buffer != nullptr) {
       try {
         current->take(buffer, valid);
       } catch (...) {
-        const std::lock_guard lock(current->mutex);
+        const std::lock_guard counts(current->mutex);
         ++current->dropped;
       }
     }
@@ -243,6 +251,7 @@ struct CuptiCollector::State {
   }
 };
 
+std::mutex CuptiCollector::State::current_mutex;
 CuptiCollector::State* CuptiCollector::State::current = nullptr;
 
 std::string driving_profiler() {
@@ -266,11 +275,11 @@ std::unique_ptr<CuptiCollector> CuptiCollector::start(GraphTrace graphs, std::st
   }
   std::string refused;
   if (result == CUPTI_SUCCESS) {
-    State::current = state.get();
+    State::set_current(state.get());
     result = state->enable(graphs, refused);
   }
   if (result != CUPTI_SUCCESS) {
-    State::current = nullptr;
+    State::set_current(nullptr);
     if (state->subscriber != nullptr) library.unsubscribe(state->subscriber);
     problem = fmt::format("{} cannot collect: {}{}", library.path, library.text(result),
                           result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
@@ -295,7 +304,7 @@ CuptiCollector::~CuptiCollector() {
   library.activity_flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   library.unsubscribe(state_->subscriber);
   // A buffer that arrives later still, from a thread of CUPTI, finds nobody and is freed.
-  State::current = nullptr;
+  State::set_current(nullptr);
 }
 
 int64_t CuptiCollector::now() const {

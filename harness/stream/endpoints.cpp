@@ -14,8 +14,7 @@ namespace rtfx {
 EndpointRules endpoint_rules(const EndpointSettings& endpoint, const AcousticModel& model) {
   EndpointRules rules;
   if (endpoint.rule == "pause") {
-    rules.pause =
-        static_cast<int64_t>(std::lround(endpoint.seconds / model.config.frame_seconds()));
+    rules.pause = pause_frames(endpoint.seconds, model.config.frame_seconds());
   } else if (endpoint.rule == "token") {
     const std::string where = endpoint.where + "/tokens";
     rules.tokens = find_end_tokens(*model.tokenizer, endpoint.tokens, where);

@@ -1,32 +1,15 @@
 #include "speech/pipeline/overlapped_pipeline.h"
 
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "algorithms/foreign_code.h"
-#include "base/gpu/check.h"
+#include "algorithms/gpu/new_stream.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {
-
-namespace {
-
-c10::Stream new_stream(at::DeviceIndex gpu, bool high_priority) {
-  const c10::cuda::CUDAGuard guard(gpu);
-  int least = 0, greatest = 0;
-  RTFX_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  cudaStream_t stream = nullptr;
-  RTFX_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-                                         high_priority ? greatest : least));
-  return c10::cuda::getStreamFromExternal(stream, gpu).unwrap();
-}
-
-}  // namespace
 
 PipelineStreams::PipelineStreams(at::DeviceIndex gpu)
     : copy(new_stream(gpu, false)),

@@ -19,10 +19,8 @@
 namespace rtfx {
 
 /// Streams of a GPU for batches in flight, one for each kind of work. `decode` and `finish`, the
-/// copy back, have high priority, because their work is short and more work waits for it.
-///
-/// None is from LibTorch's pool. Graphs are recorded on the pool's streams in turn. Work that
-/// another thread enqueued meanwhile on such a stream would be recorded too.
+/// copy back, have high priority, because their work is short and more work waits for it. They come
+/// from new_stream(), since one stage may record a graph while others enqueue work.
 struct PipelineStreams {
   /// Returns the streams of the device, or null on the CPU. They are never destroyed, since
   /// LibTorch keeps memory by stream. Any thread may call this.

@@ -20,6 +20,7 @@
 #include <limits>
 #include <sstream>
 
+#include "algorithms/gpu/graph.h"
 #include "base/error.h"
 #include "models/encoder/fp8_support.h"
 
@@ -91,7 +92,7 @@ DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::
 }
 
 void synchronize(at::Device device) {
-  if (device.is_cuda()) c10::cuda::device_synchronize();
+  if (device.is_cuda()) wait_for_device();
 }
 
 std::string device_name(at::Device device) {

@@ -49,7 +49,8 @@ Dtypes usable_dtypes(const Dtypes& asked, at::Device device, std::vector<std::st
 Dtypes usable_dtypes(const Dtypes& asked, int major, int minor, std::vector<std::string>& notices);
 
 /// Waits until the calling thread's current GPU, which must be `device`, has done everything
-/// enqueued. Returns at once for a CPU.
+/// enqueued. Waits for the end of recordings of graphs, too, as wait_for_device() does. Returns at
+/// once for a CPU.
 void synchronize(at::Device device);
 
 /// Returns the name of the GPU, or of the CPU.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -48,8 +49,23 @@ Hypothesis split_off(Hypothesis& h, size_t first) {
 }  // namespace
 
 std::string_view name_of(EndpointRule rule) {
-  constexpr std::array<std::string_view, 5> kNames = {"", "stream", "pause", "token", "vad"};
-  return kNames.at(static_cast<size_t>(rule));
+  switch (rule) {
+    case EndpointRule::none:
+      return "";
+    case EndpointRule::stream:
+      return "stream";
+    case EndpointRule::pause:
+      return "pause";
+    case EndpointRule::token:
+      return "token";
+    case EndpointRule::vad:
+      return "vad";
+  }
+  return "";
+}
+
+int64_t pause_frames(double seconds, double frame_seconds) {
+  return std::max<int64_t>(1, std::lround(seconds / frame_seconds));
 }
 
 bool EndpointRules::is_end(int32_t token) const {

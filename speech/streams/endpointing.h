@@ -33,6 +33,9 @@ struct EndpointRules {
   bool is_end(int32_t token) const;
 };
 
+/// Returns EndpointRules::pause for a pause of `seconds`, at least 1.
+int64_t pause_frames(double seconds, double frame_seconds);
+
 /// Returns the ids of the pieces `names`. Without names, returns those of the pieces <EOU> and
 /// <EOB> that the vocabulary has. NVIDIA's parakeet_realtime_eou emits them at the end of an
 /// utterance and of a backchannel ("uh-huh"). The name "none" stands for no token. Throws

@@ -54,19 +54,26 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
 }
 
 int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
-  const int64_t stream = encoder_->open(prompt);
-  Stream& opened = streams_.emplace(stream, Stream{stream, search_->open(), prompt}).first->second;
-  if (rules_.detector) opened.voice.emplace(rules_.detector);
-  numbers_.emplace(stream, stream);
-  return stream;
+  const int64_t number = encoder_->open(prompt);
+  Stream& opened = streams_.emplace(number, Stream{number, kNone, prompt}).first->second;
+  numbers_.emplace(number, number);
+  try {
+    opened.search = search_->open();
+    if (rules_.detector) opened.voice.emplace(rules_.detector);
+  } catch (...) {
+    close(number);
+    throw;
+  }
+  return number;
 }
 
 void SpeechStreams::close(int64_t stream) {
-  const Stream& closed = find(stream);
-  encoder_->close(closed.encoder);
-  search_->close(closed.search);
-  numbers_.erase(closed.encoder);
+  // An error, such as one of short memory, may have left the stream without one of the two.
+  const int64_t encoder = find(stream).encoder, search = find(stream).search;
+  numbers_.erase(encoder);
   streams_.erase(stream);
+  if (encoder != kNone) encoder_->close(encoder);
+  if (search != kNone) search_->close(search);
 }
 
 /// Finds a stream by its number. The encoder also has streams with numbers that were never returned
@@ -309,6 +316,7 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
 void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   DividedHypothesis result;
   result.before = joined(stream, search_->finish(stream.search));
+  stream.search = kNone;
   const bool by_token = update.rule == EndpointRule::token;
   if (!rules_.tokens.empty()) {
     DividedHypothesis divided = divide_at_end_token(result.before, rules_, *model_->tokenizer);
@@ -523,10 +531,10 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothes
   // the utterance.
   stream.before = best;
   stream.before.nbest.clear();
-  search_->close(stream.search);
+  search_->close(std::exchange(stream.search, kNone));
   stream.search = search_->open();
-  encoder_->close(stream.encoder);
   numbers_.erase(stream.encoder);
+  encoder_->close(std::exchange(stream.encoder, kNone));
   stream.encoder = encoder_->open(stream.prompt);
   numbers_.emplace(stream.encoder, number);
   stream.origin = origin;

@@ -81,7 +81,8 @@ class SpeechStreams {
   void finish(int64_t stream);
   /// Returns whether step() has something to do for the stream.
   bool ready(int64_t stream) { return encoder_->waiting(find(stream).encoder); }
-  /// Forgets the stream. This is not needed once an update has said that it is closed.
+  /// Forgets the stream, also where an error has left it without an utterance. This is not needed
+  /// once an update has said that it is closed.
   void close(int64_t stream);
 
   /// Encodes and searches the next chunk of every stream that has one, up to the number of rows.
@@ -115,8 +116,9 @@ class SpeechStreams {
     int decodes = 0;
     int64_t words = 0;  // words of utterances that have ended since
   };
+  static constexpr int64_t kNone = -1;
   struct Stream {
-    int64_t encoder, search;        // numbers in encoder_ and search_
+    int64_t encoder, search;        // numbers in encoder_ and search_, or kNone
     std::optional<int64_t> prompt;  // prompt with which it was opened
     int64_t first = 0, frames = 0;  // the members of SpeechUpdate
     int64_t last_end = -1;          // frame after the last token of the utterance; -1 = no token

@@ -4,9 +4,14 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include "algorithms/gpu/graph.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/device_memory.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {
@@ -93,6 +98,26 @@ TEST(DeviceGpu, EnergyOfWorkIsBetweenIdleAndTheBoard) {
   EXPECT_LT(power->watts, 2000);
   // On some GPUs, NVML's power is a mean over the last second.
   EXPECT_NEAR(power->watts, shown / static_cast<double>(readings), 0.35 * power->watts);
+}
+
+TEST(DeviceGpu, AWaitForTheDeviceWaitsForTheRecordingOfAnotherThread) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const at::Tensor sum = at::zeros({1}, at::TensorOptions(at::kFloat).device(device));
+  sum.add_(1);  // a recording must not load the kernel
+  std::promise<void> recording;
+  auto waited = std::async(std::launch::async, [&] {
+    recording.get_future().wait();
+    synchronize(device);  // would fail, and make the recording fail
+    return true;
+  });
+  const Graph graph = Graph::record([&](GraphRecorder&) {
+    recording.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sum.add_(1);
+  });
+  EXPECT_TRUE(waited.get());
+  graph.launch(c10::cuda::getCurrentCUDAStream().stream());
+  EXPECT_EQ(sum.item<float>(), 2);
 }
 
 }  // namespace

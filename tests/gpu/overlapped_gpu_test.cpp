@@ -4,9 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <stdexcept>
+#include <vector>
 
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "harness/run/run.h"
+#include "models/load_checkpoint.h"
+#include "speech/pipeline/overlapped_pipeline.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -81,6 +87,31 @@ TEST_F(OverlappedGpu, TheLargestBatchIsFoundByTryingAndTheEncoderMayHaveAnotherT
     EXPECT_EQ(r["batch"]["size"], 24);  // the whole set
     EXPECT_EQ(r["dtype"], "bf16+fp32");
   }
+}
+
+TEST_F(OverlappedGpu, FailedBatchesDoNotDisturbRecordings) {
+  const auto model = AcousticModel::build(load_checkpoint("models/quickstart/quickstart-rnnt.nemo"),
+                                          at::Device(at::kCUDA, 0), at::kFloat);
+  const auto decoder = make_decoder("label_looping", {{"loop", "graph"}}, "");
+  RecordedEncoder encoder(model, /*graphs=*/true, /*at_once=*/true);
+  OverlappedPipeline pipeline(model, encoder, 4);
+  pipeline.prepare(*decoder, {1, 0});
+  size_t failed = 0, good = 0;
+  pipeline.run(
+      *decoder,
+      [](size_t number, BatchInFlight& batch) {
+        if (number == 60) return false;
+        if (number % 2 == 1) throw std::runtime_error("unreadable");
+        batch.audio = {std::vector<float>(8000 * (number + 2))};  // encoder and search record it
+        batch.clips.assign(1, ClipOfBatch(batch.audio.front(), 0));
+        return true;
+      },
+      [&](size_t number, const BatchInFlight& batch) {
+        EXPECT_EQ(batch.failure != nullptr, number % 2 == 1) << number;
+        ++(batch.failure ? failed : good);
+      });
+  EXPECT_EQ(failed, 30U);
+  EXPECT_EQ(good, 30U);
 }
 
 }  // namespace

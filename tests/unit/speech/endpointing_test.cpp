@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
@@ -33,12 +34,15 @@ class Scripted : public Decoder {
     return std::make_unique<Search>(*this);
   }
 
+  bool short_of_memory = false;  // open() throws
+
  private:
   class Search : public Streams {
    public:
     explicit Search(const Scripted& owner) : owner_(owner) {}
     at::Tensor project(const at::Tensor& frames) override { return frames; }
     int64_t open() override {
+      if (owner_.short_of_memory) throw std::bad_alloc();
       begins_[next_] = now_;
       return next_++;
     }
@@ -53,7 +57,9 @@ class Scripted : public Decoder {
       close(stream);
       return found;
     }
-    void close(int64_t stream) override { begins_.erase(stream); }
+    void close(int64_t stream) override {
+      if (begins_.erase(stream) == 0) throw UserError("search", "is not open", "");
+    }
 
    private:
     Hypothesis result(int64_t stream, int32_t end) const {
@@ -252,6 +258,41 @@ TEST(EndTokens, DivideListsAndWordsToo) {
   EXPECT_EQ(divided.behind.frames, std::vector<int32_t>{6});
   EXPECT_EQ(divided.behind.words, (std::vector<FoundWord>{{"b", 6}}));
   EXPECT_EQ(divide_at_end_token(entry, ends, tokenizer).token, -1);
+}
+
+TEST(Endpointing, AStreamThatCannotBeOpenedLeavesNothingBehind) {
+  Scripted decoder({}, 0);
+  StreamOptions one;
+  one.streams = 1;
+  SpeechStreams streams(model(), decoder, one, {});
+  decoder.short_of_memory = true;
+  EXPECT_THROW(streams.open(), std::bad_alloc);
+  decoder.short_of_memory = false;
+  streams.close(streams.open());
+  EXPECT_NO_THROW(streams.open()) << "the encoder has one place, which is free";
+}
+
+TEST(Endpointing, AStreamWithoutANextUtteranceCanBeClosed) {
+  Scripted decoder({{5, 1}}, 0);
+  StreamOptions one;
+  one.streams = 1;
+  SpeechStreams streams(model(), decoder, one, {.pause = 3});
+  const int64_t stream = streams.open();
+  streams.push(stream, std::vector<float>(6 * 16000));
+  decoder.short_of_memory = true;
+  const auto work = [&] {
+    while (!streams.step().empty()) continue;
+  };
+  EXPECT_THROW(work(), std::bad_alloc) << "the pause ends the utterance, and the next one begins";
+  decoder.short_of_memory = false;
+  EXPECT_NO_THROW(streams.close(stream));
+  EXPECT_THROW(streams.close(stream), UserError);
+  EXPECT_NO_THROW(streams.open());
+}
+
+TEST(Endpointing, AShortPauseIsAFrame) {
+  EXPECT_EQ(pause_frames(0.1, 0.24), 1);
+  EXPECT_EQ(pause_frames(0.8, 0.08), 10);
 }
 
 }  // namespace

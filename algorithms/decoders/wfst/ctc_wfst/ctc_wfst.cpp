@@ -9,11 +9,13 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <mutex>
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/gpu/new_stream.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
@@ -30,6 +32,18 @@ namespace {
 constexpr std::array kFramePhases = {
     PassingPhase::choose,  PassingPhase::bound, PassingPhase::expand, PassingPhase::follow,
     PassingPhase::reserve, PassingPhase::link,  PassingPhase::keep};
+
+/// Returns the stream for copies of histories, which all searches of the device share.
+c10::cuda::CUDAStream stream_of_copies(at::DeviceIndex gpu) {
+  static std::mutex mutex;
+  static std::map<at::DeviceIndex, c10::cuda::CUDAStream> all;
+  const std::lock_guard lock(mutex);
+  const auto found = all.find(gpu);
+  if (found != all.end()) return found->second;
+  const c10::cuda::CUDAStream stream = new_stream(gpu, /*high_priority=*/false);
+  nvtxNameCudaStreamA(stream, "history copies");
+  return all.emplace(gpu, stream).first->second;
+}
 
 at::Tensor on_device(size_t bytes, at::Device device) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(device));
@@ -81,9 +95,7 @@ PhasedSearch::PhasedSearch(const PassingMemory& memory, Form form)
       form_(form),
       batch_(on_device(sizeof(PassingBatch), memory.device())),
       traces_used_(at::empty({2}, at::TensorOptions(at::kLong).pinned_memory(true))),
-      copies_(c10::cuda::getStreamFromPool(false, memory.device().index())) {
-  nvtxNameCudaStreamA(copies_, "history copies");
-}
+      copies_(stream_of_copies(memory.device().index())) {}
 
 const PassingTrace* PhasedSearch::history() const {
   return static_cast<const PassingTrace*>(history_.const_data_ptr());
