@@ -63,8 +63,7 @@ Result guarded(Result on_failure, const Work& work) {
   return on_failure;
 }
 
-/// Returns `decode_again`, seconds of speech without a word. Throws UserError unless it is from 0
-/// to `most`.
+/// Returns `decode_again`, seconds without a token. Throws UserError unless it is from 0 to `most`.
 double require_decode_again(double decode_again, double most);
 
 inline at::DeviceGuard on_device_of(const AcousticModel& model) {

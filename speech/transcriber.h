@@ -24,9 +24,9 @@ struct TranscriberOptions {
   double long_above = 600;  // seconds; longer recordings are cut into chunks
   double chunk_seconds = 20, context_seconds = 1;  // lengths of such chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
-  /// Parts with this many seconds of speech and no word are decoded again
+  /// Stretches of this many seconds without a token that contain 1.5 s of speech are decoded again
   /// (long_audio/decode_again.h). In the chunks of long recordings, half as many seconds count. 0
-  /// means that no part is decoded again. A decoder without a head cannot do it.
+  /// means that nothing is decoded again. A decoder without a head cannot do it.
   double decode_again = 8;
   bool with_times = true;  // words, tokens and segments; if false, a transcript is only its text
   std::optional<ConfidenceOptions> confidence = {};

@@ -287,8 +287,8 @@ void add_stream(CLI::App& app, int& code) {
       ->check(between(0.1, 3600.0))
       ->needs(vad);
   add("--decode-again", live.decode_again,
-      "Seconds of speech without a word after which encoder and search start again from before "
-      "that speech. 0: never.")
+      "Seconds without a token, with 1.5 s of speech in them, after which encoder and search start "
+      "again from before that speech. 0: never.")
       ->check(between(0.0, kMostWordlessSeconds));
   command->add_flag("--json", live.json, "Print a line of JSON for each change of the text.")
       ->needs(model);

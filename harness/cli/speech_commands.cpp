@@ -134,8 +134,9 @@ void add_transcribe(CLI::App& app, int& code) {
   add_details(*command, *options);
   command
       ->add_option("--decode-again", options->decode_again,
-                   "Decode a part again if it has at least this many seconds of speech but no "
-                   "word. In chunks of long files, half as many are enough. 0: never.")
+                   "Decode again where this many seconds or more have no token although they "
+                   "contain 1.5 s of speech. In chunks of long files, half the length is enough. "
+                   "0: never.")
       ->check(between(0.0, 3600.0));
   command
       ->add_flag("--json", options->json,

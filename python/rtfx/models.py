@@ -105,7 +105,7 @@ class Model(library.Handle):
         other results. The message names the clip by its path, or as `audio[index]`. Ctrl-C ends the call after the
         current encoder layer on a CPU, and after the batches in flight on a GPU.
 
-        Parts with `decode_again` seconds of speech or more in which the model found no word are decoded again.
+        Stretches of at least `decode_again` seconds without a token that contain 1.5 s of speech are decoded again.
         `Transcription.decoded_again` lists these parts. 0 switches this off.
 
         `decoder` is one of `rtfx.decoder`, or its name. Without it, the fastest exact greedy search runs. For a
@@ -181,7 +181,8 @@ class Model(library.Handle):
 
         A cache-aware model uses its caches. Any other model uses buffers, and so does every model if `buffer` is given.
         `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. After `decode_again` seconds
-        of speech without a word, a stream starts over and decodes that part again; 0 switches this off.
+        without a token that contain 1.5 s of speech, a stream starts over and decodes that part again. 0 switches this
+        off.
 
         `fewer_rows` has numbers of rows below the batch size. A step is then encoded with the smallest that holds
         its streams, so that few streams cost less. Results then depend on other streams by rounding. `decoder` and

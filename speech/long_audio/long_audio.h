@@ -37,9 +37,9 @@ struct LongAudioOptions {
   double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
   double context_seconds = 1;  // context on either side
   int64_t batch = 8;           // chunks that are encoded together
-  /// Parts of a chunk with this many seconds of speech and no token are decoded again. 0 means
-  /// none. A part may lie on both sides of a cut. So this is half of the value for recordings that
-  /// are not cut.
+  /// Stretches of a chunk with this many seconds without a token that contain 1.5 s of speech are
+  /// decoded again. 0 means none. A stretch may lie on both sides of a cut. So this is half of the
+  /// value for recordings that are not cut.
   double wordless_seconds = 4;
   bool begin_anew = true;              // starts the search over after pauses
   std::optional<int64_t> prompt = {};  // prompt of a model with prompts; unset = the standard one

@@ -60,10 +60,10 @@ class SpeechStreams {
   /// Without rules, an utterance ends with its stream. `decoder` is prepared for `model` and
   /// outlives this.
   ///
-  /// A stream starts over after `wordless_seconds` of speech without a token, 0 to
-  /// kMostWordlessSeconds. With 0, no stream starts over. Otherwise the host keeps the samples that
-  /// are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for a
-  /// number outside of this range, and where the decoder takes no pieces.
+  /// A stream starts over after `wordless_seconds` (0 to kMostWordlessSeconds) without a token that
+  /// contain 1.5 s of speech. With 0, no stream starts over. Otherwise the host keeps the samples
+  /// that are not decoded yet, and at most 61 s and two chunks of the others. Throws UserError for
+  /// a number outside of this range, and where the decoder takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, EndpointRules rules = {},
                 double wordless_seconds = 0);

@@ -444,8 +444,8 @@ TEST_F(DecodeAgainTest, WordsComeBackByAnotherCut) {
   EXPECT_TRUE(expected.results.at(1).transcript.decoded_again.empty());
   EXPECT_LT(stuck(160, {.decode_again = 0}).results[1].transcript.words.size(), words / 4);
   // Pieces of 12 s are short enough for the first window. The second window needs the pieces of 6 s
-  // of a second decode. That decode takes place if at least `again` / 2 seconds of speech are left
-  // without a word.
+  // of a second decode. That decode takes place if at least `again` / 2 seconds without a token are
+  // left that contain 1.5 s of speech.
   for (const auto& [window, again, decodes] : {std::tuple{160, 16, 1}, std::tuple{100, 8, 2}}) {
     const Notes notes = stuck(window, {.decode_again = static_cast<double>(again)});
     EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
