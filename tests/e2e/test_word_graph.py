@@ -29,7 +29,9 @@ def test_the_guide_runs(tmp_path):
     found = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert len(found) == 2 and 0 < len(found[1]["nbest"]) <= 3
     assert all(set(line["text"].split()) <= WORDS for line in found)
-    assert (tmp_path / "runs/lg.tlg").stat().st_size > 0
+    lines = result.stdout.splitlines()
+    assert {"40:it", "150:▁kn", "167:▁one", "378:▁two", "473:▁make", "952:▁together"} <= set(lines)
+    assert "knit two together" in lines, "the search of the imported graph"
 
 
 @pytest.fixture(scope="module")
