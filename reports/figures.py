@@ -14,7 +14,7 @@ from adversarial import expected, share_of, true_shares
 from intervals import paired_ratio, unpaired_ratio
 from journal import read_journal
 from rival_reports import BEAM, GREEDY
-from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_half, ratio, span, whole_call
+from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_ends, ratio, span, whole_call
 
 sweep, exactness, planted, busy = (Source(f"h100/greedy/{name}.jsonl.gz") for name in ("sweep", "exactness", "planted", "busy"))
 nemo, nemo_beam, wfst = (Source(f"h100/rivals/{name}.jsonl.gz") for name in ("nemo", "nemo_beam", "wfst"))
@@ -59,8 +59,8 @@ readme = Page("README.md", ["Needs", "Your own model and data"])
 
 headline = {"batch": 128, "decoder": "fused_looping"}
 readme.figure(
-    "transcribes {} ± {} seconds of speech per second in bf16, and {} ± {} in fp8 (",
-    *files["rnnt_0.6b"].both(TOTAL, dtype="bf16", **headline), *files["rnnt_0.6b"].both(TOTAL, dtype="fp8", **headline),
+    "transcribes {} [{}, {}] seconds of speech per second in bf16, and {} [{}, {}] in fp8 (",
+    *(number for dtype in ("bf16", "fp8") for number in mean_and_ends(files["rnnt_0.6b"].rounds(TOTAL, dtype=dtype, **headline))),
 )  # fmt: skip
 readme.figure("the WER over all {} utterances is {} %", utterances(files["rnnt_0.6b"]), files["rnnt_0.6b"].wer(dtype="bf16", **headline))
 SEARCHED = (1, 32, 128)
@@ -80,15 +80,15 @@ def transcribe(model):
 
 
 record, theirs, ours = transcribe("rnnt_0.6b")
-readme.figure("turns {} hours of FLAC files into text in {} ± {} s", record["audio_seconds"] / 3600, *mean_and_half(ours))
-readme.figure("NeMo's `transcribe()` takes {} ± {} s", *mean_and_half(theirs))
+readme.figure("turns {} hours of FLAC files into text in {} s [{}, {}]", record["audio_seconds"] / 3600, *mean_and_ends(ours))
+readme.figure("NeMo's `transcribe()` takes {} s [{}, {}]", *mean_and_ends(theirs))
 readme.figure("a factor of {} [{}, {}]", *ratio(ours, theirs))
 readme.figure("Both have a WER of {} %", 100 * record["wer"]["whole"])
 assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "the start of 8 processes", "is more than 5 % of its mean")
 readme.stated("data", "with\n1,024 tokens. It is a small", "for a vocabulary of 1,024 tokens; larger")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
-readme.stated("meaning", "over rounds is more than 5 % of the mean; ")
+readme.stated("meaning", "over rounds is more than 5 % of the mean; ", "are under CC BY 4.0. The")
 
 # ---------------------------------------------------------------------------------------------------------------------
 reports = Page("reports/README.md")

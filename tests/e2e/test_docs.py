@@ -100,5 +100,10 @@ def test_readme_has_commands():
     assert len(list(commands(ROOT / "README.md"))) > 5
 
 
+def test_the_citation_has_the_version_of_the_project():
+    project = re.search(r"^project\(rtfx VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert f"\nversion: {project[1]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_readme_is_short():
     assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 150

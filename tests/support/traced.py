@@ -74,6 +74,12 @@ def mean_and_half(values):
     return fmean(values), half_interval(values)
 
 
+def mean_and_ends(values):
+    """Returns the mean and the ends of its 95 % interval."""
+    mean, half = mean_and_half(values)
+    return mean, mean - half, mean + half
+
+
 def ratio(times, reference):
     """Returns mean of `reference` / mean of `times`, and the 95 % interval of the ratio from paired rounds."""
     return fmean(reference) / fmean(times), *paired_ratio(times, reference)
