@@ -80,8 +80,8 @@ const RecordTable<RegionTimes>& RegionTimes::table() {
 const RecordTable<WordErrors>& WordErrors::table() {
   static const auto table =
       RecordTable<WordErrors>("word errors", "")
-          .add("normalizer", &WordErrors::normalizer, "", "Name of the text normaliser.")
-          .add("version", &WordErrors::version, "", "Version of the text normaliser.")
+          .add("normalizer", &WordErrors::normalizer, "", "Name of the scorer.")
+          .add("version", &WordErrors::version, "", "Version of the scorer.")
           .add("wer", &WordErrors::wer, "",
                "Word error rate: (substitutions + insertions + deletions) / reference words. "
                "Null: no reference has words.")
@@ -109,8 +109,8 @@ const RecordTable<OracleErrors>& OracleErrors::table() {
   static const auto table =
       RecordTable<OracleErrors>("oracle word errors",
                                 "The text with the fewest errors is counted for each n-best list.")
-          .add("normalizer", &OracleErrors::normalizer, "", "Name of the text normaliser.")
-          .add("version", &OracleErrors::version, "", "Version of the text normaliser.")
+          .add("normalizer", &OracleErrors::normalizer, "", "Name of the scorer.")
+          .add("version", &OracleErrors::version, "", "Version of the scorer.")
           .add("wer", &OracleErrors::wer, "",
                "Word error rate: (substitutions + insertions + deletions) / reference words.")
           .add("substitutions", &OracleErrors::substitutions, "",
