@@ -8,12 +8,15 @@
   prepare_dataset.py europarl    Europarl-ASR/ | Europarl-ASR_v1.0.tar.gz  --output data/europarl
   prepare_dataset.py slurp       slurp/ (a clone, with audio/slurp_real/)  --output data/slurp
 
+Earnings22 is at github.com/revdotcom/speech-datasets, and AMI at groups.inf.ed.ac.uk/ami/corpus. DIR of AMI
+holds amicorpus/ (headsets) and ami_public_manual_1.6.2.zip. No table of configs/tables uses these two sets.
+
 The script writes OUTPUT/<part>.jsonl for each part that is there ("test", "dev", "test-other", ...), and
 training sets only with --part. Archives are unpacked below OUTPUT. Utterances that are files of their own
 (LibriSpeech, SPGISpeech, SLURP) stay where they are. Other audio is cut into OUTPUT/audio as FLAC. AMI is cut
-by its annotated segments, and Europarl-ASR by speech (through ffmpeg). Earnings22 is cut at the ends of
-sentences, changes of speaker and long pauses, at 30 s at most. Texts stay as published: the scorer
-normalises them.
+by the annotated segments of each headset, and Europarl-ASR by speech (through ffmpeg). Earnings22 is cut at
+the ends of sentences, changes of speaker and long pauses, at 30 s at most. Texts stay as published: the
+scorer normalises them.
 """
 
 import argparse
