@@ -26,6 +26,7 @@
 #include "harness/run/isolated_run.h"
 #include "harness/run/largest_batch.h"
 #include "harness/run/make_records.h"
+#include "harness/run/merge_shards.h"
 #include "harness/run/outcome.h"
 #include "harness/run/provenance.h"
 #include "harness/run/session.h"

@@ -1,4 +1,5 @@
-// Shards: a run spread over several processes or machines, and the merging of their journals.
+// Shards: a run spread over several processes or machines. Each has its share of the utterances.
+// harness/run/merge_shards.h merges their journals.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "harness/results/results.h"
 
 namespace rtfx {
 
@@ -48,22 +47,5 @@ Shard parse_shard(const std::string& text, const Environment& environment);
 /// duration and dealt in snake order (0 1 2, 2 1 0, 0 ...). So every utterance is in one shard, and
 /// the shards have equal shares of audio to within one utterance.
 std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int64_t count);
-
-// Merges the journals of a run's shards into one of the whole run.
-
-/// Merges the shards, which are given in the order of their indices. Returns the provenance, and
-/// one record for each case and round that all shards have:
-/// - Audio, word errors, grades and counters are sums.
-/// - RTFx is all audio divided by the longest time of any shard.
-/// - Regions and conditions are those of the slowest shard.
-/// - `shards` holds the time of each shard, and their skew (longest / mean).
-/// A case that failed in one shard has failed. Names each case and round that a shard lacks on
-/// stderr.
-record::Records merge_shards(const std::vector<ResultSet>& shards);
-
-/// Reads the journals of `count` shards from output/shards, and writes the journal and hypotheses
-/// of the whole run to `output`. Returns its records. Throws UserError if it cannot be written, or
-/// if the hypotheses of a shard are missing.
-record::Records write_merged(const std::filesystem::path& output, int64_t count);
 
 }  // namespace rtfx

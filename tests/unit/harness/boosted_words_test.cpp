@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harness/run/shard.h"
+#include "harness/run/merge_shards.h"
 
 namespace rtfx {
 namespace {

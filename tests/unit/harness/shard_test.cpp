@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "harness/run/merge_shards.h"
 
 namespace rtfx {
 namespace {
