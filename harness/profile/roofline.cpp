@@ -189,8 +189,8 @@ class Roofline {
  private:
   void run_case(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
-                                const std::string& message) {
-      session_.append_failure(group, arm, stage, message);
+                                const FailureText& failure) {
+      session_.append_failure(group, arm, stage, failure.text);
       failed_ = true;
     };
     CaseGroupRunner runner(session_.inputs(), group, session_.device(), on_failure, [] {});

@@ -137,8 +137,8 @@ CachingAudit audit_caching(const Config& config, int64_t seed) {
 
   CaseGroup group = make_plan(inputs.config(), inputs.kinds()).front();
   group.rule = {.by_seconds = false, .size = static_cast<double>(size)};
-  const auto on_failure = [&](const Arm&, const std::string& stage, const std::string& message) {
-    audit.failure = fmt::format("{}: {}", stage, message);
+  const auto on_failure = [&](const Arm&, const std::string& stage, const FailureText& failure) {
+    audit.failure = fmt::format("{}: {}", stage, failure.text);
   };
   CaseGroupRunner runner(inputs, group, scope.device(), on_failure, [] {});
   runner.prepare();

@@ -92,20 +92,20 @@ void CaseGroupRunner::leave() {
     arm.seconds += seconds;
     if (limit_ > 0 && arm.seconds > limit_) {
       fail(arm, stage_,
-           fmt::format("the case has taken {:.1f} s: protocol.case_limit_seconds is {:g}",
-                       arm.seconds, limit_));
+           {fmt::format("the case has taken {:.1f} s: protocol.case_limit_seconds is {:g}",
+                        arm.seconds, limit_)});
     }
   }
 }
 
-void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string& message) {
+void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const FailureText& failure) {
   arm.failed = true;
-  on_failure_(arm, stage, message);
+  on_failure_(arm, stage, failure);
 }
 
-void CaseGroupRunner::fail_stage(const std::string& message) {
+void CaseGroupRunner::fail_stage(const FailureText& failure) {
   for (Arm& arm : arms_) {
-    if (is_in_stage(arm)) fail(arm, stage_, message);
+    if (is_in_stage(arm)) fail(arm, stage_, failure);
   }
 }
 
@@ -113,7 +113,7 @@ void CaseGroupRunner::prepare() {
   const ScopedRange range(RangeName::prepare);
   if (dataset_.failure) {
     for (Arm& arm : arms_) {
-      if (!arm.failed) fail(arm, "load", *dataset_.failure);
+      if (!arm.failed) fail(arm, "load", {*dataset_.failure});
     }
     return;
   }
@@ -134,7 +134,7 @@ void CaseGroupRunner::prepare() {
     if (protocol.overlapped())
       pipeline_.emplace(model_, *encoder_, static_cast<size_t>(protocol.throughput.in_flight));
   } catch (...) {
-    fail_stage(describe_failure());
+    fail_stage(failure_text());
   }
   leave();
   if (!encoder_) return;
@@ -166,7 +166,7 @@ void CaseGroupRunner::prepare() {
       arm.biases = compile_biases(*arm.decoder, dataset_.dataset.utterances, inputs_.normalizer());
       if (!arm.biases.empty()) arm.description.exactness = Description::Exactness::approximate;
     } catch (...) {
-      fail_stage(describe_failure());
+      fail_stage(failure_text());
     }
     leave();
   }
@@ -280,7 +280,7 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
                      /*sync_debug=*/false);
       });
     } catch (...) {
-      fail_stage(describe_failure());
+      fail_stage(failure_text());
     }
     leave();
     if (arm.failed) return;
@@ -300,7 +300,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   try {
     batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
   } catch (...) {
-    fail_stage(describe_failure());
+    fail_stage(failure_text());
   }
   leave();
   std::optional<SharedTensors> shared_batch;
@@ -358,15 +358,15 @@ void CaseGroupRunner::take(const Arm& arm, const std::vector<size_t>& utterances
   for (const auto& [name, count] : decoded.counters) result.counters[name] += count;
 }
 
-std::string CaseGroupRunner::failure_of(const std::vector<size_t>& utterances) const {
+FailureText CaseGroupRunner::failure_of(const std::vector<size_t>& utterances) const {
   try {
     throw;
   } catch (const WrongResult& e) {
-    if (e.row() < 0) return e.what();
-    return fmt::format("{} (utterance '{}')", e.what(),
-                       id_of(utterances, static_cast<size_t>(e.row())));
+    if (e.row() < 0) return {e.what()};
+    return {fmt::format("{} (utterance '{}')", e.what(),
+                        id_of(utterances, static_cast<size_t>(e.row())))};
   } catch (...) {
-    return describe_failure();
+    return failure_text();
   }
 }
 
@@ -394,7 +394,7 @@ void CaseGroupRunner::verify(const std::vector<size_t>& utterances,
       proofs[a] = replay_->check(*arm.decoder, arm.biases, utterances, batch, results[a].hypotheses,
                                  dataset_.dataset.utterances, results[a].replay);
     } catch (...) {
-      fail_stage(describe_failure());
+      fail_stage(failure_text());
     }
     leave();
   }

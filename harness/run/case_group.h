@@ -21,6 +21,7 @@
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/read_ahead.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 
@@ -49,7 +50,9 @@ struct Arm {
   double seconds = 0;      // time spent so far, including work that all decoders of the group share
   bool failed = false;
   std::optional<FirstPass> first_pass;  // in throughput mode
-  bool settled = false;                 // warm-up passes have recorded all graphs
+  /// In throughput mode: unmeasured passes have recorded all graphs. They are those before the
+  /// first measured round, or before the pass of a trial. Warm-up rounds have none.
+  bool graphs_recorded = false;
 };
 
 struct BatchTime {
@@ -102,10 +105,9 @@ enum class RoundKind { measured, warm_up, trial };
 
 class CaseGroupRunner {
  public:
-  /// Called when a decoder fails, with its arm, the stage and the message. The decoder takes no
-  /// further part.
+  /// Called when a decoder fails, with its arm and the stage. The decoder takes no further part.
   using OnFailure =
-      std::function<void(const Arm&, const std::string& stage, const std::string& message)>;
+      std::function<void(const Arm&, const std::string& stage, const FailureText& failure)>;
   /// Called after each batch.
   using OnBatch = std::function<void()>;
   /// Called before each stage, with the arm that runs it (null: all arms) and the stage's name as
@@ -216,11 +218,11 @@ class CaseGroupRunner {
                   const RoundResult& baseline, const RoundResult& result, bool same_score_kind,
                   Audit& audit) const;
   FirstPass first_pass_of(const OverlappedPass& pass) const;
-  void fail(Arm& arm, const std::string& stage, const std::string& message);
+  void fail(Arm& arm, const std::string& stage, const FailureText& failure);
   /// Describes the exception that is being handled, and names the utterance of a wrong result.
-  std::string failure_of(const std::vector<size_t>& utterances) const;
+  FailureText failure_of(const std::vector<size_t>& utterances) const;
   /// Fails the arm whose stage is under way, or all arms.
-  void fail_stage(const std::string& message);
+  void fail_stage(const FailureText& failure);
   const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
   /// Returns the index of the arm that this one is compared with; the number of arms if there is
   /// none.

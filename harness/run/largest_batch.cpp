@@ -35,8 +35,8 @@ bool round_fits(LoadedInputs& inputs, const CaseGroup& group, at::Device device,
                 const std::function<void(CaseGroupRunner&)>& begin) {
   bool fits = true;
   {
-    const auto on_failure = [&](const Arm&, const std::string&, const std::string& message) {
-      if (message.starts_with("out of memory")) fits = false;
+    const auto on_failure = [&](const Arm&, const std::string&, const FailureText& failure) {
+      if (failure.out_of_memory) fits = false;
     };
     CaseGroupRunner runner(inputs, group, device, on_failure, [] {});
     begin(runner);

@@ -75,16 +75,17 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
   OverlappedPass pass;
   pass.batches.reserve(batches.size());
   std::unique_ptr<Reader> files;
-  std::string failed_in = stage, message;
+  std::string failed_in = stage;
+  FailureText failure;
   const auto keep = [&](size_t number, BatchInFlight& batch) {
     if (batch.failure) {
       failed_in = batch.failed_in;
       try {
         std::rethrow_exception(batch.failure);
       } catch (...) {
-        message = failure_of(batches[number]);
+        failure = failure_of(batches[number]);
       }
-      throw BatchFailed(message);
+      throw BatchFailed(failure.text);
     }
     pass.batches.push_back({std::move(batch.decoded), std::move(batch.times), batch.load_seconds,
                             batch.begin, batch.end});
@@ -108,9 +109,9 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
   } catch (const Interrupted&) {
     throw;
   } catch (const BatchFailed&) {
-    fail(arm, failed_in, message);
+    fail(arm, failed_in, failure);
   } catch (...) {
-    fail_stage(describe_failure());
+    fail_stage(failure_text());
   }
   leave();
   return pass;
@@ -160,7 +161,7 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
   if (is_first) encoder_->forget();
   // Unmeasured passes come first: the first pass of the arm, and one in which the encoder records
   // its graphs. So no arm alone pays for the recording.
-  const bool records = encoder_->uses_graphs() && !arm.settled;
+  const bool records = encoder_->uses_graphs() && !arm.graphs_recorded;
   const bool prepares = kind == RoundKind::trial ? records : steady > 0 && (is_first || records);
   std::vector<OverlappedPass> unmeasured;
   for (int n = 0; prepares && n < 2; ++n) {
@@ -170,7 +171,7 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
     if (!arm.first_pass) arm.first_pass = first_pass_of(pass);
     if (!records || encoder_->counts().launched == launched) break;
   }
-  arm.settled = arm.settled || prepares;
+  arm.graphs_recorded = arm.graphs_recorded || prepares;
   const RecordedEncoder::Counts before = encoder_->counts();
   do {
     OverlappedPass pass = overlapped_pass(arm, "pass", batches);
@@ -179,7 +180,7 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
     try {
       take_pass(arm, pass, batches, result);
     } catch (...) {
-      fail(arm, "decode", describe_failure());
+      fail(arm, "decode", failure_text());
       return;
     }
   } while (result.seconds < steady);

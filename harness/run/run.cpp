@@ -173,8 +173,8 @@ class Runner {
   void run_group(const CaseGroup& group, Progress& progress) {
     const int64_t steps = protocol_.warmup_rounds + protocol_.measured_rounds;
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
-                                const std::string& message) {
-      session_.append_failure(group, arm, stage, message);
+                                const FailureText& failure) {
+      session_.append_failure(group, arm, stage, failure.text);
       if (!task_.is_child()) return;
       report_stage(&arm, stage.c_str());
       require_device(session_.device());
@@ -191,7 +191,7 @@ class Runner {
       arm.first_hash = measured.first_hash;
       if (const auto crash = task_.ended.find(arm.spec->id);
           crash != task_.ended.end() && !crash->second.recorded)
-        on_failure(arm, crash->second.stage, crash->second.message);
+        on_failure(arm, crash->second.stage, {crash->second.message});
     }
     // The journal holds enough rounds. At most the summaries are missing, where an earlier
     // invocation ended just before them.

@@ -137,7 +137,7 @@ class StreamRunner {
 
   /// Records that the process of a trial ended early.
   void record_failure(const CaseGroup& group) {
-    const auto nothing_fails = [](const Arm&, const std::string&, const std::string&) {};
+    const auto nothing_fails = [](const Arm&, const std::string&, const FailureText&) {};
     CaseGroupRunner runner(inputs_, group, device_, nothing_fails, [] {});
     for (Arm& arm : runner.arms()) {
       name_case(group, arm, trial_.streams);
@@ -156,8 +156,8 @@ class StreamRunner {
 
   void run_group(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
-                                const std::string& message) {
-      session_.append_failure(group, arm, stage, message);
+                                const FailureText& failure) {
+      session_.append_failure(group, arm, stage, failure.text);
     };
     CaseGroupRunner runner(inputs_, group, device_, on_failure, [] {});
     runner.suggest(
@@ -182,7 +182,7 @@ class StreamRunner {
         throw;
       } catch (...) {
         arm.failed = true;
-        on_failure(arm, "stream", describe_failure());
+        on_failure(arm, "stream", failure_text());
         runner.leave();
       }
     }

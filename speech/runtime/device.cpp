@@ -100,7 +100,7 @@ std::string device_name(at::Device device) {
                           : cpu_name();
 }
 
-std::string describe_failure() {
+FailureText failure_text() {
   std::string text;
   bool memory = false;
   try {
@@ -108,18 +108,25 @@ std::string describe_failure() {
   } catch (const std::bad_alloc& e) {
     text = e.what();
     memory = true;
+  } catch (const c10::OutOfMemoryError& e) {
+    text = e.what_without_backtrace();
+    memory = true;
   } catch (const c10::Error& e) {
     text = e.what_without_backtrace();
   } catch (const std::exception& e) {
     text = e.what();
   } catch (...) {
-    return fmt::format("an exception of type {}, which is no std::exception",
-                       c10::demangle(abi::__cxa_current_exception_type()->name()));
+    return {fmt::format("an exception of type {}, which is no std::exception",
+                        c10::demangle(abi::__cxa_current_exception_type()->name()))};
   }
+  // LibTorch's allocator of the CPU and calls of CUDA have no exception type for lack of memory.
   memory = memory || text.find("out of memory") != std::string::npos ||
            text.find("can't allocate memory") != std::string::npos;
-  return memory ? "out of memory: " + text + "; use smaller batches" : text;
+  if (memory) text = "out of memory: " + text + "; use smaller batches";
+  return {text, memory};
 }
+
+std::string describe_failure() { return failure_text().text; }
 
 namespace {
 

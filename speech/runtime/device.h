@@ -56,9 +56,18 @@ void synchronize(at::Device device);
 /// Returns the name of the GPU, or of the CPU.
 std::string device_name(at::Device device);
 
-/// Describes the exception that is being handled. For LibTorch's allocation errors, this is "out of
+/// A failure as users read it.
+struct FailureText {
+  std::string text;
+  bool out_of_memory = false;  // an allocation failed on the host or on the device
+};
+
+/// Describes the exception that is being handled. Where memory was lacking, the text is "out of
 /// memory: ..." with a remedy. For others, it is what() without a stack trace. A plug-in may throw
 /// any object. One that is no std::exception is described by its type.
+FailureText failure_text();
+
+/// Returns failure_text().text.
 std::string describe_failure();
 
 /// LibTorch's settings of a thread, which a new thread lacks. They hold for the thread that makes

@@ -194,9 +194,9 @@ TEST_F(OverlappedTest, AudioThatIsGoneFailsWhereItIsRead) {
   std::string stage, message;
   CaseGroupRunner runner(
       session.inputs(), session.plan()[0], at::kCPU,
-      [&](const Arm&, const std::string& where, const std::string& what) {
+      [&](const Arm&, const std::string& where, const FailureText& failure) {
         stage = where;
-        message = what;
+        message = failure.text;
       },
       [] {});
   runner.prepare();

@@ -158,7 +158,9 @@ TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
   const auto plan = make_plan(inputs.config(), inputs.kinds());
   CaseGroupRunner runner(
       inputs, plan[0], at::kCPU,
-      [](const Arm&, const std::string&, const std::string& message) { ADD_FAILURE() << message; },
+      [](const Arm&, const std::string&, const FailureText& failure) {
+        ADD_FAILURE() << failure.text;
+      },
       [] {});
   runner.prepare();
   Arm& arm = runner.arms().front();
