@@ -422,13 +422,12 @@ void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,
                                  const std::vector<Proof>& proofs, const RoundResult& baseline,
                                  const RoundResult& result, bool same_score_kind,
                                  Audit& audit) const {
-  const std::string dtype = dtype_name(model_->dtype);
   for (size_t row = 0; row < utterances.size(); ++row) {
     const size_t i = utterances[row];
     const Hypothesis &base = baseline.hypotheses[i], &other = result.hypotheses[i];
     const auto &base_words = baseline.words[i], &words = result.words[i];
     const Comparison comparison =
-        compare(base, other, base_words == words, proofs[row], dtype, same_score_kind);
+        compare(base, other, base_words == words, proofs[row], model_->dtype, same_score_kind);
     audit.add(comparison, [&] {
       const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
       const auto frame_at = [&](const Hypothesis& h) {

@@ -62,14 +62,15 @@ Grade grade_of(const std::string& name) {
   return static_cast<Grade>(found - grade_names().begin());
 }
 
-double score_tolerance(const std::string& dtype) {
-  if (dtype == "bf16") return 0x1p-6;
-  if (dtype == "fp16") return 0x1p-9;
+double score_tolerance(at::ScalarType dtype) {
+  if (dtype == at::kBFloat16) return 0x1p-6;
+  if (dtype == at::kHalf) return 0x1p-9;
+  RTFX_CHECK(dtype == at::kFloat || dtype == at::kDouble, "no tolerance for this number type");
   return 1e-4;
 }
 
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   Proof proof, const std::string& dtype, bool same_score_kind) {
+                   Proof proof, at::ScalarType dtype, bool same_score_kind) {
   // Homographs have equal tokens and different texts.
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
                     baseline.durations == other.durations &&

@@ -1,6 +1,8 @@
 // Grades that say how equal the results of a decoder are to those of the baseline.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -47,12 +49,12 @@ struct Comparison {
 /// Equal tokens with scores that are too far apart have the grade `text`, unless the replay
 /// explains them. A failed replay gives `different`, whatever the baseline has.
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   Proof proof, const std::string& dtype, bool same_score_kind = true);
+                   Proof proof, at::ScalarType dtype, bool same_score_kind = true);
 
-/// Returns the largest relative difference of equal scores. It is 1e-4 in fp32, and in fp64, whose
-/// results hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, which are four roundings of a
-/// logit each.
-double score_tolerance(const std::string& dtype);
+/// Returns the largest relative difference of equal scores of decoders in `dtype`. It is 1e-4 in
+/// fp32, and in fp64, whose results hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, which
+/// are four roundings of a logit each. No decoder has another dtype.
+double score_tolerance(at::ScalarType dtype);
 
 /// The first difference in a set. `frame` is an encoder frame.
 struct FirstDifference {

@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 namespace rtfx {
 namespace {
 
-const std::string kFp32 = "fp32";
+constexpr at::ScalarType kFp32 = at::kFloat;
 
 Hypothesis hypothesis() {
   return {
@@ -25,7 +26,15 @@ TEST(Exactness, ScoreTooFarApartIsNotExact) {
   Hypothesis other = hypothesis();
   other.score = 10.002F;
   EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32).grade, Grade::text);
-  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, "bf16").grade, Grade::exact);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, at::kBFloat16).grade, Grade::exact);
+}
+
+TEST(Exactness, EachTypeOfADecoderHasATolerance) {
+  EXPECT_EQ(score_tolerance(at::kFloat), 1e-4);
+  EXPECT_EQ(score_tolerance(at::kDouble), 1e-4);
+  EXPECT_EQ(score_tolerance(at::kBFloat16), 0x1p-6);
+  EXPECT_EQ(score_tolerance(at::kHalf), 0x1p-9);
+  EXPECT_THROW(score_tolerance(at::kFloat8_e4m3fn), std::logic_error);
 }
 
 TEST(Exactness, ScoresOfDifferentKindsAreNotCompared) {
@@ -51,7 +60,7 @@ TEST(Exactness, AReplayWithinRoundingExplainsOtherTokens) {
   Hypothesis other = hypothesis();
   other.tokens[2] = 5;
   const auto grade = [&](Proof proof) {
-    return compare(hypothesis(), other, false, proof, "bf16").grade;
+    return compare(hypothesis(), other, false, proof, at::kBFloat16).grade;
   };
   EXPECT_EQ(grade(Proof::within), Grade::rounding);
   EXPECT_EQ(grade(Proof::none), Grade::different);
