@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 
@@ -19,12 +18,10 @@ constexpr std::array<std::pair<const char*, at::ScalarType>, 5> kNames = {{
 }};
 
 at::ScalarType dtype_named(std::string_view name, std::string_view where) {
-  std::vector<std::string> allowed;
   for (const auto& [known, dtype] : kNames) {
     if (name == known) return dtype;
-    allowed.emplace_back(known);
   }
-  throw unknown_name(where, "dtype", name, allowed);
+  throw unknown_name(where, "dtype", name, dtype_names());
 }
 
 }  // namespace
@@ -33,6 +30,12 @@ std::string dtype_name(at::ScalarType dtype) {
   const auto* const found = std::ranges::find(kNames, dtype, [](auto& one) { return one.second; });
   RTFX_CHECK(found != kNames.end(), "a number type without a name");
   return found->first;
+}
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, dtype] : kNames) names.emplace_back(name);
+  return names;
 }
 
 std::string Dtypes::label() const {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rtfx {
 
@@ -27,5 +28,8 @@ Dtypes parse_dtypes(std::string_view label, std::string_view where);
 
 /// Returns "fp32", "bf16", "fp16", "fp8" or "fp64".
 std::string dtype_name(at::ScalarType dtype);
+
+/// Returns the names that dtype_name() has, in the order in which help and errors list them.
+std::vector<std::string> dtype_names();
 
 }  // namespace rtfx

@@ -15,6 +15,7 @@
 #include "harness/report/export.h"
 #include "harness/report/reproduce.h"
 #include "harness/scoring/normalize.h"
+#include "models/dtypes.h"
 #include "speech/runtime/build.h"
 
 namespace rtfx {
@@ -34,14 +35,13 @@ Names decoder_names() {
 
 /// Returns the values of an option by the name of its type.
 Names words_of(const std::string& type) {
-  static const std::map<std::string, Names> known = {
-      {"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
-      {"DTYPE", {"fp32", "bf16", "fp16", "fp8", "fp64"}},
-      {"SCORER", normalizer_names()},
-      {"PAGE", reference_pages()},
-      {"SHELL", {"bash", "zsh", "fish"}},
-      {"TOPOLOGY", topology_names()},
-      {"FORMAT", export_formats()}};
+  static const std::map<std::string, Names> known = {{"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
+                                                     {"DTYPE", dtype_names()},
+                                                     {"SCORER", normalizer_names()},
+                                                     {"PAGE", reference_pages()},
+                                                     {"SHELL", {"bash", "zsh", "fish"}},
+                                                     {"TOPOLOGY", topology_names()},
+                                                     {"FORMAT", export_formats()}};
   if (const auto found = known.find(type); found != known.end()) return found->second;
   if (type == "DECODER") return decoder_names();
   if (type == "TABLE") return table_names();

@@ -24,6 +24,11 @@ TEST(Dtypes, ALabelIsReadBackAndThereIsOneForEachPair) {
                                               "fp8+fp32", "fp8", "fp8+fp16"}));
 }
 
+TEST(Dtypes, EachNameIsReadBack) {
+  for (const std::string& name : dtype_names())
+    EXPECT_EQ(dtype_name(parse_dtypes(name, "here").encoder), name);
+}
+
 TEST(Dtypes, OtherWaysToSayTheSame) {
   EXPECT_EQ(parse_dtypes("bf16+bf16", "here").label(), "bf16");
   EXPECT_EQ(parse_dtypes("fp8+bf16", "here").label(), "fp8");
