@@ -203,7 +203,9 @@ __global__ void __launch_bounds__(kThreads)
   start_states(value);
 }
 
-__global__ void set_condition_kernel(const Search* search, cudaGraphConditionalHandle any_active) {
+/// Does what set_condition() of algorithms/gpu/condition.h does, with a count of the search in
+/// place of a flag.
+__global__ void set_any_active_kernel(const Search* search, cudaGraphConditionalHandle any_active) {
   cudaGraphSetConditional(any_active, search->rows.counts[kActive] > 0);
 }
 
@@ -282,7 +284,7 @@ void StepKernels::start(const Search* search, cudaStream_t stream) const {
 
 void StepKernels::set_condition(const Search* search, cudaGraphConditionalHandle any_active,
                                 cudaStream_t stream) {
-  set_condition_kernel<<<1, 1, 0, stream>>>(search, any_active);
+  set_any_active_kernel<<<1, 1, 0, stream>>>(search, any_active);
   RTFX_CUDA(cudaGetLastError());
 }
 

@@ -7,10 +7,10 @@
 
 namespace rtfx::fused {
 
-/// The work of a block in one pass. It consists of some batch tiles of the block's own tile of
+/// The work that a block does at a time. It consists of some batch tiles of the block's own tile of
 /// outputs, and of one batch tile of a further tile. The further tiles are those that have no block
 /// of their own. (An LSTM of 640 units has 160 tiles, and an H200 has 132 multiprocessors.)
-struct Pass {
+struct TileWork {
   int tile, first_column, columns;  // own: columns 0..kOwnColumns
   int other_tile, other_column;     // other_tile -1: none
 
@@ -23,23 +23,23 @@ struct Pass {
   }
 };
 
-/// The passes of this block over `tiles` tiles of outputs x `columns` batch tiles.
-struct Passes {
+/// The order of this block's work on `tiles` tiles of outputs x `columns` batch tiles.
+struct TileSchedule {
   int tiles, columns;
 
-  __device__ Pass operator[](int index) const {
+  __device__ TileWork operator[](int index) const {
     const int grid = gridDim.x, block = blockIdx.x, first = index * kOwnColumns;
-    Pass pass{block, first, 0, -1, 0};
-    if (block < tiles) pass.columns = min(max(columns - first, 0), kOwnColumns);
+    TileWork work{block, first, 0, -1, 0};
+    if (block < tiles) work.columns = min(max(columns - first, 0), kOwnColumns);
     const int item = block + index * grid;  // of the tiles beyond the grid
     if (columns > 0 && item < (tiles - grid) * columns) {
-      pass.other_tile = grid + item / columns;
-      pass.other_column = item % columns;
+      work.other_tile = grid + item / columns;
+      work.other_column = item % columns;
     }
-    return pass;
+    return work;
   }
-  __device__ static bool empty(const Pass& pass) {
-    return pass.columns == 0 && pass.other_tile < 0;
+  __device__ static bool empty(const TileWork& work) {
+    return work.columns == 0 && work.other_tile < 0;
   }
 };
 
@@ -48,22 +48,23 @@ __device__ inline int found_columns(const Rows& rows) {
   return ceil_div(rows.counts[kFound], kTileColumns);
 }
 
-/// Adds weights x inputs for the pairs of a pass. inputs[p] is this lane's row for pair p, or
+/// Adds weights x inputs for the pairs of `work`. inputs[p] is this lane's row for pair p, or
 /// nullptr.
 template <class T>
-__device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, const Pass& pass,
-                                  const void* const (&inputs)[kPass], Accumulator (&sums)[kPass]) {
+__device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, const TileWork& work,
+                                  const void* const (&inputs)[kWorkPairs],
+                                  Accumulator (&sums)[kWorkPairs]) {
   const int warp = threadIdx.x / kWarpSize;
-  const uint4* own = pass.columns > 0 ? tiles.at(matrix, pass.tile) : nullptr;
-  const uint4* other = pass.other_tile >= 0 ? tiles.at(matrix, pass.other_tile) : nullptr;
+  const uint4* own = work.columns > 0 ? tiles.at(matrix, work.tile) : nullptr;
+  const uint4* other = work.other_tile >= 0 ? tiles.at(matrix, work.other_tile) : nullptr;
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
-    uint4 x[2][kPass] = {}, weights[2][2] = {};  // `weights` belong to the other tile
+    uint4 x[2][kWorkPairs] = {}, weights[2][2] = {};  // `weights` belong to the other tile
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
       if (chunk >= matrix.chunks) continue;
 #pragma unroll
-      for (int p = 0; p < kPass; ++p) {
+      for (int p = 0; p < kWorkPairs; ++p) {
         if (inputs[p] != nullptr) x[i][p] = load_fresh(inputs[p], chunk);
       }
       if (other == nullptr) continue;
@@ -81,7 +82,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
                   own_second = own[chunk * kChunkVectors + kSecondHalf];
 #pragma unroll
       for (int p = 0; p < kOwnColumns; ++p) {
-        if (p < pass.columns) multiply_chunk<T>(sums[p], own_first, own_second, x[i][p]);
+        if (p < work.columns) multiply_chunk<T>(sums[p], own_first, own_second, x[i][p]);
       }
     }
   }
@@ -93,15 +94,16 @@ __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int
   return hidden_row<T>(s, layer, rows[b].state_buffer ^ (fresh ? 0 : 1), b);
 }
 
-/// Sets `inputs` to this lane's state rows for the pairs of a pass, among the first `limit` rows
+/// Sets `inputs` to this lane's state rows for the pairs of `work`, among the first `limit` rows
 /// with a token.
 template <class T>
-__device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass& pass, int limit,
-                                   int layer, bool fresh, const void* (&inputs)[kPass]) {
+__device__ inline void lane_inputs(const Search& s, const Rows& rows, const TileWork& work,
+                                   int limit, int layer, bool fresh,
+                                   const void* (&inputs)[kWorkPairs]) {
 #pragma unroll
-  for (int p = 0; p < kPass; ++p) {
-    const int slot = pass.column_of(p) * kTileColumns + threadIdx.x % kWarpSize / 4;
-    inputs[p] = pass.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows[slot].found, fresh)
+  for (int p = 0; p < kWorkPairs; ++p) {
+    const int slot = work.column_of(p) * kTileColumns + threadIdx.x % kWarpSize / 4;
+    inputs[p] = work.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows[slot].found, fresh)
                                             : nullptr;
   }
 }
@@ -165,45 +167,45 @@ __device__ inline void gates_of_cell(const Partials& partials, int pair, float (
   gates[3] = rounded<T>(upper ? taken[1] : kept[1]);
 }
 
-/// Computes W_hh h for the pairs of a pass. This does not depend on the layer below.
+/// Computes W_hh h for the pairs of `work`. This does not depend on the layer below.
 template <class T>
 __device__ inline void recur(const Search& s, const Rows& rows, int layer, const Tiles& tiles,
-                             const Pass& pass, Accumulator (&sums)[kPass]) {
-  const void* inputs[kPass];
-  lane_inputs<T>(s, rows, pass, rows.counts[kFound], layer, false, inputs);
-  accumulate<T>(s.model.recurrent[layer], tiles, pass, inputs, sums);
+                             const TileWork& work, Accumulator (&sums)[kWorkPairs]) {
+  const void* inputs[kWorkPairs];
+  lane_inputs<T>(s, rows, work, rows.counts[kFound], layer, false, inputs);
+  accumulate<T>(s.model.recurrent[layer], tiles, work, inputs, sums);
 }
 
-/// Does the rest of a pass: adds the input from the layer below, and updates the cells.
+/// Does the rest of `work`: adds the input from the layer below, and updates the cells.
 template <class T>
 __device__ inline void complete(const Search& s, const Rows& rows, int layer, const Tiles& input,
-                                const Pass& pass, const Accumulator (&own)[kPass],
+                                const TileWork& work, const Accumulator (&own)[kWorkPairs],
                                 Scratch& scratch) {
   const int warp = threadIdx.x / kWarpSize;
   Cell cell;
   float old = 0;
-  if (warp < kPass && pass.has(warp)) {
-    cell.load<T>(s, rows, layer, pass.tile_of(warp), pass.column_of(warp));
+  if (warp < kWorkPairs && work.has(warp)) {
+    cell.load<T>(s, rows, layer, work.tile_of(warp), work.column_of(warp));
     if (cell.b >= 0) old = __ldcg(cell.state);
   }
-  Accumulator below[kPass] = {};
+  Accumulator below[kWorkPairs] = {};
   if (layer > 0) {
-    const void* inputs[kPass];
-    lane_inputs<T>(s, rows, pass, rows.counts[kFound], layer - 1, true, inputs);
-    accumulate<T>(s.model.input[layer], input, pass, inputs, below);
+    const void* inputs[kWorkPairs];
+    lane_inputs<T>(s, rows, work, rows.counts[kFound], layer - 1, true, inputs);
+    accumulate<T>(s.model.input[layer], input, work, inputs, below);
   }
   SearchBarrier::sync();  // the last use of the scratch memory is over
 #pragma unroll
-  for (int p = 0; p < kPass; ++p) {
-    if (!pass.has(p)) continue;
+  for (int p = 0; p < kWorkPairs; ++p) {
+    if (!work.has(p)) continue;
     store(scratch.partials, p, own[p]);
-    if (layer > 0) store(scratch.partials, kPass + p, below[p]);
+    if (layer > 0) store(scratch.partials, kWorkPairs + p, below[p]);
   }
   SearchBarrier::sync();
-  if (warp >= kPass || !pass.has(warp)) return;
+  if (warp >= kWorkPairs || !work.has(warp)) return;
   float sums[4];
   gates_of_cell<T>(scratch.partials, warp, sums);
-  if (layer > 0) gates_of_cell<T>(scratch.partials, kPass + warp, cell.below);
+  if (layer > 0) gates_of_cell<T>(scratch.partials, kWorkPairs + warp, cell.below);
   if (cell.b >= 0) cell.update<T>(sums, old);
 }
 
@@ -213,14 +215,14 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
 template <class T, class BelowReady>
 __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& recurrent,
                      const Tiles& input, Scratch& scratch, const BelowReady& below_ready) {
-  const Passes passes{s.model.recurrent[layer].tiles, found_columns(rows)};
-  Pass pass = passes[0];
+  const TileSchedule schedule{s.model.recurrent[layer].tiles, found_columns(rows)};
+  TileWork work = schedule[0];
 #pragma unroll 1
-  for (int i = 0; i == 0 || !Passes::empty(pass); pass = passes[++i]) {
-    Accumulator own[kPass] = {};
-    recur<T>(s, rows, layer, recurrent, pass, own);
+  for (int i = 0; i == 0 || !TileSchedule::empty(work); work = schedule[++i]) {
+    Accumulator own[kWorkPairs] = {};
+    recur<T>(s, rows, layer, recurrent, work, own);
     if (i == 0) below_ready();
-    complete<T>(s, rows, layer, input, pass, own, scratch);
+    complete<T>(s, rows, layer, input, work, own, scratch);
   }
 }
 
@@ -265,20 +267,20 @@ __device__ void project(const Search& s, const Rows& rows, const ProjectShare& s
   for (int tile = share.tile(); tile < matrix.tiles; tile += share.tile_blocks) {
     const int output = tile * kTileRows + lane / 4;
     for (int first = row_block * each; first < end; first += kOwnColumns) {
-      const Pass pass{tile, first, min(end - first, kOwnColumns), -1, 0};
+      const TileWork work{tile, first, min(end - first, kOwnColumns), -1, 0};
       const float bias[2] = {__ldg(s.model.projection_bias + output),
                              __ldg(s.model.projection_bias + output + 8)};
-      Accumulator sums[kPass] = {};
-      const void* inputs[kPass];
-      lane_inputs<T>(s, rows, pass, found, s.model.layers - 1, true, inputs);
-      accumulate<T>(matrix, tiles, pass, inputs, sums);
+      Accumulator sums[kWorkPairs] = {};
+      const void* inputs[kWorkPairs];
+      lane_inputs<T>(s, rows, work, found, s.model.layers - 1, true, inputs);
+      accumulate<T>(matrix, tiles, work, inputs, sums);
       SearchBarrier::sync();  // the last use of the scratch memory is over
 #pragma unroll
       for (int p = 0; p < kOwnColumns; ++p) {
-        if (p < pass.columns) store(scratch.partials, p, sums[p]);
+        if (p < work.columns) store(scratch.partials, p, sums[p]);
       }
       SearchBarrier::sync();
-      if (warp >= pass.columns) continue;
+      if (warp >= work.columns) continue;
       const float4 sum = total(scratch.partials, warp);
       const float values[2][2] = {{sum.x, sum.y}, {sum.z, sum.w}};  // [half][column]
 #pragma unroll

@@ -124,8 +124,8 @@ __device__ inline float4 total(const Partials& partials, int pair) {
 static_assert(2 * kGroup == kWarps && kWarps <= kPairs,
               "one warp finds the best outputs of a tile");
 constexpr int kOwnColumns = 4;  // batch tiles of a block's own tile that predict takes together
-constexpr int kPass = kOwnColumns + 1;  // and one batch tile of another tile
-static_assert(2 * kPass <= kPairs);
+constexpr int kWorkPairs = kOwnColumns + 1;  // and one batch tile of another tile
+static_assert(2 * kWorkPairs <= kPairs);
 
 struct Scratch {
   Partials partials;

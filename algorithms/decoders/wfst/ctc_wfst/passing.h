@@ -213,7 +213,7 @@ struct PassingShared {
   int32_t digit, rank;
   PassingKey best_final, best_open;
   PassingTile<kThreads> tile;
-  // States whose cost a round of non-emitting arcs lowered. The counts may exceed kThreads.
+  // States whose cost a sweep over non-emitting arcs lowered. The counts may exceed kThreads.
   int32_t lowered[2][kThreads], lowered_count[3];
 };
 

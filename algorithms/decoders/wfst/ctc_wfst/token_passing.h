@@ -260,7 +260,7 @@ class TokenPassing {
   }
 
   /// Follows non-emitting arcs from all tokens, then from tokens whose cost became lower, until
-  /// there are none. A token that another thread lowers meanwhile is followed in the next round.
+  /// there are none. A token that another thread lowers meanwhile is followed in the next sweep.
   /// The result does not depend on the order, nor on how often a token is followed
   /// (ctc_wfst_cpu.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
@@ -269,14 +269,14 @@ class TokenPassing {
     const int32_t* states = now.state;
     int32_t count = shared_.frame.count;
     block_.sync();
-    for (int32_t round = 0; count > 0; ++round) {
-      // There are three counts, because other threads may still read the count of the last round.
-      if (block_.thread() == 0) shared_.lowered_count[(round + 1) % 3] = 0;
+    for (int32_t sweep = 0; count > 0; ++sweep) {
+      // There are three counts, because other threads may still read the count of the last sweep.
+      if (block_.thread() == 0) shared_.lowered_count[(sweep + 1) % 3] = 0;
       for (int32_t i = block_.thread(); i < count; i += block_.threads())
-        follow(now, states[i], cut, least, round);
+        follow(now, states[i], cut, least, sweep);
       block_.sync();
-      states = shared_.lowered[round % 2];
-      count = shared_.lowered_count[round % 3];
+      states = shared_.lowered[sweep % 2];
+      count = shared_.lowered_count[sweep % 3];
       if (count > Block::kMostThreads) {  // the list was too short: follow all tokens again
         states = now.state;
         count = shared_.frame.count;
@@ -410,7 +410,7 @@ class TokenPassing {
   }
 
   RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
-                          int32_t round) {
+                          int32_t sweep) {
     const float cost = cost_of(Block::load(&workspace_.best[state]));
     const int32_t end = graph_.states[state + 1].nonemitting_begin;
     for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
@@ -418,8 +418,8 @@ class TokenPassing {
       const float next = cost + cost_with(arc, word_costs_);
       if (!(next < cut) || !reach(now, arc.next, key_of(next, a))) continue;
       if (next < least) Block::minimum(&shared_.frame.least, ordered_bits(next));
-      const int32_t position = Block::add(&shared_.lowered_count[round % 3], 1);
-      if (position < Block::kMostThreads) shared_.lowered[round % 2][position] = arc.next;
+      const int32_t position = Block::add(&shared_.lowered_count[sweep % 3], 1);
+      if (position < Block::kMostThreads) shared_.lowered[sweep % 2][position] = arc.next;
     }
   }
 
