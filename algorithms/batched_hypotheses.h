@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "algorithms/hypotheses.h"
 #include "algorithms/streams.h"
 

@@ -2,6 +2,7 @@
 // never returns. The program still names the work under way, and its exit code is not 0.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>

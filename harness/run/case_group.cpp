@@ -10,7 +10,6 @@
 #include "algorithms/decoder.h"
 #include "algorithms/result_check.h"
 #include "base/nvtx.h"
-#include "datasets/dataset.h"
 #include "harness/config/plan.h"
 #include "harness/machine/device_memory.h"
 #include "speech/pipeline/encoder_memory.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "datasets/dataset.h"
+#include "datasets/utterance.h"
 #include "harness/scoring/boosted_words.h"
 
 namespace rtfx {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/shared/replay/replay.h"
-#include "datasets/dataset.h"
+#include "datasets/utterance.h"
 #include "harness/run/compiled_biases.h"
 #include "harness/scoring/exactness.h"
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/encoder/attention.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/files.h"
 #include "models/checkpoint/checkpoint.h"

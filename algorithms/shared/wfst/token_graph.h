@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "algorithms/shared/wfst/graph.h"

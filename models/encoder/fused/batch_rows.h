@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "models/checkpoint/config.h"
 #include "models/checkpoint/tensor_data.h"
 #include "models/encoder/encoder_interface.h"

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/config.h"
 #include "models/encoder/fused/batch_rows.h"
