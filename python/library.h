@@ -62,7 +62,8 @@ RTFX_API int64_t rtfx_words(const rtfx_model* model, const rtfx_hypothesis* hypo
  * search (speech/pipeline/default_decoder.h). */
 RTFX_API rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name,
                                         const char* options);
-/* Returns {"name", "options", "score_kind", "counters"}, with the counters of the last call. */
+/* Returns {"name", "options", "score_kind", "counters"}, with the counters of the last call. May
+ * wait for the device, on which some decoders count. */
 RTFX_API const char* rtfx_decoder_json(const rtfx_decoder* decoder);
 RTFX_API void rtfx_decoder_free(rtfx_decoder* decoder);
 

@@ -11,7 +11,8 @@
 
 namespace rtfx {
 
-/// The CTC head is a 1x1 convolution over encoder frames, i.e. one linear map.
+/// The CTC head (Graves et al. 2006) is a 1x1 convolution over encoder frames, i.e. one linear map.
+/// Members enqueue their work on the current stream and do not wait for the device.
 class CtcHead {
  public:
   /// weight [V+1, D] or [V+1, D, 1], bias [V+1].
@@ -27,14 +28,18 @@ class CtcHead {
   at::Tensor weight_, bias_;
 };
 
-/// The joint network: logits = W_o act(W_e e + b_e + W_p p + b_p) + b_o.
+/// The joint network: logits = W_o act(W_e e + b_e + W_p p + b_p) + b_o (Graves 2012). For TDT, it
+/// also has a logit for each duration (Xu et al. 2023). Members enqueue their work on the current
+/// stream and do not wait for the device. The constructor waits while it copies weights.
 class Joint {
  public:
   struct Linear {
     at::Tensor weight, bias;
   };
 
-  /// `durations` is the number of duration columns after the blank (0 for RNN-T).
+  /// `durations` is the number of duration columns after the blank (0 for RNN-T). Throws UserError
+  /// for an activation other than relu, sigmoid and tanh, and std::logic_error if a weight is
+  /// absent.
   Joint(const StateDict& weights, const std::string& activation, int64_t durations,
         at::Device device, at::ScalarType dtype);
 
@@ -65,7 +70,7 @@ class Joint {
 
 /// The state of B rows. An LSTM has `h` and `c`, each [layers, B, P]. A stateless network has
 /// `context`, [B, C-1] int64, newest label first. Functions that select rows do so along the batch
-/// dimension.
+/// dimension. Members enqueue their work on the current stream and do not wait for the device.
 struct PredictionState {
   at::Tensor h, c, context;
 
@@ -87,6 +92,8 @@ struct PredictionState {
 };
 
 /// The prediction network of a transducer: LSTM (Graves 2012) or stateless (Ghodsi et al. 2020).
+/// Members enqueue their work on the current stream and do not wait for the device. The constructor
+/// waits while it copies weights.
 class PredictionNetwork {
  public:
   struct LstmLayer {
@@ -97,6 +104,7 @@ class PredictionNetwork {
     PredictionState state;
   };
 
+  /// Throws std::logic_error if a weight is absent.
   PredictionNetwork(const PredictionConfig& config, int64_t blank, const StateDict& weights,
                     at::Device device, at::ScalarType dtype);
 
@@ -105,7 +113,7 @@ class PredictionNetwork {
 
   /// Makes one step for all rows. labels are [B] int64, 0..V. The blank's id V is the start
   /// symbol. Its embedding, the last row, is zero in models that NeMo trains, and has any values in
-  /// random models of transformers. Does not synchronise.
+  /// random models of transformers.
   Step step(const at::Tensor& labels, const PredictionState& state) const;
 
   int64_t blank() const { return blank_; }

@@ -1,11 +1,14 @@
 // The calls that decoders make to a transducer: predict(), then decide() in greedy searches or
-// log_probs() in beam searches.
+// log_probs() in beam searches. RNN-T: Graves, "Sequence Transduction with Recurrent Neural
+// Networks" (2012). TDT: Xu et al., "Efficient Sequence Transduction by Jointly Predicting Tokens
+// and Durations" (2023). Multi-blank RNN-T: Xu et al., arXiv 2211.03541.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
@@ -35,6 +38,8 @@ struct LogProbs {
   at::Tensor durations;  // [..., D], TDT: independent of the label; undefined for RNN-T
 };
 
+/// Members enqueue their work on the current stream and do not wait for the device. The constructor
+/// waits while it copies the durations.
 class Transducer {
  public:
   struct Options {
