@@ -10,6 +10,8 @@
 
 namespace rtfx {
 
+/// A new field also needs an entry in FusedFeatures::supports() (models/encoder/fused). Otherwise a
+/// GPU would ignore it where a CPU does not.
 struct FeatureConfig {
   /// The statistics that normalise a row's valid frames: those of each mel bin, those of all bins
   /// together, or fixed numbers of the model.
@@ -108,7 +110,8 @@ struct EncoderConfig {
     return reduced(front_end == FrontEnd::stacking ? frames / subsampling_factor
                                                    : convolved(frames));
   }
-  /// Returns the number of frames after the reduction that follows sub-sampling.
+  /// Returns the number of frames after the reduction that follows sub-sampling. With pooling, NeMo
+  /// divides by the whole factor, once for each factor 2 in it.
   int64_t reduced(int64_t frames) const {
     for (int64_t f = 2; f <= reduction_factor; f *= 2) {
       frames = reduction == Reduction::pooling ? frames / reduction_factor : (frames + 1) / 2;
