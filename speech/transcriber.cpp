@@ -29,9 +29,9 @@ constexpr int64_t kMostChunks = 64;        // the most, where the memory decides
 constexpr int64_t kMostRecordings = 1024;  // recordings of a batch on a GPU
 constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
 constexpr size_t kReadersForCpu = 2;       // few, since the model needs the threads
-// The numbers of batches whose recordings form batches together, the longest recordings first. The
-// first windows are small, so that the GPU has work early.
-constexpr double kFirstWindow = 0.25, kLargestWindow = 4;
+// The pool holds the recordings of this many batches. They form batches together, the longest ones
+// first. The first pools are small, so that the GPU has work early.
+constexpr double kFirstPool = 0.25, kLargestPool = 4;
 
 /// Returns the head that finds the decoder's tokens.
 Head head_of(const Decoder& decoder, const AcousticModel& model) {
@@ -83,14 +83,14 @@ class Transcriber::Pass {
         parts_(*transcriber.parts_),
         recordings_(recordings),
         observer_(observer),
-        window_batches_(parts_.found ? kFirstWindow : 1),
+        pool_batches_(parts_.found ? kFirstPool : 1),
         clips_(
             recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
             [](const Job& job) { return job.bytes(); }) {}
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (!stopped() && (clips_.more() || !window_.empty() || all_pieces_due())) {
+    while (!stopped() && (clips_.more() || !pool_.empty() || all_pieces_due())) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
@@ -184,14 +184,14 @@ class Transcriber::Pass {
 
   /// Reads the recordings from which the next batches are formed. Stops at a long one, which forms
   /// a batch alone.
-  void read_window() {
-    const auto most = static_cast<size_t>(
-        std::max(1.0, window_batches_ * static_cast<double>(parts_.batch_size)));
+  void fill_pool() {
+    const auto most =
+        static_cast<size_t>(std::max(1.0, pool_batches_ * static_cast<double>(parts_.batch_size)));
     double seconds = 0;
     size_t bytes = 0;
     while (clips_.more() && !long_clip_ && !stopped() && bytes < kReadAheadBytes &&
-           window_.size() < (parts_.batch_size == 1 ? 1 : most) &&
-           seconds < window_batches_ * parts_.batch_seconds) {
+           pool_.size() < (parts_.batch_size == 1 ? 1 : most) &&
+           seconds < pool_batches_ * parts_.batch_seconds) {
       const size_t index = clips_.index();
       tell([&] { observer_.reading(index); });
       try {
@@ -203,14 +203,14 @@ class Transcriber::Pass {
         tell_notices(index, job.audio.notices);
         seconds += job.seconds();
         bytes += job.bytes();
-        window_.push_back(std::move(job));
+        pool_.push_back(std::move(job));
       } catch (...) {
         tell_failure(index);
       }
     }
-    std::ranges::stable_sort(window_, std::ranges::greater(),
+    std::ranges::stable_sort(pool_, std::ranges::greater(),
                              [](const Job& job) { return job.samples().size(); });
-    window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
+    pool_batches_ = std::min(kLargestPool, 2 * pool_batches_);
   }
 
   /// Returns whether a batch of this number of recordings is small enough. The longest one has
@@ -276,14 +276,14 @@ class Transcriber::Pass {
   }
 
   bool fill_with_recordings(BatchInFlight& batch) {
-    while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
-    if (window_.empty() || stopped()) return false;
-    const double longest = window_.front().seconds();
+    while (pool_.empty() && clips_.more() && !long_clip_ && !stopped()) fill_pool();
+    if (pool_.empty() || stopped()) return false;
+    const double longest = pool_.front().seconds();
     std::vector<Job> jobs;
     do {
-      jobs.push_back(std::move(window_.front()));
-      window_.pop_front();
-    } while (!window_.empty() && is_batch(jobs.size() + 1, longest));
+      jobs.push_back(std::move(pool_.front()));
+      pool_.pop_front();
+    } while (!pool_.empty() && is_batch(jobs.size() + 1, longest));
     std::vector<size_t> indices;
     for (const Job& job : jobs) indices.push_back(job.recording);
     const std::lock_guard lock(mutex_);
@@ -524,8 +524,8 @@ class Transcriber::Pass {
   Parts& parts_;
   const std::vector<Recording>& recordings_;
   TranscriptionObserver& observer_;
-  double window_batches_;
-  std::deque<Job> window_;        // the longest recording comes first
+  double pool_batches_;
+  std::deque<Job> pool_;          // the longest recording comes first
   std::optional<Job> long_clip_;  // the recording after these, if it is long
   Totals totals_;
   std::map<size_t, Waiting> waiting_;      // by recording; only the sink's thread uses it

@@ -87,9 +87,9 @@ class Transcriber {
     double confidence_seconds = 0;  // seconds that the confidence took
   };
 
-  /// Transcribes all recordings, batch by batch. Batches are formed from the recordings of a
-  /// window, the longest ones first, so that there is little padding. A recording that cannot be
-  /// read fails alone. A batch that fails costs only its recordings. The other recordings go on.
+  /// Transcribes all recordings, batch by batch. Batches are formed from a pool of
+  /// recordings, the longest ones first, so that there is little padding. A recording that cannot
+  /// be read fails alone. A batch that fails costs only its recordings. The other recordings go on.
   ///
   /// Several threads read files ahead. On a GPU, up to six batches are in flight. Memory is checked
   /// before a batch is encoded. Parts that are decoded again form batches of their own, which are
