@@ -1,5 +1,7 @@
-// The table of all metrics: how each is stored, merged, compared and shown. compare, gate, the
-// exporters and the dashboard read only this table (by metrics() of harness/results/metrics.h).
+// The table of all metrics: how each is stored, merged, compared and exported. compare, gate, the
+// exporters and the dashboard take their metrics from it (by metrics() of
+// harness/results/metrics.h). Two tables name their columns themselves. The printed one is in
+// harness/results/table.cpp, and that of the HTML page is in plots/report.py.
 #pragma once
 
 #include <optional>
@@ -54,7 +56,9 @@ struct MetricInfo {
   /// a difference for `wer`. Without it, the metric is shown and not gated. The gate judges no
   /// other differences.
   std::optional<double> tolerance;
-  bool in_tables = false;  // a column of the tables that people read, if a case has it
+  /// If a case has the metric, it is a column of the tables that `rtfx export` writes in Markdown
+  /// and LaTeX.
+  bool in_tables = false;
 };
 
 /// Returns all metrics, in the order in which tables show them.

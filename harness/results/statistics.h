@@ -53,12 +53,12 @@ Interval mean_interval(const std::vector<double>& values);
 
 /// Returns b / a from rounds that were measured side by side. It is exp of the mean of log(b_i /
 /// a_i), with the t-interval of the logarithms. Both lists have the same length, and all values are
-/// positive.
+/// positive. plots/intervals.py has the same formula.
 Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
 /// Returns b / a from rounds that do not pair: the ratio of geometric means with Welch's interval
 /// of the logarithms. Degrees of freedom are rounded down. All values are positive. Differences
-/// between runs are not covered; runs_ratio() covers them.
+/// between runs are not covered; runs_ratio() covers them. plots/intervals.py has the same formula.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
 /// The drift between runs: the standard deviation of a run's mean, as a share of it. Two runs of
