@@ -32,7 +32,7 @@ files = {m: Source(f"h100/chain/files_{m}.jsonl.gz") for m in chain}
 batches = [Source(f"h200/chain/batches_{m}.jsonl.gz") for m in chain]
 three_types = [Source(f"h200/chain/fp32_{m}.jsonl.gz") for m in chain]
 latency = Source("h100/chain/latency.jsonl.gz")
-nemo_search, same_words = Source("h200/chain/nemo_search.jsonl"), Source("h100/chain/same_words.jsonl")
+nemo_search, same_words = Source("h200/chain/nemo_search.jsonl"), Source("h200/chain/same_words.jsonl")
 nemo_transcribe = {m: Source(f"h100/chain/nemo_transcribe_{m}.jsonl") for m in chain}
 vocabulary = Source("h200/searches/vocabulary.jsonl.gz")
 tables = {file.name.removesuffix(".jsonl.gz"): Source(f"tables/{file.name}") for file in (ROOT / "reports/tables").glob("*.jsonl.gz")}
@@ -280,6 +280,8 @@ reports.figure("| all logits in fp8 |" + " {} of {} |" * 3, *(n for records in i
 
 checked = {t: [r for r in same_words.records(dtype=t)] for t in ("float32", "bfloat16")}
 assert all(r["equal"] == r["files"] for r in checked["float32"])
+in_chain = {m["sha256"] for source in files.values() for r in source.records(kind="provenance") for m in r["models"]}
+assert {r["sha256"] for r in same_words.records()} == in_chain, "the models of the section on throughput"
 reports.figure("for all {} recordings", checked["float32"][0]["files"])
 reports.figure("In bf16, rtfx returned the same for {} to {} of them, and NeMo for {} to {}", *(
     end for program in ("rtfx", "nemo") for end in span(r["equal"] for r in checked["bfloat16"] if r["program"] == program)
