@@ -51,6 +51,8 @@ std::string shortened(std::string_view text, size_t most) {
   if (width <= most) return std::string(text);
   size_t begin = 0;
   while (width + 1 > most) width -= next_width(text, begin);  // "…" takes a column
+  // A mark must not go to the "…" when the character before it is cut off.
+  for (size_t next = begin; next < text.size() && next_width(text, next) == 0;) begin = next;
   return "…" + std::string(text.substr(begin));
 }
 

@@ -554,6 +554,17 @@ reports.figure("the first request of the process\ntook {} ms (`ctc_greedy`). The
                *(1000 * r["first_pass"]["first_text_seconds"] for r in first_requests))  # fmt: skip
 
 # Section "What do language models, penalties and other beams cost?"
+def longer_padding(source):
+    """Returns by how many seconds padding took longer in the first round than in the second one, at most over all groups of cases."""
+    rounds = {(Source.field(r, "model"), Source.field(r, "batch"), r["provenance_id"], r["round"]): r["regions"]["pad"]["host_seconds"]
+              for r in source.records(kind="run")}  # fmt: skip
+    return max(seconds - rounds[*group, 1] for (*group, number), seconds in rounds.items() if number == 0)
+
+
+reports.figure("made the first round up to {} s longer at batch 32 and 128",
+               max(longer_padding(s) for s in (nemo, nemo_beam, nemo_ctc, nemo_lm, searches, searches_tdt)))  # fmt: skip
+
+
 def kept(search, other, source=searches):
     """Yields the speed of a search over that of another one in whole calls, by batch size."""
     for batch in SEARCHED:

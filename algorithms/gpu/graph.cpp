@@ -80,7 +80,7 @@ class PrivatePool {
   bool open_ = true;
 };
 
-/// Held by a recording, and by a wait for the device, which would make a recording fail.
+/// A recording fails if another thread waits for its device. So both hold this.
 std::mutex recording;
 int recording_priority = 0;  // of the recording's streams; recorded kernels keep it
 
@@ -198,6 +198,11 @@ Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph
   return graph;
 }
 
+void release_cached_memory() {
+  const std::lock_guard alone(recording);  // it waits for the device
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 void wait_for_device() {
   const std::lock_guard alone(recording);
   c10::cuda::device_synchronize();
@@ -218,8 +223,7 @@ void retry_out_of_memory(const std::function<void()>& work) {
   try {
     return work();
   } catch (const c10::OutOfMemoryError&) {
-    const std::lock_guard alone(recording);  // releasing memory waits for the device
-    c10::cuda::CUDACachingAllocator::emptyCache();
+    release_cached_memory();
   }
   work();
 }

@@ -46,10 +46,15 @@ class GraphRecorder {
   cudaGraph_t root_ = nullptr;
 };
 
-/// Waits until the current GPU has done everything that is enqueued. If another thread records a
-/// graph, waits for the end of the recording first: a wait for the device would make it fail.
-/// Recorded work must not call this.
+/// Waits until the current GPU has done everything that is enqueued. Excludes recordings on all
+/// threads and GPUs, since a recording fails if any thread waits for its device: this call waits
+/// for the end of a recording, and a recording waits for the end of this call. Recorded work that
+/// calls this waits for ever. Throws c10::Error if enqueued work has failed.
 void wait_for_device();
+
+/// Gives memory that LibTorch keeps for later allocations back to the GPU. Excludes recordings as
+/// wait_for_device() does.
+void release_cached_memory();
 
 /// An instantiated graph. Copies of this object share it. The memory that its recorded operators
 /// use lives as long as the graph.

@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "algorithms/gpu/graph.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
@@ -58,7 +59,7 @@ int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>&
 int64_t kept_memory(at::Device device) {
   if (!device.is_cuda()) return 0;
   synchronize(device);
-  allocator::emptyCache();  // also frees the pools of deleted graphs
+  release_cached_memory();  // also frees the pools of deleted graphs
   auto segments = allocator::snapshot({0, 0}, /*include_traces=*/false).segments;
   std::erase_if(segments, [&](const auto& segment) { return segment.device != device.index(); });
   return kept_memory(segments, cublas_workspaces());

@@ -101,8 +101,8 @@ double noise_of(const Interval& ratio) {
 }
 
 /// Returns whether the rounds by which a case is judged vary too much.
-bool is_noisy(const CaseSummary& summary) {
-  return summary.is_noisy(counted_values(find_metric("rtfx.total", ""), summary));
+bool is_noisy_for_gate(const CaseSummary& summary) {
+  return summary.varies_too_much(counted_values(find_metric("rtfx.total", ""), summary));
 }
 
 using Cases = std::vector<const CaseResult*>;
@@ -130,7 +130,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
                  .more_is_better = metric.direction > 0,
                  .old_disturbed = false,
                  .disturbed = now_rounds.disturbed,
-                 .any_noisy = is_noisy(now.summary),
+                 .any_noisy = is_noisy_for_gate(now.summary),
                  .doubts = {}};
   bool missing = speed.now.empty();
   std::string rounds;
@@ -140,7 +140,7 @@ void add_speed(Rows& rows, const Metric& metric, const Cases& old, const CaseRes
     speed.old_disturbed = speed.old_disturbed || counted.disturbed;
     rounds += (rounds.empty() ? "" : "; ") + counted.text();
     const auto& values = speed.before.emplace_back(counted_values(metric, run->summary));
-    speed.any_noisy = speed.any_noisy || is_noisy(run->summary);
+    speed.any_noisy = speed.any_noisy || is_noisy_for_gate(run->summary);
     missing = missing || values.empty();
     if (!values.empty()) sum += spread_of(values).mean;
   }

@@ -338,11 +338,11 @@ std::string CountedRounds::text() const {
                                    : "");
 }
 
-bool CaseSummary::is_noisy(const std::vector<double>& values) const {
+bool CaseSummary::varies_too_much(const std::vector<double>& values) const {
   return values.size() > 1 && spread_of(values).cv() > cv_max;
 }
 
-bool CaseSummary::noisy() const { return is_noisy(values("rtfx.total")); }
+bool CaseSummary::noisy() const { return varies_too_much(values("rtfx.total")); }
 
 bool CaseSummary::has_empty_round() const {
   return std::ranges::any_of(rounds, [](const record::Round& round) {

@@ -83,12 +83,12 @@ struct CaseSummary {
   /// show it. Computed metrics (Metric::value) are not stored, and have none here.
   std::vector<double> values(const std::string& metric) const;
   /// Returns whether values of rounds vary by more than the share `cv_max` (sd / mean).
-  bool is_noisy(const std::vector<double>& values) const;
-  /// Returns whether rtfx.total of all rounds does. Tables show means over all rounds and their
-  /// spread, so the mark NOISY is about all rounds, too. The gate judges counted_rounds(), so a
-  /// spread that only suspect rounds make is none for it.
+  bool varies_too_much(const std::vector<double>& values) const;
+  /// Returns whether rtfx.total varies too much over all rounds. Tables show means over all rounds
+  /// and their spread, so the mark NOISY is about all rounds, too. The gate judges
+  /// counted_rounds(), so a spread that only suspect rounds make is none for it.
   bool noisy() const;
-  /// Returns whether the results of a round have no token, though the audio has words or sound.
+  /// Returns whether the results of any round have no token, though the audio has words or sound.
   bool has_empty_round() const;
   /// Returns substitutions, deletions, insertions and the rate of the last round. Null if there is
   /// no reference, or if nothing may be shown. If all references are empty, there are insertions

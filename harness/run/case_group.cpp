@@ -272,8 +272,8 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
       RegionTimes times;
       const Clips clips = clips_of(batch);
       const ScopedRange range(batch_size(*model_, clips));
-      const EncodedBatch encoded =
-          arm.biases.with_biases(encode_batch(*model_, *encoder_, clips, clock_, times), batch);
+      const EncodedBatch encoded = arm.biases.with_biases(
+          encode_batch(*model_, *encoder_, clips, clock_, times, &memory_), batch);
       call(arm, [&] {
         decode_batch(*arm.decoder, *model_, encoded, *arm.rules, clock_, times,
                      /*sync_debug=*/false);
@@ -297,7 +297,7 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   RegionTimes shared;
   enter(nullptr, "encoder");
   try {
-    batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
+    batch = encode_batch(*model_, *encoder_, clips, clock_, shared, &memory_);
   } catch (...) {
     fail_stage(failure_text());
   }

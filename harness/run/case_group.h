@@ -50,8 +50,8 @@ struct Arm {
   double seconds = 0;      // time spent so far, including work that all decoders of the group share
   bool failed = false;
   std::optional<FirstPass> first_pass;  // in throughput mode
-  /// In throughput mode: unmeasured passes have recorded all graphs. They are those before the
-  /// first measured round, or before the pass of a trial. Warm-up rounds have none.
+  /// In throughput mode: passes that are not measured have recorded the encoder's graphs. They run
+  /// before the first measured round, or before a trial's pass.
   bool graphs_recorded = false;
 };
 
@@ -251,6 +251,7 @@ class CaseGroupRunner {
   Batches batches_, other_batches_;  // measured batches, and batches of warm-ups in throughput mode
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;      // encoder of model_
+  PinnedMemory memory_;                         // samples of the batch of an isolated pass
   std::optional<OverlappedPipeline> pipeline_;  // only in throughput mode
   std::vector<Arm> arms_;
   std::optional<SharedTensors> weights_;  // only if a decoder is foreign code

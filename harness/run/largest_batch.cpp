@@ -1,12 +1,11 @@
 #include "harness/run/largest_batch.h"
 
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include <algorithm>
 #include <exception>
 #include <memory>
 #include <string>
 
+#include "algorithms/gpu/graph.h"
 #include "speech/pipeline/encoder_memory.h"
 
 namespace rtfx {
@@ -44,7 +43,7 @@ bool round_fits(LoadedInputs& inputs, const CaseGroup& group, at::Device device,
     const auto alive = [](const Arm& arm) { return !arm.failed; };
     if (fits && std::ranges::any_of(runner.arms(), alive)) runner.round(0, RoundKind::trial);
   }
-  c10::cuda::CUDACachingAllocator::emptyCache();
+  release_cached_memory();
   return fits;
 }
 

@@ -171,7 +171,7 @@ void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& r
     if (!arm.first_pass) arm.first_pass = first_pass_of(pass);
     if (!records || encoder_->counts().launched == launched) break;
   }
-  arm.graphs_recorded = arm.graphs_recorded || prepares;
+  arm.graphs_recorded = arm.graphs_recorded || (records && prepares);
   const RecordedEncoder::Counts before = encoder_->counts();
   do {
     OverlappedPass pass = overlapped_pass(arm, "pass", batches);

@@ -11,8 +11,6 @@
 
 namespace rtfx {
 
-// `rtfx run --shard`: one process per GPU, each with its share of the utterances.
-
 /// The part of this process in a run. A run in one process is shard 0 of 1.
 struct Shard {
   int64_t index = 0, count = 1;

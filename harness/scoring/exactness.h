@@ -53,7 +53,7 @@ Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool tex
 
 /// Returns the largest relative difference of equal scores of decoders in `dtype`. It is 1e-4 in
 /// fp32, and in fp64, whose results hold float32 too. It is 2^-6 in bf16 and 2^-9 in fp16, which
-/// are four roundings of a logit each. No decoder has another dtype.
+/// are four roundings of a logit each. Throws std::logic_error for another dtype.
 double score_tolerance(at::ScalarType dtype);
 
 /// The first difference in a set. `frame` is an encoder frame.

@@ -10,8 +10,8 @@
 
 namespace rtfx {
 
-/// A new field also needs an entry in FusedFeatures::supports() (models/encoder/fused). Otherwise a
-/// GPU would ignore it where a CPU does not.
+/// With a new field, FusedFeatures::supports() (models/encoder/fused) does not compile. Decide
+/// there whether the kernels honour it.
 struct FeatureConfig {
   /// The statistics that normalise a row's valid frames: those of each mel bin, those of all bins
   /// together, or fixed numbers of the model.

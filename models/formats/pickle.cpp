@@ -46,7 +46,11 @@ class Machine {
     while (step()) {
     }
     if (stack_.size() != 1 || !marks_.empty()) throw fail("ends in the middle");
-    return {std::move(values_), std::move(names_), stack_.back()};
+    Program program;
+    program.values = std::move(values_);
+    program.names = std::move(names_);
+    program.result = stack_.back();
+    return program;
   }
 
  private:

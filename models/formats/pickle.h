@@ -38,14 +38,23 @@ struct Value {
 };
 using Kind = Value::Kind;
 
-/// The objects that a pickle built. They are views of the pickle, which must outlive them.
+/// The objects that a pickle built. They are views of the pickle, which must outlive them. A copy
+/// would refer to the names of its original.
 struct Program {
+  Program() = default;
+  Program(Program&&) = default;
+  Program& operator=(Program&&) = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
   std::deque<Value> values;       // a deque, since a value is referred to while others are added
   std::deque<std::string> names;  // names of globals; values refer to the text
   uint32_t result = 0;            // index of the value that was left at the end
 };
 
-/// Runs the pickle `bytes`. Throws as read_state_dict_pickle() does.
+/// Runs the pickle `bytes`. Throws UserError(where) for more than 4 MiB, for an opcode outside of
+/// the list, and for bytes that are cut or malformed. A global that is unknown becomes
+/// Kind::foreign, which the caller must refuse.
 Program run(std::string_view bytes, const std::string& where);
 
 /// Returns the element type of the storages that a global such as "torch FloatStorage" names.

@@ -154,8 +154,7 @@ Stage OverlappedPipeline::Pass::stage(const char* thread, const char* part,
 void OverlappedPipeline::Pass::copy(Slot& slot) {
   BatchInFlight& b = slot.batch;
   b.begin = Clock::now();
-  b.copied = copy_batch(model_, b.clips, clock_, b.times,
-                        model_.device.is_cuda() ? &slot.memory : nullptr);
+  b.copied = copy_batch(model_, b.clips, clock_, b.times, &slot.memory);
   slot.copied.record(&PipelineStreams::copy);
 }
 

@@ -156,7 +156,8 @@ CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const Reg
   CopiedBatch copied;
   clock.measure(Region::pad, clips.size(), times, [&] {
     const bool pinned = model.device.is_cuda();
-    copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned, memory);
+    copied.host =
+        padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned, pinned ? memory : nullptr);
     copied.host_lengths =
         integers_of(clips, pinned, [](const ClipOfBatch& c) { return std::ssize(c.samples); });
     if (const PromptConfig& known = model.config.prompt; known.count > 0) {
@@ -258,12 +259,12 @@ std::string remedy_for_nan(const AcousticModel& model) {
 }
 
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
-                          const RegionClock& clock, RegionTimes& times) {
+                          const RegionClock& clock, RegionTimes& times, PinnedMemory* memory) {
   CopiedBatch copied;
   Encoded encoded;
   {
     const WallClock wall(times);
-    copied = copy_batch(model, clips, clock, times);
+    copied = copy_batch(model, clips, clock, times, memory);
     encoded = encode_copied(model, encoder, copied, clock, times);
   }
   synchronize(model.device);

@@ -151,7 +151,7 @@ struct Decoded {
 
 /// Runs pad and h2d. They fill one piece of memory (pinned for a GPU), with zeros after each clip,
 /// and copy it. For a GPU, `memory` receives the samples. The copy of the batch before must then
-/// have ended. With null, the batch has memory of its own.
+/// have ended. With null, and on a CPU, the batch has memory of its own.
 CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
                        RegionTimes& times, PinnedMemory* memory = nullptr);
 /// Runs features and encoder. `encoder` belongs to `model`.
@@ -181,8 +181,10 @@ std::string nan_problem(const Decoder& decoder);
 std::string remedy_for_nan(const AcousticModel& model);
 
 /// Runs the first two steps, and adds all of their time (wall). The device is idle on return.
+/// `memory` is that of copy_batch().
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
-                          const RegionClock& clock, RegionTimes& times);
+                          const RegionClock& clock, RegionTimes& times,
+                          PinnedMemory* memory = nullptr);
 
 /// Runs the last two steps, and adds all of their time (wall), including the checks of the result.
 /// `confidence` is null where none is wanted.

@@ -56,7 +56,7 @@ void synchronize(at::Device device);
 /// Returns the name of the GPU, or of the CPU.
 std::string device_name(at::Device device);
 
-/// A failure as users read it.
+/// Describes a failure as users read it.
 struct FailureText {
   std::string text;
   bool out_of_memory = false;  // an allocation failed on the host or on the device

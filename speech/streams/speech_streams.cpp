@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -68,12 +69,26 @@ int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
 }
 
 void SpeechStreams::close(int64_t stream) {
-  // An error, such as one of short memory, may have left the stream without one of the two.
-  const int64_t encoder = find(stream).encoder, search = find(stream).search;
-  numbers_.erase(encoder);
+  release(find(stream));
   streams_.erase(stream);
+}
+
+void SpeechStreams::release(Stream& stream) {
+  const int64_t encoder = std::exchange(stream.encoder, kNone);
+  const int64_t search = std::exchange(stream.search, kNone);
+  numbers_.erase(encoder);
   if (encoder != kNone) encoder_->close(encoder);
   if (search != kNone) search_->close(search);
+}
+
+template <class Work>
+void SpeechStreams::attempt(int64_t number, std::exception_ptr& failure, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    if (!failure) failure = std::current_exception();
+    release(find(number));  // the encoder no longer serves it
+  }
 }
 
 /// Finds a stream by its number. The encoder also has streams with numbers that were never returned
@@ -87,9 +102,16 @@ SpeechStreams::Stream& SpeechStreams::find(int64_t stream) {
   return found->second;
 }
 
+SpeechStreams::Stream& SpeechStreams::working(int64_t stream) {
+  Stream& found = find(stream);
+  if (found.encoder == kNone || found.search == kNone)
+    throw UserError(fmt::format("stream {}", stream), "has failed", "close it");
+  return found;
+}
+
 void SpeechStreams::push(std::span<const NewSamples> all) {
   std::vector<NewSamples> encoders;
-  for (const auto& [stream, samples] : all) encoders.push_back({find(stream).encoder, samples});
+  for (const auto& [stream, samples] : all) encoders.push_back({working(stream).encoder, samples});
   encoder_->push(encoders);
   for (const auto& [stream, samples] : all) {
     Stream& open = find(stream);
@@ -102,19 +124,19 @@ void SpeechStreams::push(std::span<const NewSamples> all) {
 }
 
 void SpeechStreams::finish(int64_t stream) {
-  Stream& finished = find(stream);
+  Stream& finished = working(stream);
   encoder_->finish(finished.encoder);
   finished.heard.audio.finish();
 }
 
 void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
-  Stream& biased = find(stream);
+  Stream& biased = working(stream);
   search_->set_bias(biased.search, bias);
   biased.bias = std::move(bias);
 }
 
 PartialResult SpeechStreams::partial(int64_t stream) {
-  const Stream& open = find(stream);
+  const Stream& open = working(stream);
   return joined(open, search_->partial(open.search));
 }
 
@@ -126,22 +148,25 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   EncodedPieces pieces;
   clock.measure(Region::encoder, static_cast<size_t>(rows_), times,
                 [&] { pieces = encoder_->step(); });
-  if (pieces.empty()) return {};
+  if (pieces.empty()) return std::exchange(kept_, {});
   std::vector<int64_t> searches;
   for (const int64_t stream : pieces.streams)
     searches.push_back(streams_.at(numbers_.at(stream)).search);
   at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
   drop_contexts(pieces, projected);
   std::vector<SpeechUpdate> updates;
+  std::exception_ptr failure;  // of one stream; the others go on
   if (rules_.any()) {
-    search_in_parts(pieces, projected, updates);
+    search_in_parts(pieces, projected, updates, failure);
   } else {
     search_->push(searches, {projected, {}, pieces.lengths});
     for (size_t row = 0; row < pieces.streams.size(); ++row) {
       const int64_t number = numbers_.at(pieces.streams[row]);
-      Stream& stream = streams_.at(number);
-      stream.frames += pieces.lengths[row];
-      updates.push_back(update(number, stream, pieces.last[row], partial));
+      attempt(number, failure, [&] {
+        Stream& stream = streams_.at(number);
+        stream.frames += pieces.lengths[row];
+        updates.push_back(update(number, stream, pieces.last[row], partial));
+      });
     }
   }
   for (const SpeechUpdate& update : updates) {
@@ -156,7 +181,9 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   const double encoder = seconds[static_cast<size_t>(Region::encoder)];
   encoder_seconds_ += encoder;
   search_seconds_ += seconds_since(begin) - encoder;
-  return updates;
+  std::ranges::move(updates, std::back_inserter(kept_));
+  if (failure) std::rethrow_exception(failure);
+  return std::exchange(kept_, {});
 }
 
 void SpeechStreams::drop_contexts(EncodedPieces& pieces, at::Tensor& projected) {
@@ -175,7 +202,8 @@ void SpeechStreams::drop_contexts(EncodedPieces& pieces, at::Tensor& projected) 
 }
 
 void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tensor& projected,
-                                    std::vector<SpeechUpdate>& updates) {
+                                    std::vector<SpeechUpdate>& updates,
+                                    std::exception_ptr& failure) {
   struct Row {
     int64_t row, number;
     int64_t done = 0, part = 0;  // frames
@@ -213,17 +241,19 @@ void SpeechStreams::search_in_parts(const EncodedPieces& pieces, const at::Tenso
     }
     std::vector<Row> unfinished;
     for (Row& row : rows) {
-      Stream& stream = streams_.at(row.number);
-      stream.frames += row.part;
-      row.done += row.part;
-      const auto index = static_cast<size_t>(row.row);
-      const bool done = row.done == pieces.lengths[index];
-      const int64_t encoder = stream.encoder;
-      SpeechUpdate found = update(row.number, stream, pieces.last[index] && done, true);
-      // If a stream has started over, its remaining frames come again.
-      const bool goes_on = !done && stream.encoder == encoder;
-      if (found.ended() || !goes_on || !found.again.empty()) updates.push_back(std::move(found));
-      if (goes_on) unfinished.push_back(row);
+      attempt(row.number, failure, [&] {
+        Stream& stream = streams_.at(row.number);
+        stream.frames += row.part;
+        row.done += row.part;
+        const auto index = static_cast<size_t>(row.row);
+        const bool done = row.done == pieces.lengths[index];
+        const int64_t encoder = stream.encoder;
+        SpeechUpdate found = update(row.number, stream, pieces.last[index] && done, true);
+        // If a stream has started over, its remaining frames come again.
+        const bool goes_on = !done && stream.encoder == encoder;
+        if (found.ended() || !goes_on || !found.again.empty()) updates.push_back(std::move(found));
+        if (goes_on) unfinished.push_back(row);
+      });
     }
     rows = std::move(unfinished);
   }
@@ -315,8 +345,9 @@ SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bo
 
 void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   DividedHypothesis result;
-  result.before = joined(stream, search_->finish(stream.search));
+  Hypothesis found = search_->finish(stream.search);
   stream.search = kNone;
+  result.before = joined(stream, std::move(found));
   const bool by_token = update.rule == EndpointRule::token;
   if (!rules_.tokens.empty()) {
     DividedHypothesis divided = divide_at_end_token(result.before, rules_, *model_->tokenizer);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,15 +81,19 @@ class SpeechStreams {
   }
   void finish(int64_t stream);
   /// Returns whether step() has something to do for the stream.
-  bool ready(int64_t stream) { return encoder_->waiting(find(stream).encoder); }
-  /// Forgets the stream, also where an error has left it without an utterance. This is not needed
-  /// once an update has said that it is closed.
+  bool ready(int64_t stream) { return encoder_->waiting(working(stream).encoder); }
+  /// Forgets the stream, also one that has failed. This is not needed once an update has said that
+  /// it is closed.
   void close(int64_t stream);
 
   /// Encodes and searches the next chunk of every stream that has one, up to the number of rows.
   /// Waits for the device. The result is empty where no stream has a chunk. Each stream has an
   /// update for each utterance that the chunk ends, and one for the utterance that goes on. With
   /// `partial`, the update of an utterance that goes on has its result so far.
+  ///
+  /// Throws what begins the next utterance of a stream throws, for example if memory is short. That
+  /// stream has failed: it can only be closed. The others go on, and the next call returns their
+  /// updates. If encoder or search throw, all streams that had a chunk can only be closed.
   std::vector<SpeechUpdate> step(bool partial = true);
 
   /// Returns the result of an open stream's utterance, as far as it has been decoded.
@@ -118,7 +123,7 @@ class SpeechStreams {
   };
   static constexpr int64_t kNone = -1;
   struct Stream {
-    int64_t encoder, search;        // numbers in encoder_ and search_, or kNone
+    int64_t encoder, search;        // numbers in encoder_ and search_; kNone where it has failed
     std::optional<int64_t> prompt;  // prompt with which it was opened
     int64_t first = 0, frames = 0;  // the members of SpeechUpdate
     int64_t last_end = -1;          // frame after the last token of the utterance; -1 = no token
@@ -139,11 +144,19 @@ class SpeechStreams {
 
   /// Throws UserError where the stream is not open.
   Stream& find(int64_t stream);
+  /// Throws UserError also for a stream that has failed.
+  Stream& working(int64_t stream);
+  /// Closes the stream's encoder and search, as far as it has them.
+  void release(Stream& stream);
+  /// Runs `work`, which is about one stream. If it throws, the stream has failed, and `failure`
+  /// holds the first exception.
+  template <class Work>
+  void attempt(int64_t number, std::exception_ptr& failure, const Work& work);
   SpeechUpdate update(int64_t number, Stream& stream, bool last, bool partial);
   /// Searches the frames of all rows, projected [rows, T', X], part by part. A part ends where an
   /// utterance of its stream may end.
   void search_in_parts(const EncodedPieces& pieces, const at::Tensor& projected,
-                       std::vector<SpeechUpdate>& updates);
+                       std::vector<SpeechUpdate>& updates, std::exception_ptr& failure);
   /// Returns the number of frames until the utterance can end, at least 1.
   int64_t frames_to_end(const Stream& stream) const;
   /// Returns the rule that ends the utterance at the frames that have been searched.
@@ -185,6 +198,7 @@ class SpeechStreams {
   int64_t chunk_;  // frames of a step
   std::unordered_map<int64_t, Stream> streams_;
   std::unordered_map<int64_t, int64_t> numbers_;  // stream numbers by those of encoder_
+  std::vector<SpeechUpdate> kept_;                // updates of a step that has thrown
   double encoder_seconds_ = 0, search_seconds_ = 0, detector_seconds_ = 0;
 };
 

@@ -106,7 +106,7 @@ TEST(DeviceGpu, AWaitForTheDeviceWaitsForTheRecordingOfAnotherThread) {
   sum.add_(1);  // a recording must not load the kernel
   std::promise<void> recording;
   auto waited = std::async(std::launch::async, [&] {
-    recording.get_future().wait();
+    recording.get_future().wait_for(std::chrono::seconds(10));
     synchronize(device);  // would fail, and make the recording fail
     return true;
   });

@@ -118,15 +118,15 @@ PieceStreams::PieceStreams(PieceSearch search, const StreamLimits& limits)
 }
 
 void PieceStreams::make_slots(int64_t slots) {
-  std::vector<at::Tensor> grown;  // if memory is short, slots_ stays as it is
-  for (const at::Tensor& tensor : slots_) {
+  free_slots_.reserve(static_cast<size_t>(slots));
+  for (at::Tensor& tensor : slots_) {
     std::vector<int64_t> sizes = tensor.sizes().vec();
     sizes.front() = slots;
     at::Tensor made = at::empty(sizes, tensor.options());
+    // If memory was short before, some tensors have more slots already.
     made.narrow(0, 0, slot_count_).copy_(tensor.narrow(0, 0, slot_count_));
-    grown.push_back(std::move(made));
+    tensor = std::move(made);
   }
-  slots_ = std::move(grown);
   for (int64_t slot = slots; slot-- > slot_count_;) free_slots_.push_back(slot);
   slot_count_ = slots;
 }

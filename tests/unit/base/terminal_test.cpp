@@ -24,6 +24,9 @@ TEST(Shortened, KeepsWholeCharactersOfTheEnd) {
   EXPECT_EQ(shortened("Grüße", 4), "…üße");
   EXPECT_EQ(shortened("\xff\xff\xff", 2), "…\xff");
   EXPECT_EQ(shortened("", 1), "");
+  EXPECT_EQ(width_of("e\u0301"), 1U);  // with a combining accent
+  EXPECT_EQ(shortened("ae\u0301b", 3), "ae\u0301b");
+  EXPECT_EQ(shortened("ae\u0301b", 2), "…b");
 }
 
 TEST(Shortened, WideCharactersTakeTwoColumns) {

@@ -266,7 +266,8 @@ TEST_F(GateTest, ASpreadOfSuspectRoundsAloneIsNotNoisyForTheGate) {
           Nullable<Number>(Number(1));
     }
     EXPECT_TRUE(c.summary.noisy());
-    EXPECT_FALSE(c.summary.is_noisy(counted_values(find_metric("rtfx.total", ""), c.summary)));
+    EXPECT_FALSE(
+        c.summary.varies_too_much(counted_values(find_metric("rtfx.total", ""), c.summary)));
   }
   EXPECT_EQ(of(gate(results(1), current), "rtfx.total"), Verdict::regressed);
 }

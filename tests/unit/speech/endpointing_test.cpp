@@ -34,7 +34,7 @@ class Scripted : public Decoder {
     return std::make_unique<Search>(*this);
   }
 
-  bool short_of_memory = false;  // open() throws
+  mutable int failing_opens = 0;  // the next calls of open() throw
 
  private:
   class Search : public Streams {
@@ -42,11 +42,13 @@ class Scripted : public Decoder {
     explicit Search(const Scripted& owner) : owner_(owner) {}
     at::Tensor project(const at::Tensor& frames) override { return frames; }
     int64_t open() override {
-      if (owner_.short_of_memory) throw std::bad_alloc();
+      if (owner_.failing_opens > 0 && owner_.failing_opens-- > 0) throw std::bad_alloc();
       begins_[next_] = now_;
       return next_++;
     }
-    void push(std::span<const int64_t>, const EncodedBatch& pieces) override {
+    void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override {
+      for (const int64_t stream : streams)
+        if (!begins_.contains(stream)) throw UserError("search", "is not open", "");
       now_ += static_cast<int32_t>(pieces.lengths_host.at(0));
     }
     PartialResult partial(int64_t stream) override {
@@ -265,28 +267,51 @@ TEST(Endpointing, AStreamThatCannotBeOpenedLeavesNothingBehind) {
   StreamOptions one;
   one.streams = 1;
   SpeechStreams streams(model(), decoder, one, {});
-  decoder.short_of_memory = true;
+  decoder.failing_opens = 1;
   EXPECT_THROW(streams.open(), std::bad_alloc);
-  decoder.short_of_memory = false;
   streams.close(streams.open());
   EXPECT_NO_THROW(streams.open()) << "the encoder has one place, which is free";
 }
 
-TEST(Endpointing, AStreamWithoutANextUtteranceCanBeClosed) {
-  Scripted decoder({{5, 1}}, 0);
-  StreamOptions one;
-  one.streams = 1;
-  SpeechStreams streams(model(), decoder, one, {.pause = 3});
-  const int64_t stream = streams.open();
-  streams.push(stream, std::vector<float>(6 * 16000));
-  decoder.short_of_memory = true;
+TEST(Endpointing, AStreamWithoutANextUtteranceLeavesTheOthersAlone) {
+  Scripted decoder({{5, 1}, {60, 2}}, 0);
+  StreamOptions two;
+  two.streams = 2;
+  SpeechStreams streams(model(), decoder, two, {.pause = 3});
+  const int64_t first = streams.open(), second = streams.open();
+  const std::vector<float> samples(6 * 16000);
+  streams.push(first, samples);
+  streams.push(second, samples);
+  decoder.failing_opens = 1;  // where the pause after the first token ends the utterance
+  std::map<int64_t, std::vector<int32_t>> said;
+  int failures = 0;
   const auto work = [&] {
-    while (!streams.step().empty()) continue;
+    for (bool more = true; more;) {
+      try {
+        const auto updates = streams.step();
+        more = !updates.empty();
+        for (const SpeechUpdate& update : updates) {
+          if (!update.ended()) continue;
+          auto& tokens = said[update.stream];
+          tokens.insert(tokens.end(), update.result.best.tokens.begin(),
+                        update.result.best.tokens.end());
+        }
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+    }
   };
-  EXPECT_THROW(work(), std::bad_alloc) << "the pause ends the utterance, and the next one begins";
-  decoder.short_of_memory = false;
-  EXPECT_NO_THROW(streams.close(stream));
-  EXPECT_THROW(streams.close(stream), UserError);
+  work();
+  EXPECT_EQ(failures, 1);
+  const int64_t failed = said.contains(first) ? second : first;
+  const int64_t whole = failed == first ? second : first;
+  EXPECT_THROW(streams.push(failed, samples), UserError) << "it can only be closed";
+  streams.finish(whole);
+  work();
+  EXPECT_EQ(said[whole], (std::vector<int32_t>{1, 2}));
+  EXPECT_NO_THROW(streams.close(failed));
+  EXPECT_THROW(streams.close(failed), UserError);
+  EXPECT_NO_THROW(streams.open());
   EXPECT_NO_THROW(streams.open());
 }
 

@@ -23,7 +23,8 @@ struct TileWork {
   }
 };
 
-/// The order of this block's work on `tiles` tiles of outputs x `columns` batch tiles.
+/// Gives the order in which this block takes its work on `tiles` tiles of outputs x `columns` batch
+/// tiles.
 struct TileSchedule {
   int tiles, columns;
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/gpu/rounding.h"
 #include "models/checkpoint/precision_of.h"
 
 namespace rtfx::fused {
