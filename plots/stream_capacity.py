@@ -1,8 +1,8 @@
-"""Draws how many streams a server sustains over the length of its chunks, over its latency, and their energy.
+"""Draws how many streams a server sustains over the new audio of a step, over its latency, and their energy.
 
 stream_capacity.py RUN [RUN ...] [--nemo FILE [FILE ...]] -o FILE
 
-Each RUN is a run of `rtfx stream` with `stream.rule` or `stream.slo_ms`, with one length of chunks. A point is the largest
+Each RUN is a run of `rtfx stream` with `stream.rule` or `stream.slo_ms`, with one `stream.period_ms`. A point is the largest
 number of streams that kept the limit. With `stream.rule`, they kept it in the long trial too. A hollow point has a
 mark, such as `suspect`. The line joins the points of one search. It leaves out points that another point beats in both
 respects.
@@ -30,7 +30,7 @@ from style import (
 )
 from sustained import sustained, sustained_by_nemo
 
-STEP, STREAMS = "length of a chunk (ms)", "streams sustained"
+STEP, STREAMS = "new audio of a step (ms)", "streams sustained"
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Panel:
 
 PANELS = [
     Panel(STEP, STREAMS, lambda p: p.step_ms, lambda p: p.streams, lambda p: f"{p.streams:,g}"),
-    Panel("chunk and 95th percentile of the final result (ms)", STREAMS, lambda p: p.latency_ms, lambda p: p.streams,
+    Panel("new audio of a step +\n95th percentile of the final result (ms)", STREAMS, lambda p: p.latency_ms, lambda p: p.streams,
           lambda p: f"{p.step_ms:g} ms"),
     Panel(STEP, "energy (J per hour of audio)", lambda p: p.step_ms, lambda p: p.joules_per_hour,
           lambda p: f"{p.joules_per_hour:,.0f}"),
@@ -107,7 +107,7 @@ def draw_series(cell, panel, points, i, shown):
 
 def main():
     parser = OneLineParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders or journals of `rtfx stream`, one for each length of chunks")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders or journals of `rtfx stream`, one for each `stream.period_ms`")
     parser.add_argument("--nemo", nargs="+", default=[], metavar="FILE", help="files of rivals/nemo/stream_steps.py")
     add_output(parser)
     arguments = parser.parse_args()
@@ -125,7 +125,7 @@ def draw_file(arguments):
     save(figure, arguments.output)
     for point in sorted(points, key=lambda point: (point.series, point.step_ms)):
         marks = f" ({', '.join(point.marks)})" if point.marks else ""
-        print(printable(f"{point.series}: {point.streams:g} streams with chunks of {point.step_ms:g} ms{marks}"))
+        print(printable(f"{point.series}: {point.streams:g} streams with {point.step_ms:g} ms of new audio in a step{marks}"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads how many live streams are sustained with each length of chunks: by `rtfx stream`, and by NeMo's steps beside it."""
+"""Reads how many live streams are sustained with each length of a step: by `rtfx stream`, and by NeMo's steps beside it."""
 
 from dataclasses import dataclass, field
 
@@ -7,10 +7,10 @@ from journal import STAND_IN_DATA, STAND_IN_MODEL, read_records
 
 @dataclass
 class Sustained:
-    """The most streams of one series with one length of chunks."""
+    """The most streams of one series with one length of a step."""
 
     series: str
-    step_ms: float  # length of a chunk
+    step_ms: float  # new audio of a step: the period of rtfx, the chunk of NeMo
     streams: float
     final_ms: float | None  # from an utterance's last audio to its last result, 95th percentile
     joules_per_hour: float | None  # of audio
@@ -19,7 +19,7 @@ class Sustained:
 
     @property
     def latency_ms(self):
-        """Returns the length of a step plus the time from an utterance's last audio to its last result."""
+        """Returns the new audio of a step plus the time from an utterance's last audio to its last result."""
         return None if self.final_ms is None else self.step_ms + self.final_ms
 
 
@@ -31,7 +31,7 @@ def name_of(case):
 
 
 def sustained(cases):
-    """Returns the largest number of streams at which each search kept its limit, for each length of chunks.
+    """Returns the largest number of streams at which each search kept its limit, for each length of a step.
 
     With a rule, only trials that confirm a number of streams count."""
     best = {}
@@ -59,7 +59,7 @@ def keep_most(best, found):
 
 
 def sustained_by_nemo(paths):
-    """Returns the capacity of NeMo's best batch with each length of chunks, from files of rivals/nemo/stream_steps.py.
+    """Returns the capacity of NeMo's best batch with each length of a step, from files of rivals/nemo/stream_steps.py.
 
     The capacity follows from the median step, which a few long steps do not lower. `capacity` in the file is not read.
     A batch of more streams than its capacity never fills, and does not count. A result waits for one step at least, so

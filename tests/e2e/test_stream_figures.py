@@ -121,7 +121,7 @@ def test_nemos_best_batch_stands_beside_ours(plots, tmp_path):
     drawn = tmp_path / "both.svg"
     made = script("plots/stream_capacity.py", run, "--nemo", *files, "-o", drawn)
     assert made.returncode == 0, made.stderr
-    assert made.stdout.splitlines()[:2] == [f"NeMo 3.0.0, bf16, full batches: {n:g} streams with chunks of {p} ms"
+    assert made.stdout.splitlines()[:2] == [f"NeMo 3.0.0, bf16, full batches: {n:g} streams with {p} ms of new audio in a step"
                                             for n, p in ((80, 80), (2293, 1120))]  # fmt: skip
     for words in ("NeMo 3.0.0, bf16, full batches", "quickstart-rnnt"):
         assert words in drawn.read_text()
