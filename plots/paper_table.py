@@ -172,7 +172,7 @@ def reductions(table, journal):
 
 
 CLASSES = {
-    "W": "Word error rates can be equal only with the same weights, data and text normaliser",
+    "W": "Word error rates can be equal only with the same weights, data and scorer",
     "R": "This ratio is expected to have the paper's direction, if its 95 % interval over rounds excludes no difference",
     "H": "These figures depend on GPU, host and software, so that they are not judged",
     "Q": "Only the order is compared",
@@ -199,7 +199,7 @@ def our_weights(models):
     return "; ".join(texts)
 
 
-def our_normaliser(journal):
+def our_scorer(journal):
     for case in journal.cases:
         if wer := case.last.get("wer"):
             return f"{wer['normalizer']}, version {wer['version']}"
@@ -240,8 +240,8 @@ def our_setting(journal):
         "GPU": _each(journal, _gpu),
         "data": "; ".join(sets),
         "weights": our_weights(models.values()),
-        "precision": _each(journal, lambda about: ", ".join(about["config"]["dtypes"])),
-        "text normaliser": our_normaliser(journal),
+        "dtype": _each(journal, lambda about: ", ".join(about["config"]["dtypes"])),
+        "scorer": our_scorer(journal),
         "software": _each(journal, _software),
         "rounds": _of_models(rounds) if rounds else "none measured",
     }
