@@ -95,9 +95,10 @@ RTFX_API int64_t rtfx_result_rows(rtfx_result* result, const rtfx_hypothesis** r
 RTFX_API void rtfx_result_free(rtfx_result* result);
 
 /* Transcribes recordings as speech/transcriber.h does. `batch_size` is a number of recordings, or 0
- * to fit the free memory. With `with_words`, there are words and their times. Stretches of
- * `decode_again` seconds, 0 to 3600, without a token that contain 1.5 s of speech are decoded
- * again; 0 means none. The samples must live until the call returns. Waits for the device.
+ * to fit the free memory. With `with_words`, there are words and their times. A stretch of
+ * `decode_again` seconds, 0 to 3600, that has no token, but at least 1.5 s of speech, is decoded
+ * again; 0 means none. For a recording that is not cut and has no token, 0.5 s of speech is enough,
+ * whatever its length. The samples must live until the call returns. Waits for the device.
  *
  * Once another thread sets `*stop` to 1, the call returns null, and rtfx_error() is "interrupted".
  * On a GPU this happens after the batches in flight, on a CPU within a batch. */
@@ -123,9 +124,10 @@ RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
  *
  * `buffer` is null, or has the seconds of chunk, left and right context. With null, the streams use
  * caches where the model is made for it, else buffers of 2, 10 and 2 s. On a GPU, caches may need
- * the weights a second time. After `decode_again` seconds, 0 to 20, without a token that contain
- * 1.5 s of speech, a stream starts over; with 0, none does. The handles of model and decoder may be
- * freed before the streams. */
+ * the weights a second time. A stream starts over after `decode_again` seconds, 0 to 20, without a
+ * token, if at least 1.5 s of them are speech; with 0, none does. For a stream that ends without
+ * any token, 0.5 s of speech is enough. The handles of model and decoder may be freed before the
+ * streams. */
 RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
                                               int64_t streams, int64_t rows,
                                               const int64_t* fewer_rows, int64_t fewer,

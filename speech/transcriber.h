@@ -24,9 +24,10 @@ struct TranscriberOptions {
   double long_above = 600;  // seconds; longer recordings are cut into chunks
   double chunk_seconds = 20, context_seconds = 1;  // lengths of such chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
-  /// Stretches of this many seconds without a token that contain 1.5 s of speech are decoded again
-  /// (long_audio/decode_again.h). In the chunks of long recordings, half as many seconds count. 0
-  /// means that nothing is decoded again. A decoder without a head cannot do it.
+  /// A stretch of this many seconds that has no token, but at least 1.5 s of speech, is decoded
+  /// again (long_audio/decode_again.h). For a recording that is not cut and has no token, 0.5 s of
+  /// speech is enough, whatever its length. In the chunks of long recordings, half as many seconds
+  /// count. 0 means that nothing is decoded again. A decoder without a head cannot do it.
   double decode_again = 8;
   bool with_times = true;  // words, tokens and segments; if false, a transcript is only its text
   std::optional<ConfidenceOptions> confidence = {};

@@ -24,7 +24,7 @@ struct ListenOptions : ModelArguments {
   std::vector<std::string> end_tokens;  // as find_end_tokens() takes them
   std::filesystem::path vad;            // file of a VoiceDetector; empty: no detector
   double vad_silence = 0.5;             // seconds without speech that end an utterance
-  /// Seconds of speech without a token after which the part is decoded again; 0: never.
+  /// Seconds without a token, with 1.5 s of speech in them, that are decoded again; 0: never.
   double decode_again = 8;
   bool json = false;
 };

@@ -134,9 +134,10 @@ void add_transcribe(CLI::App& app, int& code) {
   add_details(*command, *options);
   command
       ->add_option("--decode-again", options->decode_again,
-                   "Decode again where this many seconds or more have no token although they "
-                   "contain 1.5 s of speech. In chunks of long files, half the length is enough. "
-                   "0: never.")
+                   "Decode again a stretch of this many seconds that has no token, but at least "
+                   "1.5 s of speech. For a recording that is not cut and has no token, 0.5 s of "
+                   "speech is enough, whatever its length. In chunks of long files, half the "
+                   "seconds are enough. 0: never.")
       ->check(between(0.0, 3600.0));
   command
       ->add_flag("--json", options->json,

@@ -47,7 +47,7 @@ struct TranscribeOptions : SpeechOptions {
   std::string confidence_options;  // JSON object, which also turns confidence on; empty: none
   int64_t nbest = 1;               // number of alternatives in JSON
   bool mbr = false;                // takes the alternative with the least expected errors
-  /// Seconds of speech without a word after which the part is decoded again; 0: never.
+  /// Seconds without a token, with 1.5 s of speech in them, that are decoded again; 0: never.
   double decode_again = 8;
 };
 

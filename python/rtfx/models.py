@@ -105,8 +105,9 @@ class Model(library.Handle):
         other results. The message names the clip by its path, or as `audio[index]`. Ctrl-C ends the call after the
         current encoder layer on a CPU, and after the batches in flight on a GPU.
 
-        Stretches of at least `decode_again` seconds without a token that contain 1.5 s of speech are decoded again.
-        `Transcription.decoded_again` lists these parts. 0 switches this off.
+        A stretch of `decode_again` seconds that has no token, but at least 1.5 s of speech, is decoded again. For a clip
+        that is not cut and has no token, 0.5 s of speech is enough, whatever its length. `Transcription.decoded_again`
+        lists these parts. 0 switches this off.
 
         `decoder` is one of `rtfx.decoder`, or its name. Without it, the fastest exact greedy search runs. For a
         transducer, this is fused_looping on a GPU, where it supports the model and the options, and else label_looping.
@@ -180,9 +181,9 @@ class Model(library.Handle):
         computes `batch_size` rows (0: `max_streams`), even if fewer have audio.
 
         A cache-aware model uses its caches. Any other model uses buffers, and so does every model if `buffer` is given.
-        `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. After `decode_again` seconds
-        without a token that contain 1.5 s of speech, a stream starts over and decodes that part again. 0 switches this
-        off.
+        `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. A stream starts over and
+        decodes speech again after `decode_again` seconds without a token, if at least 1.5 s of them are speech. For a
+        stream that ends without any token, 0.5 s is enough. 0 switches this off.
 
         `fewer_rows` has numbers of rows below the batch size. A step is then encoded with the smallest that holds
         its streams, so that few streams cost less. Results then depend on other streams by rounding. `decoder` and

@@ -37,7 +37,7 @@ struct LongAudioOptions {
   double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
   double context_seconds = 1;  // context on either side
   int64_t batch = 8;           // chunks that are encoded together
-  /// Stretches of a chunk with this many seconds without a token that contain 1.5 s of speech are
+  /// A stretch of a chunk of this many seconds that has no token, but at least 1.5 s of speech, is
   /// decoded again. 0 means none. A stretch may lie on both sides of a cut. So this is half of the
   /// value for recordings that are not cut.
   double wordless_seconds = 4;
