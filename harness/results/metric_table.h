@@ -1,7 +1,8 @@
 // The table of all metrics: how each is stored, merged, compared and exported. compare, gate, the
 // exporters and the dashboard take their metrics from it (by metrics() of
 // harness/results/metrics.h). Two tables name their columns themselves. The printed one is in
-// harness/results/table.cpp, and that of the HTML page is in plots/report.py.
+// harness/results/table.cpp. That of the HTML page is in plots/report.py, and its heads are in
+// plots/report.html.j2.
 #pragma once
 
 #include <optional>
