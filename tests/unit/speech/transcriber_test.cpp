@@ -135,7 +135,7 @@ TEST_F(TranscriberTest, TheLongestOfAWindowComeFirst) {
   EXPECT_EQ(three.ends, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   for (const auto& [i, result] : one.results)
     EXPECT_EQ(three.results[i].hypothesis.tokens, result.hypothesis.tokens) << i;
-  // The first window has the recordings of one batch, and the second one those of two.
+  // The first pool has the recordings of one batch, and the second one those of two.
   ASSERT_EQ(three.batches.size(), 3U);
   EXPECT_EQ(std::set<size_t>(three.batches[0].begin(), three.batches[0].end()),
             (std::set<size_t>{0, 1, 2}));
@@ -363,7 +363,7 @@ TEST_F(TranscriberTest, ResultsThatWaitForOthersAreGivenWhereItIsStopped) {
   }
   StoppedInSecondBatch notes;
   Transcriber(model(), label_looping, {.batch_size = 2}).run(recordings, notes);
-  // The longest recordings of the second window form the second batch.
+  // The longest recordings of the second pool form the second batch.
   EXPECT_EQ(notes.ends, (std::vector<size_t>{0, 1, 4, 5}));
 }
 
