@@ -88,7 +88,7 @@ assert len({round(100 * wer, 1) for wer in record["wer"].values()}) == 1
 readme.stated("setting", "the start of 8 processes", "is more than 5 % of its mean")
 readme.stated("data", "with\n1,024 tokens. It is a small", "for a vocabulary of 1,024 tokens; larger")
 readme.stated("setting", "LibTorch 2.11 that", "decodes 24 short utterances")
-readme.stated("meaning", "over rounds is more than 5 % of the mean; ", "are under CC BY 4.0. The")
+readme.stated("meaning", "over rounds is more than 5 % of the mean; ", "Of the 24 quickstart", "under CC BY 4.0. The")
 
 # ---------------------------------------------------------------------------------------------------------------------
 reports = Page("reports/README.md")
