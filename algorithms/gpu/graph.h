@@ -47,7 +47,7 @@ class GraphRecorder {
 };
 
 /// Waits until the current GPU has done everything that is enqueued. Excludes recordings on all
-/// threads and GPUs, since a recording fails if any thread waits for its device: this call waits
+/// threads and GPUs, since a recording fails if any thread waits for its device. So this call waits
 /// for the end of a recording, and a recording waits for the end of this call. Recorded work that
 /// calls this waits for ever. Throws c10::Error if enqueued work has failed.
 void wait_for_device();
