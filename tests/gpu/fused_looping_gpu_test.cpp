@@ -51,6 +51,22 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
   const at::Device device_{at::kCUDA, 0};
 };
 
+TEST_P(FusedLoopingGpu, FramesMayBeginAnywhere) {
+  std::mt19937 random(5);
+  ModelConfig config = small_config();
+  config.encoder.width = 64;  // frames of a multiple of 16 bytes, which are read where they are
+  const auto model = random_model(config, 1, device_);
+  const auto decoder = make_decoder("fused_looping", options(), "");
+  decoder->prepare(model, {});
+  EncodedBatch batch = random_batch(random, 3, 25, config.encoder.width, device_, at::kFloat);
+  const auto expected = decoder->decode(batch).to_host();
+  const at::Tensor larger = at::empty({batch.frames.numel() + 1}, batch.frames.options());
+  const at::Tensor moved = larger.narrow(0, 1, batch.frames.numel()).view(batch.frames.sizes());
+  moved.copy_(batch.frames);
+  batch.frames = moved;
+  EXPECT_EQ(decoder->decode(batch).to_host(), expected);
+}
+
 TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 60; ++trial) {

@@ -38,9 +38,11 @@ template <class Phase>
 void PhaseKernel<Phase>::launch(const Phase& phase, cudaStream_t stream) {
   if (phase.blocks() == 0) return;
   static const int64_t own_bytes = own_shared_bytes(kernel_of<Phase>());
+  static const int64_t most = most_shared_bytes();
   const int64_t shared = phase.shared_bytes();
-  if (own_bytes + shared > shared_memory().by_default)
-    allow_launch_bytes(kernel_of<Phase>(), shared);
+  // The limit belongs to the kernel. One for this launch alone might be too low for that of another
+  // thread.
+  if (own_bytes + shared > shared_memory().by_default) allow_launch_bytes(kernel_of<Phase>(), most);
   phase_kernel<Phase><<<static_cast<unsigned>(phase.blocks()), Phase::kThreads,
                         static_cast<size_t>(shared), stream>>>(phase);
   RTFX_CUDA(cudaGetLastError());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "base/error.h"
@@ -143,7 +144,11 @@ void Weights::add_stateless(const PredictionNetwork& network, const Joint::Linea
 at::Tensor Weights::frames_in(const at::Tensor& frames) const {
   const int64_t vector = static_cast<int64_t>(sizeof(uint4)) / frames.element_size();
   const int64_t padding = round_up(frames.size(2), vector) - frames.size(2);
-  return padding == 0 ? frames.contiguous() : at::constant_pad_nd(frames, {0, padding});
+  if (padding > 0) return at::constant_pad_nd(frames, {0, padding});
+  const at::Tensor dense = frames.contiguous();
+  // A caller's frames may begin anywhere in a larger tensor. New memory is aligned.
+  const auto address = reinterpret_cast<uintptr_t>(dense.const_data_ptr());
+  return address % sizeof(uint4) == 0 ? dense : dense.clone();
 }
 
 }  // namespace rtfx::fused

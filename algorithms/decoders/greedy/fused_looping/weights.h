@@ -19,8 +19,9 @@ class Weights {
   /// Returns pointers into this object's tensors.
   const Model& view() const { return view_; }
 
-  /// Returns encoder frames [B, T', D] in the form that the kernels read: contiguous, with a
-  /// multiple of 16 bytes per frame. Most models have such frames already.
+  /// Returns encoder frames [B, T', D] in the form that the kernels read: contiguous, with an
+  /// address and a number of bytes per frame that are multiples of 16. Most models have such frames
+  /// already.
   at::Tensor frames_in(const at::Tensor& frames) const;
 
   int64_t hidden_width() const { return hidden_width_; }  // H padded
