@@ -8,6 +8,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/gpu/host_read.h"
 #include "tests/support/beam_cases.h"
+#include "tests/support/own_path.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {
@@ -35,7 +36,7 @@ class CtcWfstGpu : public testing::Test {
 
   std::unique_ptr<CtcWfst> prepared(const WfstGraph& graph, double beam, int64_t max_active,
                                     int64_t nbest = 1, const Form& form = {}) const {
-    const auto path = std::filesystem::path(testing::TempDir()) / "ctc_wfst_gpu.tlg";
+    const auto path = test::own_path("ctc_wfst_gpu.tlg");
     graph.write(path);
     WfstOptions options;
     options.graph = path;

@@ -6,6 +6,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
 #include "tests/support/beam_cases.h"
+#include "tests/support/own_path.h"
 #include "tests/support/piece_cases.h"
 #include "tests/support/stream_cases.h"
 
@@ -50,7 +51,7 @@ TEST_F(WfstStreamsGpu, FindAddedWords) {
 TEST_F(WfstStreamsGpu, TakeOtherWordCosts) { test::changing_word_costs(on_gpu(100, 3, 40)); }
 
 TEST_F(WfstStreamsGpu, EndWithTheListsOfWholeUtterances) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "wfst_streams_lists.tlg";
+  const auto path = test::own_path("wfst_streams_lists.tlg");
   test::random_graph(60, 5).write(path);
   nlohmann::json options = {{"graph", path.string()},
                             {"acoustic_scale", 1},

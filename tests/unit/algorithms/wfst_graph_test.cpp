@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "base/files.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
+#include "tests/support/own_path.h"
 #include "tests/support/wfst_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -48,7 +48,7 @@ std::string message_of(const Work& work) {
 }
 
 std::filesystem::path write_file(const std::string& name, const std::string& text) {
-  const auto path = std::filesystem::path(testing::TempDir()) / name;
+  const auto path = test::own_path(name);
   std::ofstream(path) << text;
   return path;
 }
@@ -247,7 +247,7 @@ TEST(WfstGrammar, NeedsAnEndOfTheText) {
 }
 
 TEST(WfstGrammar, IsNoPipe) {
-  const auto pipe = std::filesystem::path(testing::TempDir()) / fmt::format("arpa.{}", getpid());
+  const auto pipe = test::own_path("arpa");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const std::string message = message_of([&] { arpa_words(pipe); });
   std::filesystem::remove(pipe);
@@ -364,7 +364,7 @@ TEST(WfstGraph, ReportsWhatWasBuilt) {
 
 TEST(WfstGraph, ComesBackFromItsFile) {
   const WfstGraph& graph = built(Topology::compact).graph;
-  const auto path = std::filesystem::path(testing::TempDir()) / "graph.tlg";
+  const auto path = test::own_path("graph.tlg");
   graph.write(path);
   const WfstGraph mapped = WfstGraph::map(path);
   const GraphView &a = graph.view(), &b = mapped.view();
@@ -377,7 +377,7 @@ TEST(WfstGraph, ComesBackFromItsFile) {
 }
 
 TEST(WfstGraph, RefusesADamagedFile) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "damaged.tlg";
+  const auto path = test::own_path("damaged.tlg");
   const auto damage = [&](size_t at, char value) {
     built(Topology::compact).graph.write(path);
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "tests/support/own_path.h"
 
 namespace rtfx {
 namespace {
@@ -38,7 +39,7 @@ class Hub : public testing::Test {
     return folder;
   }
 
-  const fs::path root_ = fs::path(testing::TempDir()) / "hub_test";
+  const fs::path root_ = test::own_path("hub");
 };
 
 std::string error_of(const std::string& given) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/support/own_path.h"
 
 namespace rtfx {
 namespace {
@@ -45,7 +46,7 @@ class Safetensors : public testing::Test {
     return "none";
   }
 
-  fs::path folder_ = fs::path(testing::TempDir()) / "rtfx_safetensors";
+  fs::path folder_ = test::own_path("safetensors");
 };
 
 constexpr const char* kTwo = R"({"__metadata__": {"format": "pt"},

@@ -114,7 +114,8 @@ void PhasedSearch::prepare() {
     history_ = at::empty(memory_.traces().sizes(), at::TensorOptions(at::kInt).pinned_memory(true));
   }
   const PassingWorkspaces& workspaces = memory_.passing_workspaces();
-  if (workspaces == workspaces_) return;
+  if (workspaces.best == workspaces_.best && workspaces.workspaces == workspaces_.workspaces)
+    return;
   progress_ = on_device(sizeof(PassingProgress) * static_cast<size_t>(workspaces.workspaces),
                         memory_.device());
   workspaces_ = workspaces;

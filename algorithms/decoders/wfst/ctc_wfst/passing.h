@@ -76,8 +76,6 @@ struct PassingWorkspaces {
   float* cost = nullptr;
   int32_t* token_of = nullptr;
 
-  bool operator==(const PassingWorkspaces&) const = default;
-
   RTFX_DEVICE PassingWorkspace workspace(int64_t i) const {
     const auto tokens = [&](int64_t index) {
       return PassingTokens{state + index * states, cost + index * states, token_of + index * states,
