@@ -66,33 +66,53 @@ struct Chunk {
   uint64_t end() const { return bytes > UINT64_MAX - content ? UINT64_MAX : content + bytes; }
 };
 
-/// Returns the chunk at byte `at`, or nothing where no name of a chunk is there. Sizes in CAF are
-/// big-endian with 64 bits. Sizes in RIFF are little-endian with 32 bits.
-std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, bool is_caf) {
-  const size_t size = is_caf ? 12 : 8;
+/// The layout of a file's chunks. Sizes in RIFF are little-endian with 32 bits, those in AIFF are
+/// big-endian with 32 bits, and those in CAF are big-endian with 64 bits.
+enum class Layout { riff, aiff, caf };
+
+/// Returns the layout of the file that begins with these 12 bytes, if it has chunks.
+std::optional<Layout> layout_of(std::string_view head) {
+  if (head.starts_with("caff")) return Layout::caf;
+  if (head.starts_with("RIFF") || head.starts_with("RF64") || head.starts_with("BW64"))
+    return Layout::riff;
+  if (head.starts_with("FORM") && (head.ends_with("AIFF") || head.ends_with("AIFC")))
+    return Layout::aiff;
+  return std::nullopt;
+}
+
+/// Returns the number of bytes between a chunk and the next one.
+uint64_t padding_behind(const Chunk& chunk, Layout layout) {
+  return layout == Layout::caf ? 0 : chunk.bytes % 2;
+}
+
+/// Returns the chunk at byte `at`, or nothing where no name of a chunk is there.
+std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, Layout layout) {
+  const size_t size = layout == Layout::caf ? 12 : 8;
   const std::string head = bytes_at(in, at, size);
   if (head.size() < size || !begins_chunk(head)) return std::nullopt;
   return Chunk{head.substr(0, 4), at + size,
-               is_caf ? big_endian(head.substr(4)) : little_endian(head, 4)};
+               layout == Layout::riff ? little_endian(head, 4) : big_endian(head.substr(4))};
 }
 
-/// Returns the samples of a WAV, RF64 or CAF file that begins at byte `begin`, as its header
+/// Returns the samples of a WAV, RF64, AIFF or CAF file that begins at byte `begin`, as its header
 /// declares them. Returns nothing where the header declares no size, and for other files.
 std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
   const std::string head = bytes_at(in, begin, 12);
-  const bool is_caf = head.starts_with("caff");
+  const std::optional<Layout> layout = layout_of(head);
+  if (!layout) return std::nullopt;
+  const bool is_caf = layout == Layout::caf;
   const bool is_64 = head.starts_with("RF64") || head.starts_with("BW64");
-  if (!is_caf && !is_64 && !head.starts_with("RIFF")) return std::nullopt;
+  const std::string_view name = layout == Layout::aiff ? "SSND" : "data";
   uint64_t bytes_of_64 = 0;  // RF64 has the size in a chunk of its own
   for (uint64_t at = begin + (is_caf ? 8 : 12);;) {
-    std::optional<Chunk> chunk = chunk_at(in, at, is_caf);
+    std::optional<Chunk> chunk = chunk_at(in, at, *layout);
     if (!chunk) return std::nullopt;
     if (is_64 && chunk->name == "ds64") {
       const std::string sizes = bytes_at(in, chunk->content, 16);
       if (sizes.size() < 16) return std::nullopt;
       bytes_of_64 = little_endian(sizes, 8) | uint64_t{little_endian(sizes, 12)} << 32U;
     }
-    if (chunk->name == "data") {
+    if (chunk->name == name) {
       const bool is_elsewhere = is_64 && chunk->bytes == UINT32_MAX;
       if (is_elsewhere) chunk->bytes = bytes_of_64;
       if (!is_caf && !is_elsewhere && chunk->bytes >= kUnknownSize) return std::nullopt;
@@ -100,7 +120,7 @@ std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
       if (chunk->bytes > 0) return chunk->end() == UINT64_MAX ? std::nullopt : chunk;
     }
     if (chunk->end() == UINT64_MAX) return std::nullopt;
-    at = chunk->end() + (is_caf ? 0 : chunk->bytes % 2);
+    at = chunk->end() + padding_behind(*chunk, *layout);
   }
 }
 
@@ -278,13 +298,13 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
   }
   const auto samples = declared_samples(in, begin);
   if (!samples) return false;
-  const bool is_caf = head.starts_with("caff");
+  const Layout layout = *layout_of(head);
   const auto is_chunk = [&](uint64_t at) {
-    const auto chunk = chunk_at(in, at, is_caf);
-    return chunk && chunk->name != "RIFF" && chunk->end() <= size;
+    const auto chunk = chunk_at(in, at, layout);
+    return chunk && chunk->name != "RIFF" && chunk->name != "FORM" && chunk->end() <= size;
   };
-  // RIFF pads an odd size with a byte, which some writers omit.
-  const uint64_t end = samples->end(), padded = end + (is_caf ? 0 : samples->bytes % 2);
+  // RIFF and AIFF pad an odd size with a byte, which some writers omit.
+  const uint64_t end = samples->end(), padded = end + padding_behind(*samples, layout);
   const std::array places = {end, padded, behind_zeros(in, padded)};
   return std::ranges::none_of(places,
                               [&](uint64_t at) { return is_chunk(at) || is_end_or_tag(in, at); });

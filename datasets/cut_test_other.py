@@ -21,7 +21,7 @@ from speak_librispeech import RATE, encode, read_transcripts
 def ring(manifest):
     """Returns all recordings, joined, [samples] int16."""
     clips = []
-    for line in manifest.read_text(encoding="utf-8").splitlines():
+    for line in manifest.read_text(encoding="utf-8").rstrip("\n").split("\n"):
         path = manifest.parent / json.loads(line)["audio_filepath"]
         samples, rate = soundfile.read(path, dtype="int16")
         if rate != RATE or samples.ndim != 1:

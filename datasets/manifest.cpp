@@ -76,7 +76,7 @@ class Line {
       if (value.is_number_integer()) return value.dump();
       if (!value.is_string() || value.get_ref<const std::string&>().empty())
         fail(field, "text or an integer");
-      return value.get<std::string>();
+      return view().at(field).text();
     }
     return std::nullopt;
   }

@@ -162,7 +162,7 @@ def main():
         raise SystemExit("speak_books: error: no program speaks; `apt install espeak-ng`")
     known = set()
     for manifest in arguments.without:
-        for line in manifest.read_text(encoding="utf-8").splitlines():
+        for line in manifest.read_text(encoding="utf-8").rstrip("\n").split("\n"):
             text = line.split("\t")[-1] if manifest.suffix == ".tsv" else json.loads(line)["text"]
             known |= runs_of(words_of(text))
     utterances = iter(utterances_of(arguments.books, known))
@@ -171,7 +171,7 @@ def main():
     while seconds < arguments.hours * 3600:
         path = arguments.folder / f"{number:03}.opus"
         if path.exists():
-            lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+            lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
             seconds += sum(json.loads(line)["duration"] for line in lines)
             for _ in lines:
                 next(utterances, None)

@@ -21,7 +21,7 @@ def split(lines):
     readers = sorted({reader_of(line) for line in lines})
     chosen = set(readers[3::4])
     test = [line for line in lines if reader_of(line) not in chosen]
-    said = {line.get("text") for line in test}
+    said = {text for line in test if (text := line.get("text"))}
     dev = [line for line in lines if reader_of(line) in chosen and line.get("text") not in said]
     return dev, test
 
@@ -34,7 +34,7 @@ def write(lines, path):
 
 def write_split(manifest):
     """Returns the paths that were written, or None where there are too few readers for two sets."""
-    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     dev, test = split(lines)
     if not dev or not test:
         return None

@@ -37,7 +37,7 @@ def texts_of(path):
     data = path.read_bytes()
     text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8-sig")
     is_manifest = ".jsonl" in path.suffixes
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.strip():
             yield (json.loads(line).get("text") or "") if is_manifest else line
 

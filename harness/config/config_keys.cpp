@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "datasets/audio.h"
 #include "harness/config/config.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
@@ -89,7 +90,12 @@ const OptionTable<DatasetSource>& dataset_keys() {
                    "then left out. Several lengths take turns from utterance to utterance. 0 keeps "
                    "the utterance.",
                    JsonView::range_text(0.0, 36000.0),
-                   [](const JsonView& v) { return v.number(0, 36000); })
+                   [](const JsonView& v) {
+                     const double seconds = v.number(0, 36000);
+                     if (seconds > 0 && seconds * kSampleRate < 1)
+                       v.fail("0, or at least a sample");
+                     return seconds;
+                   })
            .by_default("0")},
       kKey};
   return keys;

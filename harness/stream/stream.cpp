@@ -232,6 +232,11 @@ class StreamRunner {
       run.batch.size = streams;
       measure(subject, streams, run);
       const bool stopped = run.metrics.contains("stream.stopped_seconds");
+      if (!stopped && !run.metrics.at("stream.late")) {
+        throw UserError(run.case_name, "no request came within the measured time",
+                        options_.rule ? "raise stream.rule.seconds, or begin with more streams"
+                                      : "raise stream.seconds, or use more streams");
+      }
       if (options_.rule && !stopped && !run.metrics.contains("stream.final_ms")) {
         throw UserError(run.case_name, "no utterance ended within the trial",
                         "raise stream.rule.seconds, or take shorter recordings");

@@ -281,6 +281,21 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
     assert "fewer than four readers" in script("split_manifest.py", manifest).stderr
 
 
+def test_lines_without_text_stay_in_a_split(tmp_path):
+    """No text is no text that both parts say. U+2028 in a text does not end a line."""
+    lines = [
+        {"audio_filepath": f"audio/{reader}-1-{i}.flac", "text": "" if i == 0 else f"text\u2028{reader} {i}"}
+        for reader in range(101, 109)
+        for i in range(3)
+    ]
+    manifest = tmp_path / "manifest.jsonl"
+    manifest.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    result = script("split_manifest.py", manifest)
+    assert result.returncode == 0, result.stderr
+    parts = {part: (tmp_path / f"{part}.jsonl").read_text(encoding="utf-8").split("\n")[:-1] for part in ("dev", "test")}
+    assert {part: len(of) for part, of in parts.items()} == {"dev": 6, "test": 18}
+
+
 def test_the_split_of_test_other(monkeypatch):
     """The split of the spoken test-other gives a quarter to dev, and the two parts share no reader and no text."""
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))

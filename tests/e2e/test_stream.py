@@ -370,6 +370,7 @@ def test_the_first_batch_size_of_each_dataset_is_streamed(stream, tmp_path):
         ({"stream": {"period_ms": 400, "chunk_ms": 300}}, "chunk_ms"),
         ({"stream": {"streams": [4, 4]}}, "is there twice"),
         ({"stream": {"seconds": 0.5}}, "less than two periods"),
+        ({"datasets": [{"id": "d", "files": [str(AUDIO / "qs10.flac")], "seconds": 0.00001}]}, "at least a sample"),
         ({"stream": {"strams": [4]}}, "streams"),
         ({"stream": {"scope": "sound"}}, "speech"),
         ({"stream": {"scope": "speech", "buffer": [2, 10]}}, "give three"),
@@ -384,6 +385,15 @@ def test_bad_configurations(stream, changes, complaint):
     result = stream(**changes)
     assert result.returncode == 2
     assert complaint in result.stderr and len(result.stderr.splitlines()) <= 2, result.stderr
+
+
+def test_no_request_is_no_latency_of_zero(stream, tmp_path):
+    """With this seed, the only stream has no request before the end."""
+    load = {"streams": [1], "period_ms": 1000, "seconds": 2, "discard": 0, "arrivals": "poisson"}
+    result = stream(stream=load, protocol={"seed": 2})
+    assert result.returncode == 2, result.stderr
+    assert "no request came within the measured time; raise stream.seconds, or use more streams" in result.stderr
+    assert not streams_of(tmp_path / "run")
 
 
 NO_FP8 = "dtype fp8: needs the fused encoder, which runs on a GPU only; use bf16"

@@ -460,6 +460,13 @@ TEST_F(DatasetTest, TranscriptsAreUtf8) {
              "s.trans.txt:2: is not UTF-8: byte 8 is 0xe9");
 }
 
+TEST_F(DatasetTest, IdsHaveNoNul) {
+  write_audio("audio/one.wav", sine(440, 16000, 1600));
+  EXPECT_HAS(
+      user_error([&] { manifest(R"({"audio_filepath": "audio/one.wav", "id": "k\u0000a"})"); }),
+      "m.jsonl:1/id: has a NUL character; leave it out");
+}
+
 TEST_F(DatasetTest, TranscriptsHaveNoNul) {
   write_audio("set/one.wav", sine(440, 16000, 1600));
   write("set/s.trans.txt", std::string("\none KNIT\0TWO\n", 14));
