@@ -391,8 +391,10 @@ def test_no_request_is_no_latency_of_zero(stream, tmp_path):
     """With this seed, the only stream has no request before the end."""
     load = {"streams": [1], "period_ms": 1000, "seconds": 2, "discard": 0, "arrivals": "poisson"}
     result = stream(stream=load, protocol={"seed": 2})
-    assert result.returncode == 2, result.stderr
-    assert "no request came within the measured time; raise stream.seconds, or use more streams" in result.stderr
+    assert result.returncode == 1, result.stderr
+    (failure,) = (r for r in strict_records(tmp_path / "run/journal.jsonl") if r["kind"] == "failure")
+    complaint = "no request came within the measured time; raise stream.seconds, or use more streams"
+    assert complaint in failure["message"] and complaint in result.stdout
     assert not streams_of(tmp_path / "run")
 
 
