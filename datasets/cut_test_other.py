@@ -16,12 +16,13 @@ import numpy as np
 import soundfile
 
 from speak_librispeech import RATE, encode, read_transcripts
+from text_lines import lines_of
 
 
 def ring(manifest):
     """Returns all recordings, joined, [samples] int16."""
     clips = []
-    for line in manifest.read_text(encoding="utf-8").rstrip("\n").split("\n"):
+    for line in lines_of(manifest):
         path = manifest.parent / json.loads(line)["audio_filepath"]
         samples, rate = soundfile.read(path, dtype="int16")
         if rate != RATE or samples.ndim != 1:

@@ -33,6 +33,8 @@ from pathlib import Path
 
 import soundfile
 
+from text_lines import lines_of
+
 MOST_SECONDS = 30  # of a segment that is cut from a longer recording
 LEAST_SECONDS = 5  # a sentence that ends earlier does not end its segment
 PAUSE_SECONDS = 2  # a longer pause ends a segment
@@ -116,7 +118,7 @@ def librispeech(source, output, parts):
         part = transcript.parents[2].name
         if not wanted(part, parts):
             continue
-        for number, line in enumerate(transcript.read_text(encoding="utf-8-sig").rstrip("\n").split("\n"), 1):
+        for number, line in enumerate(lines_of(transcript), 1):
             name, _, text = line.partition(" ")
             audio = require(transcript.with_name(f"{name}.flac"), f"{transcript}:{number} names it")
             found.setdefault(part, []).append(utterance(audio, text))
@@ -149,7 +151,7 @@ def slurp(source, output, parts):
         if not wanted(part, parts) or part == "train_synthetic":
             continue
         found[part] = []
-        for line in map(json.loads, table.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")):
+        for line in map(json.loads, lines_of(table)):
             for recording in line["recordings"]:
                 path = require(audio / recording["file"], f"{table} names it")
                 found[part].append(utterance(path, line["sentence"]))

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.signal import resample_poly
+from text_lines import lines_of
 
 RATE = 16000  # Hz
 FILE_SECONDS = 600
@@ -162,7 +163,7 @@ def main():
         raise SystemExit("speak_books: error: no program speaks; `apt install espeak-ng`")
     known = set()
     for manifest in arguments.without:
-        for line in manifest.read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        for line in lines_of(manifest):
             text = line.split("\t")[-1] if manifest.suffix == ".tsv" else json.loads(line)["text"]
             known |= runs_of(words_of(text))
     utterances = iter(utterances_of(arguments.books, known))
@@ -171,7 +172,7 @@ def main():
     while seconds < arguments.hours * 3600:
         path = arguments.folder / f"{number:03}.opus"
         if path.exists():
-            lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
+            lines = lines_of(path.with_suffix(".jsonl"))
             seconds += sum(json.loads(line)["duration"] for line in lines)
             for _ in lines:
                 next(utterances, None)

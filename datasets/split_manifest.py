@@ -11,6 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
+from text_lines import lines_of
+
 
 def reader_of(line):
     return Path(line["audio_filepath"]).name.partition("-")[0]
@@ -34,7 +36,7 @@ def write(lines, path):
 
 def write_split(manifest):
     """Returns the paths that were written, or None where there are too few readers for two sets."""
-    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+    lines = [json.loads(line) for line in lines_of(manifest) if line.strip()]
     dev, test = split(lines)
     if not dev or not test:
         return None

@@ -39,7 +39,7 @@ def texts_of(path):
     is_manifest = ".jsonl" in path.suffixes
     for line in text.split("\n"):
         if line.strip():
-            yield (json.loads(line).get("text") or "") if is_manifest else line
+            yield (json.loads(line).get("text") or "") if is_manifest else line.removesuffix("\r")
 
 
 def has_capitals(tokenizer):

@@ -18,8 +18,8 @@ from traced import ROOT, Page, Source, algorithm, decode, equal, mean_and_ends, 
 
 sweep, exactness, planted, busy = (Source(f"h100/greedy/{name}.jsonl.gz") for name in ("sweep", "exactness", "planted", "busy"))
 nemo, nemo_beam, wfst = (Source(f"h100/rivals/{name}.jsonl.gz") for name in ("nemo", "nemo_beam", "wfst"))
-nemo_ctc, nemo_lm, wfst_cpu, torchaudio = (
-    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo_ctc", "nemo_lm", "wfst_cpu", "torchaudio")
+nemo_tdt, nemo_ctc, nemo_lm, wfst_cpu, torchaudio = (
+    Source(f"h200/rivals/{name}.jsonl.gz") for name in ("nemo_tdt", "nemo_ctc", "nemo_lm", "wfst_cpu", "torchaudio")
 )
 aligned, aligned_by_torchaudio = (Source(f"h200/rivals/{name}") for name in ("alignment.json", "forced_align.jsonl"))
 searches, searches_tdt = (Source(f"h100/searches/searches_{kind}.jsonl.gz") for kind in ("rnnt", "tdt"))
@@ -562,7 +562,7 @@ def longer_padding(source):
 
 
 reports.figure("made the first round up to {} s longer at batch 32 and 128",
-               max(longer_padding(s) for s in (nemo, nemo_beam, nemo_ctc, nemo_lm, searches, searches_tdt)))  # fmt: skip
+               max(longer_padding(s) for s in (nemo, nemo_beam, nemo_tdt, nemo_ctc, nemo_lm, searches, searches_tdt)))  # fmt: skip
 
 
 def kept(search, other, source=searches):

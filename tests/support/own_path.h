@@ -1,4 +1,4 @@
-// Files of tests. The tests of one program run in several processes at a time.
+// Folders for the files of tests. The tests of one program run in several processes at a time.
 #pragma once
 
 #include <cstdlib>
@@ -8,21 +8,30 @@
 
 namespace rtfx::test {
 
+/// A new folder, which is removed with its files in the destructor.
+class OwnFolder {
+ public:
+  OwnFolder() {
+    std::string made = (std::filesystem::temp_directory_path() / "rtfx-test-XXXXXX").string();
+    path_ = mkdtemp(made.data());
+  }
+  ~OwnFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// Returns the path of a file in a folder of this process, which is removed when the process ends.
 inline std::filesystem::path own_path(const std::string& name) {
-  struct Folder {
-    std::filesystem::path path;
-    Folder() {
-      std::string made = (std::filesystem::temp_directory_path() / "rtfx-test-XXXXXX").string();
-      path = mkdtemp(made.data());
-    }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-  };
-  static const Folder folder;
-  return folder.path / name;
+  static const OwnFolder folder;
+  return folder.path() / name;
 }
 
 }  // namespace rtfx::test

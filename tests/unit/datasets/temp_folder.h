@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sndfile.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -13,21 +12,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/own_path.h"
 
 namespace rtfx::test {
 
 class TempFolder : public ::testing::Test {
  protected:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rtfx-test-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~TempFolder() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
 
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     std::filesystem::create_directories(path(name).parent_path());
@@ -53,7 +44,7 @@ class TempFolder : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  OwnFolder folder_;
 };
 
 inline std::vector<float> sine(double hertz, double sample_rate, size_t samples) {
