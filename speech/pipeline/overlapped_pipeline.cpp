@@ -1,7 +1,5 @@
 #include "speech/pipeline/overlapped_pipeline.h"
 
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "algorithms/foreign_code.h"
@@ -12,17 +10,13 @@
 namespace rtfx {
 
 PipelineStreams::PipelineStreams(at::DeviceIndex gpu)
-    : copy(new_stream(gpu, false)),
-      encode(new_stream(gpu, false)),
-      decode(new_stream(gpu, true)),
-      finish(new_stream(gpu, true)) {}
+    : copy(new_stream(gpu, "rtfx copy", /*high_priority=*/false)),
+      encode(new_stream(gpu, "rtfx encoder", /*high_priority=*/false)),
+      decode(new_stream(gpu, "rtfx decode", /*high_priority=*/true)),
+      finish(new_stream(gpu, "rtfx texts", /*high_priority=*/true)) {}
 
 const PipelineStreams* PipelineStreams::of(at::Device device) {
-  if (!device.is_cuda()) return nullptr;
-  static std::mutex mutex;
-  static std::map<at::DeviceIndex, const PipelineStreams> all;  // a new entry moves no other
-  const std::lock_guard lock(mutex);
-  return &all.try_emplace(device.index(), device.index()).first->second;
+  return device.is_cuda() ? &one_for_gpu<PipelineStreams>(device.index()) : nullptr;
 }
 
 namespace {

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/gpu/shared_memory.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
@@ -23,6 +22,7 @@
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/fused_beam/network_phases.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
+#include "base/gpu/shared_memory.h"
 #include "models/acoustic_model.h"
 #include "models/parallel.h"
 

@@ -1,13 +1,13 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/gpu/cuda_block.cuh"
-#include "algorithms/gpu/shared_memory.h"
 #include "algorithms/shared/fused_beam/aes_phases.h"
 #include "algorithms/shared/fused_beam/alsd_phases.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/fused_beam/network_phases.h"
 #include "base/gpu/check.h"
+#include "base/gpu/shared_memory.h"
 
 namespace rtfx::fused_beam {
 namespace {

@@ -1,6 +1,6 @@
-#include "base/gpu/check.h"
 #include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
+#include "base/gpu/shared_memory.h"
 #include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
 
@@ -90,17 +90,6 @@ __global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNo
   if (mel == 0 && threadIdx.x == 0) in.frame_lengths[utterance] = frames > 1 ? frames : 0;
 }
 
-/// Returns the most shared memory that a launch of mel_kernel may request. The limit belongs to the
-/// kernel. One for a single launch might be too low for that of another thread.
-int most_mel_bytes() {
-  int device = 0, bytes = 0;
-  RTFX_CUDA(cudaGetDevice(&device));
-  RTFX_CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  cudaFuncAttributes kernel{};
-  RTFX_CUDA(cudaFuncGetAttributes(&kernel, mel_kernel));
-  return bytes - static_cast<int>(kernel.sharedSizeBytes);
-}
-
 }  // namespace
 
 void cut_windows(const FeatureWindows& in, cudaStream_t stream) {
@@ -112,8 +101,9 @@ void mel_values(const MelValues& in, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(ceil_div(in.count, kFrames)),
                   static_cast<unsigned>(in.utterances));
   const size_t shared = sizeof(float) * kFrames * static_cast<size_t>(in.bins);
-  static const int most = most_mel_bytes();
-  RTFX_CUDA(cudaFuncSetAttribute(mel_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  const void* const kernel = reinterpret_cast<const void*>(mel_kernel);
+  static const int64_t most = most_launch_bytes(kernel);
+  allow_launch_bytes(kernel, most);
   launch_dependent(mel_kernel, grid, kMelThreads, shared, stream, in);
 }
 

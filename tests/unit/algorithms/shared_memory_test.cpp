@@ -1,6 +1,6 @@
 // Tests the shared memory of thread blocks: the bytes that kernels ask for, and the error if a GPU
 // has fewer.
-#include "algorithms/gpu/shared_memory.h"
+#include "base/gpu/shared_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,9 @@
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
 #include "algorithms/gpu/grid_barrier.cuh"
-#include "algorithms/gpu/shared_memory.h"
 #include "base/gpu/check.h"
 #include "base/gpu/dependent_launch.cuh"
+#include "base/gpu/shared_memory.h"
 
 namespace rtfx::fused {
 

@@ -3,13 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <nvtx3/nvToolsExtCudaRt.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
-#include <mutex>
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
@@ -33,17 +31,13 @@ constexpr std::array kFramePhases = {
     PassingPhase::choose,  PassingPhase::bound, PassingPhase::expand, PassingPhase::follow,
     PassingPhase::reserve, PassingPhase::link,  PassingPhase::keep};
 
-/// Returns the stream for copies of histories, which all searches of the device share.
-c10::cuda::CUDAStream stream_of_copies(at::DeviceIndex gpu) {
-  static std::mutex mutex;
-  static std::map<at::DeviceIndex, c10::cuda::CUDAStream> all;
-  const std::lock_guard lock(mutex);
-  const auto found = all.find(gpu);
-  if (found != all.end()) return found->second;
-  const c10::cuda::CUDAStream stream = new_stream(gpu, /*high_priority=*/false);
-  nvtxNameCudaStreamA(stream, "history copies");
-  return all.emplace(gpu, stream).first->second;
-}
+/// The stream for copies of histories, which all searches of the device share.
+struct HistoryCopies {
+  explicit HistoryCopies(at::DeviceIndex gpu)
+      : stream(new_stream(gpu, "rtfx history copies", /*high_priority=*/false)) {}
+
+  c10::cuda::CUDAStream stream;
+};
 
 at::Tensor on_device(size_t bytes, at::Device device) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(device));
@@ -95,7 +89,7 @@ PhasedSearch::PhasedSearch(const PassingMemory& memory, Form form)
       form_(form),
       batch_(on_device(sizeof(PassingBatch), memory.device())),
       traces_used_(at::empty({2}, at::TensorOptions(at::kLong).pinned_memory(true))),
-      copies_(stream_of_copies(memory.device().index())) {}
+      copies_(one_for_gpu<HistoryCopies>(memory.device().index()).stream) {}
 
 const PassingTrace* PhasedSearch::history() const {
   return static_cast<const PassingTrace*>(history_.const_data_ptr());

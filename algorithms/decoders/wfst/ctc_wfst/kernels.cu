@@ -6,8 +6,8 @@
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "algorithms/gpu/cuda_block.cuh"
-#include "algorithms/gpu/shared_memory.h"
 #include "base/gpu/check.h"
+#include "base/gpu/shared_memory.h"
 
 namespace rtfx {
 namespace {
