@@ -183,7 +183,7 @@ const OptionTable<TuneSpec>& tune_keys() {
               "Number of values in the first grid over the range of each option.", 2, 100),
        option("tolerance", &TuneSpec::tolerance,
               "Accuracy of each value, as a share of the option's range. The grid is refined until "
-              "its spacing is smaller.",
+              "its spacing is at most this share.",
               1e-4, 1),
        chosen},
       kKey};
@@ -260,8 +260,9 @@ const OptionTable<Protocol>& protocol_keys() {
               "is above this value.",
               0, 10),
        option("aa_control", &Protocol::aa_control,
-              "Run the baseline twice (A/A control). The gate's noise floor is then at least the "
-              "larger distance of the ends of their ratio's 95 % interval from 1."),
+              "Run the baseline twice (A/A control). `rtfx gate` takes the 95 % interval of the "
+              "ratio of both. Its noise floor is at least the larger distance of an end of this "
+              "interval from 1."),
        option("precision", &Protocol::precision,
               "Add rounds until the 95 % interval of every total RTFx is within ± this share of "
               "it. 0 adds none.",
@@ -313,15 +314,18 @@ const OptionTable<Config>& verify_keys() {
                                             kKey};
   static const OptionTable<Config> keys{
       {group("required",
-             "Worst grade that exact decoders may have, for each dtype. With a grade better than "
-             "`different`, a failed replay of any decoder is an error too.",
+             "Worst grade that exact decoders may have, by the dtype of the decoder. `fp8` follows "
+             "`bf16`, and `bf16+fp32` follows `fp32`. With a grade better than `different`, a "
+             "failed replay of any decoder is an error too.",
              required),
        option("replay", &Config::replay,
               "Replay results: compute every decision again with the reference network and check "
               "it. This is not timed. For beam searches on a CPU it takes as long as decoding."),
        option("wer_above_fp32", &Config::wer_above_fp32,
               "Largest amount by which the word error rate in another dtype may exceed that of the "
-              "same case in fp32. 0.001 is 0.1 percentage points.",
+              "same case in fp32. 0.001 is 0.1 percentage points. The default, 1, allows 100 "
+              "percentage points, so it checks almost nothing. The run must also contain the same "
+              "case in fp32.",
               0, 1),
        option("isolated", &Config::isolated,
               "In the mode `throughput`, compare results with those of one pass in the mode "
@@ -373,7 +377,7 @@ std::vector<OptionInfo> prepare_members() {
       member("lexicon", "Lexicon: words with their pieces.", "a path"),
       member("lm", "Language model over words for the graph, an ARPA file.", "a path"),
       member("topology", "Topology of the graph (`rtfx graph build`).",
-             "normal | compact | normal_riva", "compact"),
+             "normal | compact | tokens | normal_riva", "compact"),
       member("words", "List of words to make, for phrase boosting.", "a path"),
       member("dataset", "Id of the dataset from whose texts the words come.", "text"),
       member("said",
@@ -475,9 +479,10 @@ const OptionTable<Config>& config_keys() {
               "Implementation of the encoder. `reference`: operators of LibTorch. `fused`: rtfx's "
               "own kernels (GPU; bf16 or fp16). `automatic`: fused where possible.",
               encoder_form_names()),
-       option("encoder_graphs", &Config::encoder_graphs,
-              "On a GPU, run the encoder as one CUDA graph for each batch shape, rounded up. "
-              "`false` launches each kernel by itself."),
+       option(
+           "encoder_graphs", &Config::encoder_graphs,
+           "On a GPU, run the encoder as one CUDA graph for each batch shape. Shapes are rounded "
+           "up, so that few graphs serve all batches. `false` launches each kernel by itself."),
        option("confidence", &Config::confidence,
               "Compute how sure the model is of each token, and write it to hypotheses/. Its time "
               "is a region of its own.",
@@ -486,8 +491,9 @@ const OptionTable<Config>& config_keys() {
            "sync_debug", &Config::sync_debug,
            "Fail if a decoder waits for the GPU without declaring it. --sync-debug sets this key."),
        option("isolate", &Config::isolate,
-              "Run each group of cases in a child process. A crash then fails only the case that "
-              "was running, or the group's cases in a stage that they share."),
+              "Run each group of cases in a child process. A group holds the cases that differ "
+              "only by the decoder. A crash then fails only the case that was running, or the "
+              "group's cases in a stage that they share."),
        text_option(
            "output", &Config::output,
            "Folder of the journal, relative to the working folder. --output overrides this key.",

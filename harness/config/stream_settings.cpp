@@ -77,11 +77,13 @@ void complete_endpoint(EndpointSettings& endpoint, const std::string& where) {
 const OptionTable<StreamSettings>& stream_keys() {
   constexpr int64_t kMost = 1 << 20;
   constexpr double kLongest = 1e6;
-  static auto rule =
-      option("rule", &StreamSettings::rule,
-             "Search for the largest number of streams that keeps this rule, beginning with the "
-             "first of `streams`. Each trial is a process of its own.",
-             StreamRule::table());
+  static auto rule = option(
+      "rule", &StreamSettings::rule,
+      "Search for the largest number of streams that keeps this rule, beginning with the first of "
+      "`streams`. Each trial is a process of its own. \"c120\" stands for this rule with all its "
+      "defaults. With a rule, `arrivals` is `staggered`, `start` is `random` and `discard` is 0 by "
+      "default. The datasets need texts, and `slo_ms` must be 0.",
+      StreamRule::table());
   rule.allowed = "null | \"c120\" | an object";
   rule.set = [](StreamSettings& s, const JsonView& v) {
     if (v.value().is_string()) {
@@ -93,8 +95,9 @@ const OptionTable<StreamSettings>& stream_keys() {
   };
   static auto endpoints =
       list_option("endpoints", &StreamSettings::endpoints,
-                  "Rules that end an utterance before its stream ends. `quality` measures the "
-                  "delay of each rule. A name is short for {\"rule\": ...}.",
+                  "Rules that end an utterance before its stream ends. They need the `scope` "
+                  "`speech`, and `quality` or `stream.rule`. The journal then has the delay of "
+                  "each rule. A name is short for {\"rule\": ...}.",
                   EndpointSettings::table(), [](const JsonView& v) {
                     EndpointSettings endpoint;
                     endpoint.rule = v.choice({"pause", "token", "vad"});
@@ -110,8 +113,8 @@ const OptionTable<StreamSettings>& stream_keys() {
               "much new audio.",
               1, kLongest),
        option("chunk_ms", &StreamSettings::chunk_ms,
-              "`search`: length of the audio of a request in milliseconds. The part beyond the "
-              "period is right context of the encoder. In `buffer`, a chunk has no right context.",
+              "`search`: length of a request's audio in milliseconds, at least `period_ms`. The "
+              "part beyond the period is right context of the encoder.",
               1, kLongest)
            .by_default("the period"),
        option("arrivals", &StreamSettings::arrivals,
@@ -124,7 +127,9 @@ const OptionTable<StreamSettings>& stream_keys() {
        option("start", &StreamSettings::start,
               "Point at which each stream starts in its first utterance.", {"beginning", "random"}),
        option("max_batch", &StreamSettings::max_batch,
-              "A batch starts when this number of requests is waiting.", 1, kMost),
+              "Largest number of streams in a batch. A batch starts as soon as this many streams "
+              "have a request waiting.",
+              1, kMost),
        option("max_wait_ms", &StreamSettings::max_wait_ms,
               "A batch also starts when its oldest request has waited this many milliseconds.", 0,
               kLongest),
