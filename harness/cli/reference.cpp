@@ -75,12 +75,12 @@ std::string result_text(const DecoderEntry& decoder) {
 std::string decoders_page(const CommandHelp&) {
   std::string page = R"(# Decoders and their options
 
-`rtfx list` prints all of this page, and `rtfx list NAME` one decoder. In fp32 and fp64, *exact*
-decoders return the tokens and frames of the baseline, with scores that agree up to rounding. In bf16 and fp16, they may
-choose another label where two labels are equal up to rounding, and return other tokens from there on. *Approximate*
-decoders may return other tokens in every type, since they search differently or change the model's scores. An option such
-as `lm` makes an exact decoder approximate. A *label* is a token or blank. An option with a dot is a member of an object:
-`lm.alpha` is `{"lm": {"alpha": 0.3}}`.
+`rtfx list` prints the name, the summary and the options of every decoder, and `rtfx list NAME` those of one. `--json` adds
+the models and the kind of result. In fp32 and fp64, *exact* decoders return the tokens and frames of the baseline, with
+scores that agree up to rounding. In bf16 and fp16, they may choose another label where two labels are equal up to rounding,
+and return other tokens from there on. *Approximate* decoders may return other tokens in every type, since they search
+differently or change the model's scores. An option such as `lm` makes an exact decoder approximate. A *label* is a token or
+blank. An option with a dot is a member of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
 )";
   for (const DecoderEntry* entry : decoder_entries()) {
     page += fmt::format("\n## {}\n\nSearch: {} Models: {}. Result: {}.\n", entry->name,

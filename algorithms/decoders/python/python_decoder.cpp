@@ -77,9 +77,10 @@ const OptionTable<Options>& Options::table() {
              "comparison is only reported.",
              {"exact", "approximate"}),
       option("score_kind", &Options::score_kind,
-             "Kind of score that the class returns. `logit`, `logprob`: a sum over tokens. "
-             "`text_logprob`: the log-probability of the text. `none`: no score. Scores are "
-             "compared only with a baseline of the same kind.",
+             "Kind of score that the class returns. `logit`, `logprob`: a sum over tokens. With "
+             "the head `ctc`, `logprob` sums the log-probability of every frame's label, blanks "
+             "included. `text_logprob`: the log-probability of the text. `none`: no score. Scores "
+             "are compared only with a baseline of the same kind.",
              {"none", "logit", "logprob", "text_logprob"}),
       option("max_symbols", &Options::max_symbols,
              "Largest number of tokens that can be emitted at one encoder frame. The class reads "

@@ -116,7 +116,7 @@ const OptionTable<LmOptions>& beam_lm_options() {
                                 {"lm_weighted_full", "no_score"}));
     all.fields.push_back(
         option("pruning", &LmOptions::pruning,
-               "Scores that the labels of a hypothesis are chosen by. `late`: fused scores. "
+               "Scores by which the labels of a hypothesis are chosen. `late`: fused scores. "
                "`early`: acoustic scores, so that only the chosen labels are fused.",
                {"late", "early"}));
     all.fields.push_back(option("blank_eps", &LmOptions::blank_eps, kBlankEpsHelp, 1e-7, 1));

@@ -32,9 +32,9 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
                  "label by this value or more. If `lm.pruning` is `early`, acoustic scores count.",
                  1e-3, 1e4),
           option("compatibility", &O::compatibility,
-                 "`nemo`: as in NeMo, an RNN-T hypothesis that moves to another slot of the beam "
-                 "may lack a blank. Acoustic scores count twice if `lm.pruning` is `early` and "
-                 "blank is scored by `lm_weighted_full`.",
+                 "`none`: the published algorithm. `nemo`: that of NeMo, where some RNN-T "
+                 "hypotheses pass a frame without a blank. It also counts acoustic scores twice if "
+                 "`lm.pruning` is `early` and `lm.blank_scoring` is `lm_weighted_full`.",
                  {"none", "nemo"}),
       })};
   return table;

@@ -110,8 +110,9 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
       option("window", &O::window,
              "Largest number of frames of an utterance that one step evaluates.", 1, 64),
       option("frames_per_step", &O::frames_per_step,
-             "Number of frames that one step evaluates, shared evenly by the active utterances. "
-             "Each gets at least 3 frames (or `window`, if that is less) and at most `window`.",
+             "Target for the number of frames of one step, over all active utterances. Each of "
+             "them gets an equal share, but at least 3 frames (or `window`, if that is less) and "
+             "at most `window`.",
              1, 65536),
       option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
           .by_default(kMaxSymbolsDefault),
