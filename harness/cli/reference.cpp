@@ -97,8 +97,9 @@ std::string metrics_page(const CommandHelp&) {
 use the same names. A metric without a unit is a share, where 1 is 100 %.
 
 The column *better* says whether a larger value (*more*) or a smaller one (*less*) is better. `rtfx gate` judges the
-metrics that have a tolerance, and those that `--tolerance` names. A metric may get worse by its tolerance: a percentage
-of the old value, or percentage points.
+metrics that have a tolerance. A metric may get worse by its tolerance: a percentage of the old value, or percentage points.
+`--tolerance` changes a tolerance, or gives one to another RTFx metric, a `batch_ms` metric or `energy.joules_per_hour`. For
+any other metric, it is an error or makes the verdict INVALID.
 
 | metric | unit | better | the gate's tolerance | meaning |
 |---|---|---|---|---|

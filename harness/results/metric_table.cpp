@@ -85,11 +85,11 @@ const std::vector<MetricInfo>& metric_table() {
       exported("boosted.f_score", Computed(), "",
                "F-score of boosted phrases: the harmonic mean of their recall and precision.", 1,
                kDifference),
-      not_exported(
-          "exact.grade", Computed(), "grade",
-          "Worst grade of any utterance against the baseline: 5 bitwise, 4 exact, 3 rounding, 2 "
-          "text, 1 wer, 0 different.",
-          1, kDifference),
+      not_exported("exact.grade", Computed(), "grade",
+                   "Grade of the case against the baseline: 5 bitwise, 4 exact, 3 rounding, 2 "
+                   "text, 1 wer, 0 different. It is the grade of the worst utterance, but `wer` "
+                   "may stand in place of `different`.",
+                   1, kDifference),
       not_exported(
           "exact.rate", Computed(), "",
           "Share of the utterances that have the grade bitwise or exact against the baseline.", 1,
@@ -142,7 +142,8 @@ const std::vector<MetricInfo>& metric_table() {
           "alone.",
           -1, kRatio),
       exported("host_reads", Computed(), "reads",
-               "Number of times in a round that the decoder waits for the device to learn a value.",
+               "Number of times in one pass over the dataset that the decoder waits for the device "
+               "to learn a value.",
                -1, kDifference),
       exported("wasted.joint", Computed(), "",
                "Share of the rows of joint calls whose decision no utterance needed. Only with the "

@@ -179,9 +179,9 @@ const RecordTable<WordlessSpeech>& WordlessSpeech::table() {
   static const auto table =
       RecordTable<WordlessSpeech>(
           "speech without words",
-          "A part counts if it lasts 8 s or more, sounds like speech and has no token. A "
-          "whole utterance without a token may be shorter. `rtfx transcribe` decodes such "
-          "parts again, but a run only counts them.")
+          "A part is the speech in a stretch of at least 8 s without tokens. The stretch needs 1.5 "
+          "s of speech. An utterance without any token may be shorter, and needs 0.5 s. `rtfx "
+          "transcribe` decodes such parts again, but a run only counts them.")
           .add("utterances", &WordlessSpeech::utterances, "",
                "Number of utterances with such a part.")
           .add("parts", &WordlessSpeech::parts, "", "Number of such parts.")
@@ -247,8 +247,10 @@ const RecordTable<Exactness>& Exactness::table() {
           .add("baseline", &Exactness::baseline, "",
                "Id of the decoder with which this one is compared.")
           .add("grade", &Exactness::grade, "",
-               "Worst grade of any utterance: `bitwise`, `exact`, `rounding`, `text`, `wer` or "
-               "`different`, from best to worst. `baseline`: the decoder is the baseline itself.")
+               "Grade of the worst utterance: `bitwise`, `exact`, `rounding`, `text` or "
+               "`different`, from best to worst. Instead of `different` it is `wer` if the word "
+               "errors of all utterances together equal the baseline's and replay found no error. "
+               "`baseline`: the decoder is the baseline itself.")
           .add("grades", &Exactness::grades, "", "Number of utterances with each grade.")
           .add("first_difference", &Exactness::first_difference, "",
                "First utterance with the worst grade. Null: no utterance has a grade below "
@@ -333,7 +335,7 @@ const RecordTable<IsolatedComparison>& IsolatedComparison::table() {
           "The results of overlapped passes are compared with those of one pass region by "
           "region, with the same decoder, batches and dtype.")
           .add("grade", &IsolatedComparison::grade, "",
-               "Worst grade of any utterance, as in [exactness](#exactness).")
+               "Grade of the worst utterance, as in [exactness](#exactness), but never `wer`.")
           .add("grades", &IsolatedComparison::grades, "", "Number of utterances with each grade.")
           .add("first_difference", &IsolatedComparison::first_difference, "",
                "First utterance with the worst grade. Null: no utterance has a grade below "

@@ -648,8 +648,9 @@ const RecordTable<ProfiledRegion>& ProfiledRegion::table() {
                "Time in each lap in which at least one kernel ran. Null: the kernels of a CUDA "
                "graph are not known.")
           .add("busy", &R::busy, "",
-               "Share of the time in which a kernel runs, as tables and figures show it. Null: "
-               "not known.")
+               "Measured share of the time in which a kernel runs. It may exceed 1, since the "
+               "collector lengthens kernels. Tables and figures show at most 1, and lower the "
+               "lower end of the interval. Null: not known.")
           .add("gpu.busy", &R::gpu_busy, "",
                "Share of `wall_seconds` in which at least one kernel runs. Null: the kernels of a "
                "CUDA graph are not known.")
