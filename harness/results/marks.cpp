@@ -108,7 +108,8 @@ const std::vector<Mark>& all_marks() {
       {"NOISY", "the rounds differ by more than protocol.cv_max, so measure again", true,
        noisy_mark},
       {"EMPTY", "no result has a token, though the audio has words or sound", false, empty_mark},
-      {"OVERLOADED", "the queue of the streams grew during the whole run", false, overloaded_mark},
+      {"OVERLOADED", "the queue time of the streams grew by more than 0.01 s per second", false,
+       overloaded_mark},
       {"suspect", "the machine disturbed so many of all rounds", true, suspect_mark},
       {"overlapped",
        "batches overlap, so the total RTFx is by the wall clock of a pass, and decoding has no "
