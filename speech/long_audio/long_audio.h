@@ -3,10 +3,10 @@
 // (algorithms/streams.h), in order.
 //
 // Chunks lie on the grid of the encoder's frames. Of the encoded frames of each chunk exactly its
-// own are kept, and the rest is context. So every frame of the audio is searched once, and no token
-// can be lost or doubled at a border. The result differs from that of the whole audio only by what
-// the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut()). After
-// a pause the search starts over, as for an utterance of its own. Elsewhere it goes on.
+// own are kept, and the rest is context. So every frame of the audio is searched once. A token may
+// still be lost or doubled at a border, where the frames on either side come from other contexts.
+// A chunk ends in a pause if there is one (best_cut()). After a pause the search starts over, as
+// for an utterance of its own. Elsewhere it goes on.
 //
 // Where somebody speaks for long without a token, that part is decoded again by the same encoder
 // and search (decode_again.h). The levels of a chunk and all chunks before it decide which sound
