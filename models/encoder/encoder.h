@@ -28,7 +28,7 @@ EncoderForm parse_encoder_form(std::string_view text, std::string_view where);
 
 struct EncoderOptions {
   EncoderForm form = EncoderForm::automatic;
-  /// Computes most matrix products with 8-bit floats, e4m3 (fused only).
+  /// Computes six of the eight matrix products of a layer with 8-bit floats, e4m3 (fused only).
   bool eight_bits = false;
 };
 

@@ -46,10 +46,10 @@ class FusedEncoder : public EncoderImplementation {
   static std::string missing(const EncoderConfig& config);
 
   /// `reader` gives the weights below "encoder.", and the device and dtype (bfloat16 or float16) of
-  /// the frames. With `eight_bits`, some products are in e4m3 with a scale for each row and each
-  /// output. These are the products of the feed-forward layers, of attention's input, and of the
-  /// first half of the convolution module. A row's scale follows from its largest value (W8A8
-  /// without calibration).
+  /// the frames. With `eight_bits`, six of the eight products of a layer are in e4m3 with a scale
+  /// for each row and each output. These are the products of the feed-forward layers, of
+  /// attention's input, and of the first half of the convolution module. A row's scale follows from
+  /// its largest value (W8A8 without calibration).
   FusedEncoder(const EncoderConfig& config, int64_t mel_bins, const WeightReader& reader,
                bool eight_bits);
 
