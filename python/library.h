@@ -125,9 +125,9 @@ RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
  * `buffer` is null, or has the seconds of chunk, left and right context. With null, the streams use
  * caches where the model is made for it, else buffers of 2, 10 and 2 s. On a GPU, caches may need
  * the weights a second time. A stream starts over after `decode_again` seconds, 0 to 20, without a
- * token, if at least 1.5 s of them are speech; with 0, none does. For a stream that ends without
- * any token, 0.5 s of speech is enough. The handles of model and decoder may be freed before the
- * streams. */
+ * token, if at least 1.5 s of them are speech; with 0, none does. For a stream of at most 20 s that
+ * ends without any token, 0.5 s of speech is enough. The handles of model and decoder may be freed
+ * before the streams. */
 RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
                                               int64_t streams, int64_t rows,
                                               const int64_t* fewer_rows, int64_t fewer,

@@ -183,7 +183,7 @@ class Model(library.Handle):
         A cache-aware model uses its caches. Any other model uses buffers, and so does every model if `buffer` is given.
         `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. A stream starts over and
         decodes speech again after `decode_again` seconds without a token, if at least 1.5 s of them are speech. For a
-        stream that ends without any token, 0.5 s is enough. 0 switches this off.
+        stream of at most 20 s that ends without any token, 0.5 s is enough. 0 switches this off.
 
         `fewer_rows` has numbers of rows below the batch size. A step is then encoded with the smallest that holds
         its streams, so that few streams cost less. Results then depend on other streams by rounding. `decoder` and
