@@ -42,7 +42,7 @@ std::shared_ptr<const AcousticModel> with_blank_penalty(std::shared_ptr<const Ac
   }
   if (const auto& joint = model->joint) {
     penalised->joint = joint->with_output_bias(
-        with_blank_penalty(joint->output().bias, first_blank, joint->tokens(), penalty));
+        with_blank_penalty(joint->output().bias, first_blank, model->config.labels(), penalty));
   }
   return penalised;
 }

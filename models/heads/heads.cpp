@@ -25,7 +25,6 @@ Joint::Joint(const StateDict& weights, const std::string& activation, int64_t du
   prediction_.bias = joint.get("pred.bias");
   output_.weight = joint.get("joint_net.weight");
   output_.bias = joint.get("joint_net.bias");
-  tokens_ = output_.weight.size(0) - durations;
   if (activation == "relu") {
     activation_ = Activation::relu;
   } else if (activation == "tanh") {

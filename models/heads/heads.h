@@ -53,7 +53,6 @@ class Joint {
   Joint with_output_bias(at::Tensor bias) const;
 
   int64_t width() const { return output_.weight.size(1); }  // H
-  int64_t tokens() const { return tokens_; }                // V+1, blank included
   int64_t durations() const { return durations_; }          // D
 
   /// Returns the weights, for decoders that have their own kernels.
@@ -65,7 +64,7 @@ class Joint {
  private:
   Linear encoder_, prediction_, output_;
   Activation activation_;
-  int64_t tokens_, durations_;
+  int64_t durations_;
 };
 
 /// The state of B rows. An LSTM has `h` and `c`, each [layers, B, P]. A stateless network has
