@@ -8,6 +8,10 @@
 
 namespace rtfx {
 
+/// The fused encoder rounds its number of rows up to a multiple of this, so that batches that
+/// differ little have the same size.
+inline constexpr int64_t kPackedRowStep = 128;
+
 struct Features {
   at::Tensor values;   // [B, M, T] float32; frames at or beyond a row's length are 0
   at::Tensor lengths;  // [B] int64: FeatureConfig::frames() of the row's samples

@@ -9,6 +9,7 @@
 #include "algorithms/gpu/graph.h"
 #include "base/gpu/rounding.h"
 #include "models/encoder/encoder.h"
+#include "models/encoder/encoder_interface.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
@@ -27,8 +28,7 @@ struct RecordedEncoder::Recording {
 
 namespace {
 
-constexpr int64_t kMelFrameStep = 64;    // 8 or 16 encoder frames
-constexpr int64_t kPackedRowStep = 128;  // the fused encoder uses the same step
+constexpr int64_t kMelFrameStep = 64;  // 8 or 16 encoder frames
 
 /// Rounds up to one of `steps` sizes between a power of two and the next one. Steps are at least
 /// `least`. The result is larger by at most 1 / steps, or by less than `least`.

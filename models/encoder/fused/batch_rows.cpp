@@ -16,7 +16,7 @@ int64_t row_count(const EncoderConfig& config, int64_t utterances, int64_t featu
   if (host_lengths.empty()) return padded;
   int64_t sum = 0;
   for (const int64_t length : host_lengths) sum += config.subsampled(length);
-  return std::min(padded, round_up(std::max<int64_t>(sum, 1), kRowStep));
+  return std::min(padded, round_up(std::max<int64_t>(sum, 1), kPackedRowStep));
 }
 
 BatchRows plan_rows(const at::Tensor& lengths, int32_t strides, bool causal, int64_t rows,

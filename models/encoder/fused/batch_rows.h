@@ -12,9 +12,6 @@
 
 namespace rtfx {
 
-/// Numbers of rows are multiples of this, so that batches that differ little have the same size.
-constexpr int64_t kRowStep = 128;
-
 struct BatchRows {
   int64_t rows;                // rows of the matrices of encoder frames
   int64_t frames;              // T', frames of the longest utterance
@@ -34,8 +31,8 @@ struct BatchRows {
 };
 
 /// Returns the number of rows that the frames take. Where the host knows the lengths, it is the
-/// number of the utterances' frames, rounded up to kRowStep. Otherwise it is that of the padded
-/// batch.
+/// number of the utterances' frames, rounded up to kPackedRowStep. Otherwise it is that of the
+/// padded batch.
 int64_t row_count(const EncoderConfig& config, int64_t utterances, int64_t feature_frames,
                   const std::vector<int64_t>& host_lengths);
 
