@@ -1,14 +1,25 @@
-// Texts of `rtfx list` for options that several decoders have. Texts for the options of one decoder
-// stand in its own table.
+// Options that several decoders have: their texts in `rtfx list`, and the whole of `max_symbols`.
+// Texts for the options of one decoder stand in its own table.
 #pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/options.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx {
 
 inline constexpr char kTokensPerFrameHelp[] =
     "Largest number of tokens that can be emitted at one encoder frame.";
 
-/// The default of the option `max_symbols`.
-inline constexpr char kMaxSymbolsDefault[] = "the model's value";
+/// Returns the field "max_symbols" of a decoder's options. By default it has the model's value.
+template <class Options>
+OptionField<Options> max_symbols_option(int64_t Options::*member,
+                                        std::string help = kTokensPerFrameHelp) {
+  return option("max_symbols", member, std::move(help), 1, kMostSymbols)
+      .by_default("the model's value");
+}
 
 inline constexpr char kScoreKindHelp[] =
     "Kind of score. The score of a hypothesis is the sum over its tokens of their logits (`logit`) "

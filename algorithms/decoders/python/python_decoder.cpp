@@ -82,11 +82,9 @@ const OptionTable<Options>& Options::table() {
              "included. `text_logprob`: the log-probability of the text. `none`: no score. Scores "
              "are compared only with a baseline of the same kind.",
              {"none", "logit", "logprob", "text_logprob"}),
-      option("max_symbols", &Options::max_symbols,
-             "Largest number of tokens that can be emitted at one encoder frame. The class reads "
-             "it as `model.max_symbols`.",
-             1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&Options::max_symbols,
+                         "Largest number of tokens that can be emitted at one encoder frame. The "
+                         "class reads it as `model.max_symbols`."),
       text_option("python", &Options::python, "Python program whose environment runs the class.")
           .by_default("RTFX_PYTHON, else the Python of LibTorch's environment, else python3"),
   }};

@@ -17,8 +17,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
   static const OptionTable<O> table{fields_with<O>(
       TransducerBeamOptions::table(),
       {
-          option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-              .by_default(kMaxSymbolsDefault),
+          max_symbols_option(&O::max_symbols),
           option("window", &O::window,
                  "Number of frames of a hypothesis that one joint call evaluates (WIND). A value "
                  "above 1 needs an RNN-T model and `kernels` set to `operators`.",

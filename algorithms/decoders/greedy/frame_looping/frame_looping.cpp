@@ -26,8 +26,7 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("project_prediction_once", &O::project_prediction_once,
              "Project the prediction for the joint network once per prediction call. `false`: in "
              "each joint call. Results are the same."),
-      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&O::max_symbols),
       option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("compatibility", &O::compatibility,
              "Rule for TDT when `max_symbols` is reached. `none`: the search moves on a frame only "

@@ -114,8 +114,7 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
              "them gets an equal share, but at least 3 frames (or `window`, if that is less) and "
              "at most `window`.",
              1, 65536),
-      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&O::max_symbols),
       option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
       option("boost", &O::boost, kBoostHelp, boosting_options()),
       allowed_option(&O::allowed),

@@ -172,8 +172,7 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("project_prediction_once", &O::project_prediction_once,
              "Project the prediction for the joint network once per token. `false`: in each joint "
              "call. Results are the same."),
-      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&O::max_symbols),
       option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("count_rows", &O::count_rows, kCountRowsHelp),
       option("loop", &O::loop,

@@ -225,8 +225,7 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
              "one. `replay`: a recorded CUDA graph, with the same uploads. `coalesced`: that "
              "graph, with one upload.",
              {"host", "replay", "coalesced"}),
-      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&O::max_symbols),
       blank_penalty_option(&O::blank_penalty),
   }};
   return table;

@@ -13,8 +13,7 @@ namespace rtfx {
 const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
   using O = TdtMinDurationOptions;
   static const OptionTable<O> table{{
-      option("max_symbols", &O::max_symbols, kTokensPerFrameHelp, 1, 1000)
-          .by_default(kMaxSymbolsDefault),
+      max_symbols_option(&O::max_symbols),
       option("score_kind", &O::score_kind, kScoreKindHelp, {"logit", "logprob"}),
       option("host_reads", &O::host_reads, kHostReadsHelp, {"flag", "rows"}),
       blank_penalty_option(&O::blank_penalty),
