@@ -97,8 +97,7 @@ void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t strea
 
 }  // namespace
 
-std::string LoopForm::available(const std::string& loop, at::Device device,
-                                const std::string& decoder) {
+std::string available_loop(const std::string& loop, at::Device device, const std::string& decoder) {
   if (loop == "host") return loop;
   if (!device.is_cuda()) {
     throw UserError(decoder, fmt::format("\"loop\": \"{}\" needs a GPU", loop),
@@ -188,7 +187,7 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
 std::string LoopDriver::prepare(const std::string& loop, const std::string& decoder,
                                 const Limits& limits, const at::Tensor& like, Project project,
                                 Search search) {
-  const std::string form = LoopForm::available(loop, like.device(), decoder);
+  const std::string form = available_loop(loop, like.device(), decoder);
   project_ = std::move(project);
   search_ = std::move(search);
   {

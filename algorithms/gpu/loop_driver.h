@@ -51,16 +51,14 @@ class HostLoops : public Loops {
   int64_t segments_ = 0;
 };
 
-/// The form in which loops are driven. With "host" the host launches each operator. With "replay"
-/// the host launches each segment as a recorded graph. With "graph" the GPU runs one graph with
-/// while nodes.
-struct LoopForm {
-  /// Returns the form that is used for `loop`. If the driver is too old for conditional nodes, it
-  /// says so on standard error and returns "host". Throws UserError if `loop` needs a GPU and
-  /// `device` is none. `decoder` is the name in messages.
-  static std::string available(const std::string& loop, at::Device device,
-                               const std::string& decoder);
-};
+// A decoder's option "loop" says what drives its loops. With "host" the host launches each
+// operator. With "replay" the host launches each segment as a recorded graph. With "graph" the GPU
+// runs one graph with while nodes.
+
+/// Returns `loop`. If that is "graph" and the driver is too old for conditional nodes, it says so
+/// on standard error and returns "host". Throws UserError if `loop` needs a GPU and `device` is
+/// none. `decoder` is the name in messages.
+std::string available_loop(const std::string& loop, at::Device device, const std::string& decoder);
 
 /// A search that is recorded for a number of rows and a number of frames. The recording runs all
 /// batches that are not larger, and the rows that a batch lacks have length 0 in it. For a larger
@@ -121,7 +119,7 @@ class LoopDriver {
   using Search = RecordedSearch::Search;
 
   /// Does the work of Decoder::prepare(). `loop` is the option's value, and `decoder` the name in
-  /// messages. Returns the form that is available, and throws what LoopForm::available() throws.
+  /// messages. Returns the result of available_loop(), and throws what it throws.
   ///
   /// Searches an utterance without frames once, so that a device that cannot do it is refused here.
   /// Unless the form is "host", records the search for batches up to `limits`. `like` [1, 1, X] has

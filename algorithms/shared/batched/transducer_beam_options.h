@@ -25,7 +25,7 @@ struct TransducerBeamOptions {
   double blank_penalty = 0;              // subtracted from logits, see blank_penalty.h
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
   std::string kernels = "operators";     // LibTorch's, or "fused": see fused_search.h
-  std::string loop = "host";             // "host", "graph": see LoopForm
+  std::string loop = "host";             // "host", "graph": see loop_driver.h
 
   static const OptionTable<TransducerBeamOptions>& table();
 };

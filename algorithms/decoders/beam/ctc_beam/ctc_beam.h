@@ -42,7 +42,7 @@ struct CtcBeamOptions {
   std::optional<double> skip_blank;      // threshold, see blank_skipping.h
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"
-  std::string loop = "host";          // "host", "graph": see LoopForm
+  std::string loop = "host";          // "host", "graph": see loop_driver.h
 
   static const OptionTable<CtcBeamOptions>& table();
 };

@@ -19,7 +19,7 @@
 namespace rtfx {
 
 struct CtcGreedyOptions {
-  std::string loop = "host";             // "host", "replay", "graph": see LoopForm
+  std::string loop = "host";             // "host", "replay", "graph": see loop_driver.h
   std::optional<LmOptions> lm;           // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()

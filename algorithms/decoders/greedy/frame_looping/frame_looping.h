@@ -33,7 +33,7 @@ struct FrameLoopingOptions {
   std::string compatibility = "none";
   std::string host_reads = "flag";       // or "rows", as in the published baseline: see below
   bool count_rows = false;               // count the rows that were needed, see NeededRows
-  std::string loop = "host";             // "host", "replay", "graph": see LoopForm
+  std::string loop = "host";             // "host", "replay", "graph": see loop_driver.h
   std::optional<LmOptions> lm;           // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()

@@ -341,9 +341,8 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (at::cuda::getCurrentDeviceProperties()->major < 8)
     throw UserError("fused_looping", "needs a GPU of compute capability 8.0 or later",
                     "use label_looping");
-  if (options_.loop == "graph" &&
-      LoopForm::available("graph", model->device, "fused_looping") == "host")
-    options_.loop = "host";
+  if (options_.loop == "graph")
+    options_.loop = available_loop("graph", model->device, "fused_looping");
   lm_ = GreedyLm(options_.lm, *model);
   prepare_bias(*model, limits);
   prepared_ = std::make_unique<Prepared>(*model, options_, lm_);

@@ -63,7 +63,7 @@ class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
   /// kernels cannot run, and for batches of too many rows. The persistent form needs 48 bytes of
   /// shared memory for each row, so an H200 has room for about 3,750. If `limits` does not give the
   /// number of rows, decode() throws the same error. If the driver is too old for "loop": "graph",
-  /// LoopForm::available() says so, and the form is "host".
+  /// available_loop() says so, and the form is "host".
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;

@@ -64,9 +64,9 @@ struct LabelLoopingOptions {
   bool project_prediction_once = true;  // joint.pred once per predictor step
   int64_t max_symbols = 10;             // tokens per frame
   std::string score_kind = "logit";
-  bool count_rows = false;      // count the rows that were needed, see NeededRows
-  std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": TorchScript
-  std::optional<LmOptions> lm;  // language model, see GreedyFusion
+  bool count_rows = false;    // count the rows that were needed, see NeededRows
+  std::string loop = "host";  // "host", "replay", "graph": see loop_driver.h; "script": TorchScript
+  std::optional<LmOptions> lm;           // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
   double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
