@@ -98,7 +98,7 @@ at::Tensor Encoder::conditioned(const at::Tensor& frames, const at::Tensor& prom
   return prompt_kernel_ == nullptr ? frames : (*prompt_kernel_)(frames, prompts);
 }
 
-const ReferenceEncoder* Encoder::by_operators() const {
+const ReferenceEncoder* Encoder::reference_encoder() const {
   return dynamic_cast<const ReferenceEncoder*>(implementation_.get());
 }
 

@@ -67,9 +67,9 @@ class Encoder {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const;
 
-  bool fused() const { return fused_; }
+  bool is_fused() const { return fused_; }
   /// Returns the encoder that uses operators, or null where it is fused.
-  const ReferenceEncoder* by_operators() const;
+  const ReferenceEncoder* reference_encoder() const;
   /// Returns the fused encoder, or null where it uses operators.
   const FusedEncoder* fused_encoder() const;
 

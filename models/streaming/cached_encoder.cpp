@@ -91,7 +91,8 @@ class ReferenceCachedEncoder : public CachedEncoder {
 
 ReferenceCachedEncoder::ReferenceCachedEncoder(std::shared_ptr<const AcousticModel> model,
                                                const EncoderConfig& context, int64_t slots)
-    : CachedEncoder(std::move(model), context, slots), encoder_(model_->encoder->by_operators()) {
+    : CachedEncoder(std::move(model), context, slots),
+      encoder_(model_->encoder->reference_encoder()) {
   const int64_t layers = config_.layers, before = sizes_.last_channel_cache_size;
   const auto options = at::TensorOptions(model_->device).dtype(model_->encoder_dtype);
   attention_ = at::zeros(
@@ -193,7 +194,7 @@ std::unique_ptr<CachedEncoder> make_cached_encoder(std::shared_ptr<const Acousti
   if (!reason.empty())
     throw UserError("cache-aware streams", "the model cannot be streamed by caches: " + reason,
                     "use buffered streams, or a cache-aware model (chunked_limited)");
-  if (model->encoder->fused())
+  if (model->encoder->is_fused())
     return std::make_unique<FusedCachedEncoder>(std::move(model), context, slots);
   return std::make_unique<ReferenceCachedEncoder>(std::move(model), context, slots);
 }

@@ -57,7 +57,7 @@ int64_t free_memory(const at::Device& device) {
 int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples) {
   const FeatureConfig& features = model.config.features;
   const int64_t frames = features.frames(samples);
-  if (model.encoder->fused())
+  if (model.encoder->is_fused())
     return fused_encoder_bytes(model.config.encoder, features.mel_bins, rows, frames);
   return encoder_bytes(model.config.encoder, features.mel_bins, rows, frames,
                        static_cast<int64_t>(c10::elementSize(model.encoder_dtype)));

@@ -48,10 +48,10 @@ EncoderSize rounded_up(const EncoderSize& size, bool fused) {
 EncoderSize rounded_size(const AcousticModel& model, const Features& features) {
   const Encoder& encoder = *model.encoder;
   EncoderSize size{features.values.size(0), features.values.size(2), 1};
-  size = rounded_up(size, encoder.fused());
+  size = rounded_up(size, encoder.is_fused());
   const int64_t padded = encoder.rows(size.utterances, size.mel_frames, {});
   size.rows = encoder.rows(size.utterances, size.mel_frames, features.host_lengths);
-  size.rows = std::min(padded, rounded_up(size, encoder.fused()).rows);
+  size.rows = std::min(padded, rounded_up(size, encoder.is_fused()).rows);
   return size;
 }
 

@@ -61,7 +61,7 @@ TEST_F(GpuStreams, AStepCanBeRecorded) {
   for (const auto& [fused, prompts] :
        {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     const auto model = this->model(gpu_, fused ? at::kBFloat16 : at::kFloat, prompts);
-    ASSERT_EQ(model->encoder->fused(), fused);
+    ASSERT_EQ(model->encoder->is_fused(), fused);
     const auto make = [&] { return make_cached_encoder(model, model->config.encoder, kRows); };
     const auto of_launches = make(), of_recording = make();
     CachedEncoder &launched = *of_launches, &recorded = *of_recording;

@@ -231,7 +231,7 @@ TEST(FusedEncoder, RefusesWhatItCannotDo) {
   };
   EXPECT_THROW(make(at::kCPU, at::kBFloat16, {EncoderForm::fused}), UserError);
   EXPECT_THROW(make(at::kCPU, at::kFloat, {EncoderForm::automatic, true}), UserError);
-  EXPECT_FALSE(make(at::kCPU, at::kBFloat16, {}).fused());
+  EXPECT_FALSE(make(at::kCPU, at::kBFloat16, {}).is_fused());
   config.encoder.global_tokens = 2;
   EXPECT_FALSE(FusedEncoder::missing(config.encoder).empty());
 }
