@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "algorithms/hypotheses_on_host.h"
+
 namespace rtfx {
 namespace {
 
