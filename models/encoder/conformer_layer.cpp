@@ -5,6 +5,7 @@
 #include "base/nvtx.h"
 #include "models/encoder/attention.h"
 #include "models/encoder/convolution.h"
+#include "models/encoder/epsilons.h"
 
 namespace rtfx {
 

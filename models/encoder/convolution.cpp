@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/checkpoint/score_dtype.h"
+#include "models/encoder/epsilons.h"
 
 namespace rtfx {
 

@@ -10,9 +10,6 @@
 
 namespace rtfx {
 
-/// The epsilon of an encoder's norms: PyTorch's default, which NeMo keeps.
-inline constexpr double kNormEpsilon = 1e-5;
-
 /// A norm between a layer's depthwise convolution and its activation that cannot be folded into it.
 class ConvolutionNorm {
  public:

@@ -7,13 +7,12 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "models/encoder/epsilons.h"
 #include "models/encoder/fused/fused_features.h"
 #include "models/encoder/transform_plans.h"
 
 namespace rtfx {
 namespace {
-
-constexpr double kStdGuard = 1e-5;
 
 /// Converts a value of Slaney's mel scale to Hz. The scale is linear below 1 kHz and logarithmic
 /// above.
@@ -157,7 +156,7 @@ at::Tensor FeatureExtractor::normalised(const at::Tensor& values, const at::Tens
   const at::Tensor mean = at::where(mask, values, zero_).sum(axes, true) / count;
   const at::Tensor centred = at::where(mask, values - mean, zero_);
   const at::Tensor deviation = (centred.square().sum(axes, true) / (count - 1)).sqrt();
-  return centred / (at::where(deviation.isnan(), zero_, deviation) + kStdGuard);
+  return centred / (at::where(deviation.isnan(), zero_, deviation) + kDeviationGuard);
 }
 
 }  // namespace rtfx

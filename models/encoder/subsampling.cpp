@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/encoder/convolution.h"
+#include "models/encoder/epsilons.h"
 
 namespace rtfx {
 

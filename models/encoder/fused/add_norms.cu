@@ -6,13 +6,14 @@
 #include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
+#include "models/encoder/epsilons.h"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/vectors.cuh"
 
 namespace rtfx {
 namespace {
 
-constexpr float kEpsilon = 1e-5f;
+constexpr auto kEpsilon = static_cast<float>(kNormEpsilon);
 constexpr int kElements = 4;  // elements of a row that a thread has
 using Bytes = BytesOf<kElements>::Type;
 constexpr int kMostThreads = kWidestNorm / kElements;

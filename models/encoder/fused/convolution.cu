@@ -10,6 +10,7 @@
 #include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
+#include "models/encoder/epsilons.h"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/vectors.cuh"
 
@@ -21,7 +22,7 @@ constexpr int kChannels = 4;
 constexpr int kPart = 32;  // threads per block where no block has to see whole frames
 constexpr int kMostTimeThreads = kWidestConvolution / kChannels;
 constexpr int kTimeWarps = 16;  // warps that share the registers of a multiprocessor
-constexpr float kNormEpsilon = 1e-5f;
+constexpr auto kEpsilon = static_cast<float>(kNormEpsilon);
 
 /// The frames of one step of a run. Every run is a multiple of it.
 template <int kKernel>
@@ -132,7 +133,7 @@ __device__ void norm_frames(float (&frames)[kFrames][kChannels], const NormWeigh
     numbers[f] = valid ? numbers[f] : 0;
   }
   const float inverse =
-      rsqrtf(block_sums(numbers, of_warps[warps]) / static_cast<float>(width) + kNormEpsilon);
+      rsqrtf(block_sums(numbers, of_warps[warps]) / static_cast<float>(width) + kEpsilon);
   float weight[kChannels], bias[kChannels];
   load_vector(weight, static_cast<const T*>(norm.weight) + channel);
   load_vector(bias, static_cast<const T*>(norm.bias) + channel);

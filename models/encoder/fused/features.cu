@@ -2,13 +2,14 @@
 #include "base/gpu/rounding.h"
 #include "base/gpu/shared_memory.h"
 #include "base/gpu/warp.cuh"
+#include "models/encoder/epsilons.h"
 #include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr float kDeviationGuard = 1e-5f;
+constexpr auto kGuard = static_cast<float>(kDeviationGuard);
 
 __device__ int frames_of(int64_t samples, int hop, int count) {
   return static_cast<int>(min(samples / hop, static_cast<int64_t>(count)));
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNo
     squares += (values[t] - mean) * (values[t] - mean);
   const float deviation =
       frames > 1 ? sqrtf(block_sum(squares) / static_cast<float>(frames - 1)) : 0;
-  const float inverse = 1 / (deviation + kDeviationGuard);
+  const float inverse = 1 / (deviation + kGuard);
   for (int t = threadIdx.x; t < in.count; t += kThreads)
     values[t] = t < frames ? (values[t] - mean) * inverse : 0;
   if (mel == 0 && threadIdx.x == 0) in.frame_lengths[utterance] = frames > 1 ? frames : 0;

@@ -7,13 +7,14 @@
 #include "base/gpu/dependent_launch.cuh"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
+#include "models/encoder/epsilons.h"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/vectors.cuh"
 
 namespace rtfx {
 namespace {
 
-constexpr float kEpsilon = 1e-5f;
+constexpr auto kEpsilon = static_cast<float>(kNormEpsilon);
 constexpr float kLargestE4m3 = 448;
 constexpr int kThreads = 128;
 
