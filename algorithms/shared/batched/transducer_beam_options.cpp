@@ -18,7 +18,7 @@ const OptionTable<TransducerBeamOptions>& TransducerBeamOptions::table() {
              "N-gram language model over tokens, which is fused with the scores of all labels "
              "(shallow fusion).",
              beam_lm_options()),
-      option("boost", &O::boost, kBoostHelp, beam_boosting_options()),
+      option("boost", &O::boost, kBoostHelp, beam_phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

@@ -20,12 +20,12 @@ struct TransducerBeamOptions {
   std::optional<MbrOptions> mbr;
   double temperature = 1;  // logits are divided by it
   std::optional<LmOptions> lm;
-  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from logits, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
-  std::string kernels = "operators";     // LibTorch's, or "fused": see fused_search.h
-  std::string loop = "host";             // "host", "graph": see loop_driver.h
+  std::optional<PhraseBoostOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from logits, see blank_penalty.h
+  std::optional<double> skip_blank;         // threshold, see blank_skipping.h
+  std::string kernels = "operators";        // LibTorch's, or "fused": see fused_search.h
+  std::string loop = "host";                // "host", "graph": see loop_driver.h
 
   static const OptionTable<TransducerBeamOptions>& table();
 };

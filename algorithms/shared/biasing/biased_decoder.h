@@ -1,5 +1,5 @@
 // The base class of decoders with contextual biasing: their options have the members `boost`
-// (std::optional<BoostingOptions>) and `allowed` (std::vector<std::string>).
+// (std::optional<PhraseBoostOptions>) and `allowed` (std::vector<std::string>).
 #pragma once
 
 #include <memory>

@@ -6,7 +6,7 @@
 
 namespace rtfx {
 
-void Biasing::prepare(const std::optional<BoostingOptions>& boost,
+void Biasing::prepare(const std::optional<PhraseBoostOptions>& boost,
                       const std::vector<std::string>& allowed, const AcousticModel& model,
                       const Limits& limits) {
   if (boost) {
@@ -50,7 +50,7 @@ std::vector<std::string> Biasing::words() const {
   return words;
 }
 
-bool Biasing::changes(const std::optional<BoostingOptions>& boost,
+bool Biasing::changes(const std::optional<PhraseBoostOptions>& boost,
                       const std::vector<std::string>& allowed) {
   return (boost && boost->scale != 0) || !allowed.empty();
 }

@@ -16,8 +16,9 @@ namespace rtfx {
 class Biasing {
  public:
   /// Decoders call this in prepare(), before the search is tried or recorded. Throws UserError.
-  void prepare(const std::optional<BoostingOptions>& boost, const std::vector<std::string>& allowed,
-               const AcousticModel& model, const Limits& limits);
+  void prepare(const std::optional<PhraseBoostOptions>& boost,
+               const std::vector<std::string>& allowed, const AcousticModel& model,
+               const Limits& limits);
 
   /// Implements Decoder::compile_bias().
   std::shared_ptr<const CompiledBias> compile(const BiasRequest& request) const;
@@ -36,13 +37,13 @@ class Biasing {
   std::vector<std::string> words() const;
 
   /// Returns whether these options change the results of rows without a request of their own.
-  static bool changes(const std::optional<BoostingOptions>& boost,
+  static bool changes(const std::optional<PhraseBoostOptions>& boost,
                       const std::vector<std::string>& allowed);
 
  private:
   bool load(const std::vector<std::shared_ptr<const CompiledBias>>& rows);
 
-  BoostingOptions boost_;
+  PhraseBoostOptions boost_;
   std::vector<std::string> allowed_;
   std::vector<Phrase> phrases_;
   std::shared_ptr<const Tokenizer> tokenizer_;

@@ -11,48 +11,48 @@
 
 namespace rtfx {
 
-std::vector<Phrase> BoostingOptions::all_phrases() const {
+std::vector<Phrase> PhraseBoostOptions::all_phrases() const {
   std::vector<Phrase> all = path.empty() ? std::vector<Phrase>{} : read_phrases(path);
   all.insert(all.end(), phrases.begin(), phrases.end());
   return all;
 }
 
-const OptionTable<BoostingOptions>& boosting_options() {
-  static const OptionTable<BoostingOptions> table = [] {
-    OptionField<BoostingOptions> phrases{
+const OptionTable<PhraseBoostOptions>& phrase_boost_options() {
+  static const OptionTable<PhraseBoostOptions> table = [] {
+    OptionField<PhraseBoostOptions> phrases{
         "phrases",
         "Phrases in addition to those of the file, as text or as {\"phrase\": \"new york\", "
         "\"weight\": 2}. The weight counts in place of `context_score`.",
         "[a phrase, ...]",
-        [](BoostingOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
-        [](const BoostingOptions& o) { return to_json(o.phrases); }};
-    return OptionTable<BoostingOptions>{{
-        optional_file("path", &BoostingOptions::path,
+        [](PhraseBoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
+        [](const PhraseBoostOptions& o) { return to_json(o.phrases); }};
+    return OptionTable<PhraseBoostOptions>{{
+        optional_file("path", &PhraseBoostOptions::path,
                       "File with one phrase in each line, plain or gzip. A tab and a number after "
                       "the phrase give it a weight."),
         std::move(phrases),
-        option("scale", &BoostingOptions::scale,
+        option("scale", &PhraseBoostOptions::scale,
                "Factor of all scores of phrases. 0 turns boosting off. A list of values makes one "
                "decoder of each value.",
                0, 1000),
-        option("context_score", &BoostingOptions::context_score,
+        option("context_score", &PhraseBoostOptions::context_score,
                "Weight of a phrase that has none of its own: the score of its first token.", 0,
                1000),
-        option("depth_scaling", &BoostingOptions::depth_scaling,
+        option("depth_scaling", &PhraseBoostOptions::depth_scaling,
                "From its second token on, a phrase gives its token d the score w x `depth_scaling` "
                "+ ln d, where w is its weight.",
                0, 1000),
-        option("unk_score", &BoostingOptions::unk_score,
+        option("unk_score", &PhraseBoostOptions::unk_score,
                "Score of a token that neither begins nor continues a phrase.", -1000, 1000),
-        option("spellings", &BoostingOptions::spellings,
+        option("spellings", &PhraseBoostOptions::spellings,
                "`as_is`: boost phrases as they are written. `any`: boost them in lower case, upper "
                "case and capitalised as well.",
                {"as_is", "any"}),
-        option("compatibility", &BoostingOptions::compatibility,
+        option("compatibility", &PhraseBoostOptions::compatibility,
                "Scores that are taken back when a phrase breaks off. `none`: all but those of "
                "complete phrases inside it. `nemo`: those that NeMo's boosting tree takes back.",
                {"none", "nemo"}),
-        option("utterances", &BoostingOptions::utterances,
+        option("utterances", &PhraseBoostOptions::utterances,
                "Follow the keys `boost` and `allowed` of utterances in a manifest. Their phrases "
                "are added to those here, and their characters replace the option `allowed`."),
     }};
@@ -60,11 +60,11 @@ const OptionTable<BoostingOptions>& boosting_options() {
   return table;
 }
 
-const OptionTable<BoostingOptions>& beam_boosting_options() {
-  static const OptionTable<BoostingOptions> table = [] {
-    OptionTable<BoostingOptions> all = boosting_options();
+const OptionTable<PhraseBoostOptions>& beam_phrase_boost_options() {
+  static const OptionTable<PhraseBoostOptions> table = [] {
+    OptionTable<PhraseBoostOptions> all = phrase_boost_options();
     all.fields.push_back(
-        option("blank_scoring", &BoostingOptions::blank_scoring,
+        option("blank_scoring", &PhraseBoostOptions::blank_scoring,
                "Score of blank. `no_score`: unchanged. `lm_weighted_full`: ln p(blank) counts 1 + "
                "`scale` times, and tokens get `scale` times ln(1 - p(blank)).",
                {"no_score", "lm_weighted_full"}));
@@ -76,8 +76,8 @@ const OptionTable<BoostingOptions>& beam_boosting_options() {
 namespace {
 
 /// Returns every spelling of every phrase, for the tree.
-std::vector<PhraseTokens> spelled(const BoostingOptions& boost, const std::vector<Phrase>& phrases,
-                                  const Tokenizer& tokenizer) {
+std::vector<PhraseTokens> spelled(const PhraseBoostOptions& boost,
+                                  const std::vector<Phrase>& phrases, const Tokenizer& tokenizer) {
   const Speller speller(tokenizer);
   std::vector<PhraseTokens> all;
   for (const Phrase& phrase : phrases) {
@@ -104,7 +104,7 @@ std::vector<PhraseTokens> spelled(const BoostingOptions& boost, const std::vecto
 
 }  // namespace
 
-std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
+std::shared_ptr<const CompiledBias> compile_bias(const PhraseBoostOptions& boost,
                                                  const std::vector<Phrase>& phrases,
                                                  const std::vector<std::string>& allowed,
                                                  const std::string& where,

@@ -19,7 +19,7 @@ namespace rtfx {
 
 /// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
 /// boosting_tree_alpha.
-struct BoostingOptions {
+struct PhraseBoostOptions {
   std::filesystem::path path;       // file of phrases (read_phrases); empty: none
   std::vector<Phrase> phrases;      // in addition to those of the file
   double scale = 1;                 // factor of all scores; 0: as without phrases
@@ -40,8 +40,8 @@ struct BoostingOptions {
 };
 /// Beam searches of transducers have all fields. Other searches lack `blank_scoring`, which cannot
 /// change their results.
-const OptionTable<BoostingOptions>& boosting_options();
-const OptionTable<BoostingOptions>& beam_boosting_options();
+const OptionTable<PhraseBoostOptions>& phrase_boost_options();
+const OptionTable<PhraseBoostOptions>& beam_phrase_boost_options();
 
 /// Returns the field "allowed" of a decoder's options.
 template <class Options>
@@ -66,7 +66,7 @@ struct CompiledBias {
 /// Compiles the bias of a row. `phrases` are boosted as `boost` says, whose own phrases do not
 /// count. `allowed` is the argument of allowed_tokens(); an empty list allows all tokens. Throws
 /// UserError, with the phrase's place, for a phrase that the tokenizer cannot spell.
-std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
+std::shared_ptr<const CompiledBias> compile_bias(const PhraseBoostOptions& boost,
                                                  const std::vector<Phrase>& phrases,
                                                  const std::vector<std::string>& allowed,
                                                  const std::string& where,

@@ -40,7 +40,7 @@ OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOp
              0, 1e6),
       option("boost", &WfstOptions::boost,
              "Words and phrases of the graph that get a lower cost (word boosting).",
-             boost_options()),
+             word_boost_options()),
       blank_penalty_option(&WfstOptions::blank_penalty),
       skip_blank_option(&WfstOptions::skip_blank),
   }};

@@ -25,7 +25,7 @@ struct WfstOptions {
   int64_t nbest = 1;  // word sequences to return; the search keeps a lattice for more than 1
   std::optional<MbrOptions> mbr;
   double lattice_beam = 8;  // largest cost of a path above that of the best path
-  std::optional<BoostOptions> boost;
+  std::optional<WordBoostOptions> boost;
   double blank_penalty = 0;          // subtracted from logits, see blank_penalty.h
   std::optional<double> skip_blank;  // threshold, see blank_skipping.h
   // Searches on a GPU:

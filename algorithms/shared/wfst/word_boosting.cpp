@@ -17,32 +17,32 @@ namespace rtfx {
 
 namespace {
 
-OptionField<BoostOptions> phrases_option() {
+OptionField<WordBoostOptions> phrases_option() {
   return {"phrases",
           "Words and phrases in addition to those of the file, as text or as {\"phrase\": "
           "\"york\", \"weight\": 6}. The weight is subtracted from the cost.",
           "[a phrase, ...]",
-          [](BoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
-          [](const BoostOptions& o) { return to_json(o.phrases); }};
+          [](WordBoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
+          [](const WordBoostOptions& o) { return to_json(o.phrases); }};
 }
 
 }  // namespace
 
-const OptionTable<BoostOptions>& boost_options() {
-  static const OptionTable<BoostOptions> table{{
-      optional_file("path", &BoostOptions::path,
+const OptionTable<WordBoostOptions>& word_boost_options() {
+  static const OptionTable<WordBoostOptions> table{{
+      optional_file("path", &WordBoostOptions::path,
                     "File with a word and its boost in each line, plain or gzip. The boost is "
                     "subtracted from the cost of the word. A phrase needs a tab before its boost."),
       phrases_option(),
-      option("scale", &BoostOptions::scale,
+      option("scale", &WordBoostOptions::scale,
              "Factor of all boosts. 0 turns boosting off. A list of values makes one decoder of "
              "each value.",
              -1e6, 1e6),
       option(
-          "weight", &BoostOptions::weight,
+          "weight", &WordBoostOptions::weight,
           "Boost of a word or phrase that has no weight of its own, in `phrases` or in a manifest.",
           0, 1000),
-      option("utterances", &BoostOptions::utterances,
+      option("utterances", &WordBoostOptions::utterances,
              "Also boost the words and phrases of the key `boost` of utterances in a manifest."),
   }};
   return table;
@@ -115,7 +115,7 @@ const std::vector<std::pair<int32_t, float>>& word_costs_of(const CompiledBias& 
   return static_cast<const WordBias&>(bias).word_costs;
 }
 
-WordBoosting::WordBoosting(const std::optional<BoostOptions>& boost, const WfstGraph& graph)
+WordBoosting::WordBoosting(const std::optional<WordBoostOptions>& boost, const WfstGraph& graph)
     : index_(graph), graph_words_(graph.words()) {
   if (!boost) return;
   options_ = *boost;

@@ -28,14 +28,14 @@ namespace rtfx {
 using WordBoosts = std::map<std::string, float, std::less<>>;
 
 /// The value of a decoder's option "boost".
-struct BoostOptions {
+struct WordBoostOptions {
   std::filesystem::path path;  // empty: none
   double scale = 1;            // factor of all boosts
   double weight = 8;           // boost of a phrase without a weight
   std::vector<Phrase> phrases = {};
   bool utterances = true;  // phrases of a dataset's utterances count too
 };
-const OptionTable<BoostOptions>& boost_options();
+const OptionTable<WordBoostOptions>& word_boost_options();
 
 /// Reads lines "word boost", plain or gzip. With a tab before the boost, the line may have several
 /// words. Of two boosts of a word, the larger one counts. Throws UserError with file and line.
@@ -74,7 +74,7 @@ class WordBoosting {
   WordBoosting() = default;
   /// A notice on standard error counts the words of the file that the graph lacks. Throws UserError
   /// for a bad file, and for a phrase of the list that the graph lacks.
-  WordBoosting(const std::optional<BoostOptions>& boost, const WfstGraph& graph);
+  WordBoosting(const std::optional<WordBoostOptions>& boost, const WfstGraph& graph);
 
   /// Returns the word costs of rows without a bias, [W + 1]. They are empty if no word is boosted.
   const std::vector<float>& costs() const { return costs_; }
@@ -94,7 +94,7 @@ class WordBoosting {
   double weight_of(const Phrase& phrase) const;
   void add(const Phrase& phrase, std::map<int32_t, float>& costs) const;
 
-  BoostOptions options_;
+  WordBoostOptions options_;
   WordIndex index_;
   int64_t graph_words_ = 0;
   std::vector<float> costs_;

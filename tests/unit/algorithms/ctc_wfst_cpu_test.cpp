@@ -101,7 +101,7 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
   EXPECT_EQ(paths[0].words, Words({2}));
   EXPECT_EQ(paths[1].words, Words({1, 1}));
   EXPECT_NEAR(paths[1].cost, 1.9809, 1e-4);
-  o.boost = BoostOptions{file(".boost")};
+  o.boost = WordBoostOptions{file(".boost")};
   CtcWfstCpu boosted(o);
   boosted.prepare(test::identity_model(2), {});
   EXPECT_EQ(boosted.boosted_words(), (std::vector<std::string>{"A", "never"}));
@@ -120,7 +120,7 @@ class CtcWfstCpuBiases : public CtcWfstCpuTest {
     WfstOptions o = options(graph_);
     o.beam = 6;
     o.nbest = nbest;
-    o.boost = BoostOptions{file(".boost"), scale};
+    o.boost = WordBoostOptions{file(".boost"), scale};
     decoder_.emplace(o);
     decoder_->prepare(test::identity_model(2), {});
     return *decoder_;
@@ -253,14 +253,15 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   const WfstGraph graph = test::two_token_graph(Topology::compact);
   std::ofstream(file(".boost")) << "A 2\nB 1\n";
   WfstOptions o = options(graph);
-  o.boost = BoostOptions{file(".boost"), 2, 8, {{"B", 3, "x"}, {"AB", 0, "y"}}};
+  o.boost = WordBoostOptions{file(".boost"), 2, 8, {{"B", 3, "x"}, {"AB", 0, "y"}}};
   CtcWfstCpu decoder(o);
   decoder.prepare(test::identity_model(2), {});
   EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "B", "B", "AB"}));
   const WordBoosting boosting(o.boost, graph);
   EXPECT_EQ(boosting.costs(), (std::vector<float>{0, -4, -16, -6}));
   // The larger of a word's two boosts counts, and words without a boost are not listed.
-  o.boost = BoostOptions{file(".boost"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
+  o.boost =
+      WordBoostOptions{file(".boost"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
   const WordBoosting larger(o.boost, graph);
   EXPECT_EQ(larger.costs(), (std::vector<float>{0, -4, 0, -2}));
   EXPECT_EQ(larger.words(), (std::vector<std::string>{"A", "B", "A", "B"}));
@@ -273,7 +274,7 @@ TEST_F(CtcWfstCpuTest, WordsAreThoseThatTheFileRaisesWhateverTheScale) {
   WfstOptions o = options(test::two_token_graph(Topology::compact));
   std::ofstream(file(".boost")) << "A 2\nB -2\nnothing 0\nsome 0.5\n";
   for (const double scale : {0.0, 3.0, -1.0}) {
-    o.boost = BoostOptions{file(".boost"), scale};
+    o.boost = WordBoostOptions{file(".boost"), scale};
     CtcWfstCpu decoder(o);
     EXPECT_TRUE(decoder.boosted_words().empty());  // not known before prepare()
     decoder.prepare(test::identity_model(2), {});

@@ -56,7 +56,7 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
              "N-gram language model over tokens. Its score is added to each new token (shallow "
              "fusion).",
              ctc_lm_options()),
-      option("boost", &O::boost, kBoostHelp, boosting_options()),
+      option("boost", &O::boost, kBoostHelp, phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

@@ -36,10 +36,10 @@ struct CtcBeamOptions {
   int64_t nbest = 1;
   std::optional<MbrOptions> mbr;
   std::optional<LmOptions> lm;
-  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
+  std::optional<PhraseBoostOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from blank's logit, see blank_penalty.h
+  std::optional<double> skip_blank;         // threshold, see blank_skipping.h
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"
   std::string loop = "host";          // "host", "graph": see loop_driver.h

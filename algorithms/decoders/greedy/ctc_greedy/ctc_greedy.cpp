@@ -99,7 +99,7 @@ const OptionTable<CtcGreedyOptions>& CtcGreedyOptions::table() {
              "the GPU runs the loop as one CUDA graph.",
              {"host", "replay", "graph"}),
       option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
-      option("boost", &O::boost, kBoostHelp, boosting_options()),
+      option("boost", &O::boost, kBoostHelp, phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
   }};

@@ -19,11 +19,11 @@
 namespace rtfx {
 
 struct CtcGreedyOptions {
-  std::string loop = "host";             // "host", "replay", "graph": see loop_driver.h
-  std::optional<LmOptions> lm;           // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
+  std::string loop = "host";                // "host", "replay", "graph": see loop_driver.h
+  std::optional<LmOptions> lm;              // language model, see GreedyFusion
+  std::optional<PhraseBoostOptions> boost;  // phrases, see GreedyFusion
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from blank's logit, see blank_penalty.h
 
   static const OptionTable<CtcGreedyOptions>& table();
 };

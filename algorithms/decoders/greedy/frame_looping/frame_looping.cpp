@@ -41,7 +41,7 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
              "loops as one CUDA graph.",
              {"host", "replay", "graph"}),
       option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
-      option("boost", &O::boost, kBoostHelp, boosting_options()),
+      option("boost", &O::boost, kBoostHelp, phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

@@ -31,14 +31,14 @@ struct FrameLoopingOptions {
   /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
   /// whenever max_symbols is reached, also after a duration above 0.
   std::string compatibility = "none";
-  std::string host_reads = "flag";       // or "rows", as in the published baseline: see below
-  bool count_rows = false;               // count the rows that were needed, see NeededRows
-  std::string loop = "host";             // "host", "replay", "graph": see loop_driver.h
-  std::optional<LmOptions> lm;           // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
+  std::string host_reads = "flag";          // or "rows", as in the published baseline: see below
+  bool count_rows = false;                  // count the rows that were needed, see NeededRows
+  std::string loop = "host";                // "host", "replay", "graph": see loop_driver.h
+  std::optional<LmOptions> lm;              // language model, see GreedyFusion
+  std::optional<PhraseBoostOptions> boost;  // phrases, see GreedyFusion
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from blank's logit, see blank_penalty.h
+  std::optional<double> skip_blank;         // threshold, see blank_skipping.h
 
   static const OptionTable<FrameLoopingOptions>& table();
 };

@@ -116,7 +116,7 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
              1, 65536),
       max_symbols_option(&O::max_symbols),
       option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
-      option("boost", &O::boost, kBoostHelp, boosting_options()),
+      option("boost", &O::boost, kBoostHelp, phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

@@ -40,10 +40,10 @@ struct FusedLoopingOptions {
   int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
   int64_t max_symbols = 10;         // tokens per frame
   std::optional<LmOptions> lm;      // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, see DeviceBias
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
+  std::optional<PhraseBoostOptions> boost;  // phrases, see DeviceBias
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from blank's logit, see blank_penalty.h
+  std::optional<double> skip_blank;         // threshold, see blank_skipping.h
 
   static const OptionTable<FusedLoopingOptions>& table();
 };

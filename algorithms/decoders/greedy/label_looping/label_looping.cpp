@@ -32,7 +32,7 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
              "CUDA graphs. `graph`: the GPU runs the loops as one CUDA graph.",
              {"host", "script", "replay", "graph"}),
       option("lm", &O::lm, kGreedyLmHelp, greedy_lm_options()),
-      option("boost", &O::boost, kBoostHelp, boosting_options()),
+      option("boost", &O::boost, kBoostHelp, phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

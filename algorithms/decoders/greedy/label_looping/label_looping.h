@@ -36,11 +36,11 @@ struct LabelLoopingOptions {
   std::string score_kind = "logit";
   bool count_rows = false;    // count the rows that were needed, see NeededRows
   std::string loop = "host";  // "host", "replay", "graph": see loop_driver.h; "script": TorchScript
-  std::optional<LmOptions> lm;           // language model, see GreedyFusion
-  std::optional<BoostingOptions> boost;  // phrases, see GreedyFusion
-  std::vector<std::string> allowed;      // characters, see allowed_tokens()
-  double blank_penalty = 0;              // subtracted from blank's logit, see blank_penalty.h
-  std::optional<double> skip_blank;      // threshold, see blank_skipping.h
+  std::optional<LmOptions> lm;              // language model, see GreedyFusion
+  std::optional<PhraseBoostOptions> boost;  // phrases, see GreedyFusion
+  std::vector<std::string> allowed;         // characters, see allowed_tokens()
+  double blank_penalty = 0;                 // subtracted from blank's logit, see blank_penalty.h
+  std::optional<double> skip_blank;         // threshold, see blank_skipping.h
 
   static const OptionTable<LabelLoopingOptions>& table();
 };

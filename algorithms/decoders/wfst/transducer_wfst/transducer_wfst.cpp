@@ -39,7 +39,7 @@ const OptionTable<TransducerWfstOptions>& TransducerWfstOptions::table() {
       option("nbest", &O::nbest, kNbestHelp, 1, 1000),
       mbr_option(&O::mbr),
       option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
-      option("boost", &O::boost, kBoostHelp, beam_boosting_options()),
+      option("boost", &O::boost, kBoostHelp, beam_phrase_boost_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
       skip_blank_option(&O::skip_blank),

@@ -55,7 +55,7 @@ struct TransducerWfstOptions {
   int64_t nbest = 1;
   std::optional<MbrOptions> mbr;
   double temperature = 1;
-  std::optional<BoostingOptions> boost;
+  std::optional<PhraseBoostOptions> boost;
   std::vector<std::string> allowed;
   double blank_penalty = 0;
   std::optional<double> skip_blank;
