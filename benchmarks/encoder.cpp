@@ -16,6 +16,7 @@
 #include "models/acoustic_model.h"
 #include "models/checkpoint/checkpoint.h"
 #include "speech/pipeline/recorded_encoder.h"
+#include "tests/support/random_weights.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ std::shared_ptr<const AcousticModel> make_model(const EncoderOptions& options) {
   model->dtype = at::kBFloat16;
   ModelConfig headless = model->config;
   headless.has_ctc = headless.has_transducer = false;
-  model->encoder.emplace(encoder, kMelBins, random_state_dict(headless, /*seed=*/1), gpu,
+  model->encoder.emplace(encoder, kMelBins, test::random_state_dict(headless, /*seed=*/1), gpu,
                          at::kBFloat16, options);
   return model;
 }

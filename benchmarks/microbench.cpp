@@ -9,6 +9,7 @@
 #include <map>
 
 #include "models/checkpoint/checkpoint.h"
+#include "tests/support/random_weights.h"
 
 namespace rtfx::microbench {
 
@@ -89,7 +90,7 @@ at::Tensor missing_bias(const PredictionNetwork& prediction, const Joint& joint,
 }
 
 StateDict transducer_weights(const ModelConfig& config) {
-  StateDict weights = random_state_dict(config, 1);
+  StateDict weights = test::random_state_dict(config, 1);
   const PredictionNetwork prediction(config.prediction, config.vocabulary, weights, at::kCPU,
                                      at::kFloat);
   const Joint joint(weights, config.joint_activation, 0, at::kCPU, at::kFloat);

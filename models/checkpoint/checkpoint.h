@@ -39,11 +39,6 @@ StateDict canonical_state_dict(StateDict file, const ModelConfig& config, const 
 /// and of torch.compile() ("_orig_mod."). Checks nothing.
 StateDict rename_tensors(StateDict file);
 
-/// Returns random weights for a model of these settings: normal with deviation 1/sqrt(fan-in), with
-/// unit norms, and zeros in the embedding's blank row. They serve to time shapes whose trained
-/// weights are not at hand.
-StateDict random_state_dict(const ModelConfig& config, uint64_t seed);
-
 struct Checkpoint {
   ModelConfig config;
   /// The tensors are on the CPU, in the type that they are stored in. Those of a file are views of

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "models/encoder/fused/fused_encoder.h"
 #include "tests/support/encoder_variants.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -59,7 +60,7 @@ class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
     Encoder exact, plain, fused;
   };
   Encoders encoders(const ModelConfig& config) const {
-    const StateDict weights = random_state_dict(config, 5);
+    const StateDict weights = test::random_state_dict(config, 5);
     const auto make = [&](at::ScalarType dtype, EncoderForm form, bool eight_bits = false) {
       return Encoder(config.encoder, 80, weights, kGpu, dtype, {form, eight_bits});
     };
@@ -149,7 +150,7 @@ TEST_P(FusedEncoderTest, EveryKernelOnce) {
         config.encoder.conv_right_context = 0;
         config.encoder.left_context = config.encoder.right_context = 5;
       }
-      const StateDict weights = random_state_dict(config, 5);
+      const StateDict weights = test::random_state_dict(config, 5);
       const Features features = features_of({300, 0, 130}, 300, true);
       for (const bool eight_bits : {false, true}) {
         const Encoder fused(config.encoder, 80, weights, kGpu, GetParam(),
@@ -187,7 +188,7 @@ TEST_P(FusedEncoderTest, HalfAnHour) {
 
 TEST_P(FusedEncoderTest, EightBitsStayClose) {
   const ModelConfig config = wider(1024, 8);
-  const StateDict weights = random_state_dict(config, 5);
+  const StateDict weights = test::random_state_dict(config, 5);
   const Encoder exact(config.encoder, 80, weights, kGpu, at::kFloat, {EncoderForm::reference});
   const Encoder eight(config.encoder, 80, weights, kGpu, GetParam(), {EncoderForm::fused, true});
   const Features features = features_of({700, 655, 1, 0}, 700, true);
@@ -225,7 +226,7 @@ TEST(FusedFeatures, EqualThoseOfTheOperators) {
 
 TEST(FusedEncoder, RefusesWhatItCannotDo) {
   ModelConfig config = wider(64, 4);
-  const StateDict weights = random_state_dict(config, 5);
+  const StateDict weights = test::random_state_dict(config, 5);
   const auto make = [&](at::Device device, at::ScalarType dtype, const EncoderOptions& options) {
     return Encoder(config.encoder, 80, weights, device, dtype, options);
   };

@@ -11,6 +11,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/shared/replay/replay.h"
 #include "tests/support/planted_errors.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx::test {

@@ -8,6 +8,7 @@
 
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
+#include "tests/support/random_weights.h"
 
 namespace rtfx::test {
 

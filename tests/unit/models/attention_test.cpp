@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "models/checkpoint/config.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -52,7 +53,7 @@ TEST(RelativeShift, EqualsPadAndView) {
 StateDict weights_of(const EncoderConfig& encoder) {
   ModelConfig config = test::small_config();
   config.encoder = encoder;
-  StateDict weights = random_state_dict(config, 8);
+  StateDict weights = test::random_state_dict(config, 8);
   for (auto& [name, tensor] : weights) {
     if (name.find("self_attn") != std::string::npos) tensor.normal_(0, 0.5);
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/settings/config_reader.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -34,7 +35,7 @@ ModelConfig parse(const std::string& yaml, const StateDict& weights,
 TEST(ReadConfig, TensorsDecide) {
   std::vector<std::string> notices;
   const ModelConfig expected = test::small_config();
-  const ModelConfig config = parse(kYaml, random_state_dict(expected, 1), notices);
+  const ModelConfig config = parse(kYaml, test::random_state_dict(expected, 1), notices);
   EXPECT_TRUE(notices.empty());
   EXPECT_EQ(config.kind(), "tdt");
   EXPECT_TRUE(config.has_ctc);
@@ -51,7 +52,7 @@ TEST(ReadConfig, DisagreementIsReported) {
   std::vector<std::string> notices;
   const auto config =
       parse(kYaml + "joint: {jointnet: {joint_hidden: 999}}\naux_ctc: {decoder: {}}\n",
-            random_state_dict(test::small_config(), 1), notices);
+            test::random_state_dict(test::small_config(), 1), notices);
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_NE(notices[0].find("joint_hidden: the YAML says 999, the tensors 10"), std::string::npos);
   EXPECT_EQ(config.joint_width, 10);
@@ -73,7 +74,7 @@ TEST(ReadConfig, EveryKindOfModelIsRecognised) {
       config.prediction.context_size = 2;
       std::vector<std::string> notices;
       const ModelConfig read =
-          parse("preprocessor: {features: 128}", random_state_dict(config, 1), notices);
+          parse("preprocessor: {features: 128}", test::random_state_dict(config, 1), notices);
       EXPECT_EQ(read.kind(), "rnnt");
       EXPECT_EQ(read.encoder.use_bias, bias);
       EXPECT_EQ(read.encoder.subsampling_factor, factor);
@@ -85,14 +86,14 @@ TEST(ReadConfig, EveryKindOfModelIsRecognised) {
   ctc.has_transducer = false;
   ctc.durations.clear();
   std::vector<std::string> notices;
-  EXPECT_EQ(parse("{}", random_state_dict(ctc, 1), notices).kind(), "ctc");
+  EXPECT_EQ(parse("{}", test::random_state_dict(ctc, 1), notices).kind(), "ctc");
 }
 
 TEST(ReadConfig, BigBlanksFollowTheTokensInReverse) {
   ModelConfig expected = test::small_config();
   expected.durations = {};
   expected.blank_durations = {8, 4, 2, 1};
-  const StateDict weights = random_state_dict(expected, 1);
+  const StateDict weights = test::random_state_dict(expected, 1);
   std::vector<std::string> notices;
   for (const std::string yaml :
        {"decoding: {model_type: multiblank, big_blank_durations: [2, 4, 8]}",
@@ -117,7 +118,7 @@ TEST(ReadConfig, BigBlanksFollowTheTokensInReverse) {
 }
 
 TEST(ReadConfig, ImpossibleDurationsOfTdtAreErrors) {
-  const StateDict weights = random_state_dict(test::small_config(), 1);
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
   std::vector<std::string> notices;
   for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{
            {"decoding: {durations: [0, 1, -2, 3, 4]}", "decoding.durations has -2"},
@@ -130,7 +131,7 @@ TEST(ReadConfig, ImpossibleDurationsOfTdtAreErrors) {
 }
 
 TEST(ReadConfig, MostSymbolsAreReadAsInNeMo) {
-  const StateDict weights = random_state_dict(test::small_config(), 1);
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
   std::vector<std::string> notices;
   const auto read = [&](const std::string& greedy) {
     return parse("decoding: {durations: [0, 1, 2, 3, 4], greedy: {" + greedy + "}}", weights,
@@ -155,13 +156,14 @@ TEST(ReadConfig, MostSymbolsAreReadAsInNeMo) {
   ctc.has_transducer = false;
   ctc.durations.clear();
   EXPECT_EQ(message_of([&] {
-              parse("decoding: {greedy: {max_symbols: -1}}", random_state_dict(ctc, 1), notices);
+              parse("decoding: {greedy: {max_symbols: -1}}", test::random_state_dict(ctc, 1),
+                    notices);
             }),
             "");
 }
 
 TEST(ReadConfig, UnsupportedSettingsAreNamed) {
-  const StateDict weights = random_state_dict(test::small_config(), 1);
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
   for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{
            {"preprocessor: {exact_pad: true}", "preprocessor.exact_pad: true"},
            {"preprocessor: {window: kaiser}", "preprocessor.window: kaiser"},
@@ -193,7 +195,7 @@ TEST(ReadConfig, UnsupportedSettingsAreNamed) {
 }
 
 TEST(ReadConfig, DamagedSizesAreErrors) {
-  const StateDict weights = random_state_dict(test::small_config(), 1);
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
   for (const std::string setting :
        {"window_size: 0", "window_size: -1", "window_size: .nan", "window_size: 1e30",
         "window_stride: 0", "window_stride: 1e-9", "n_window_stride: 0", "n_fft: 0", "n_fft: -512",
@@ -237,7 +239,7 @@ TEST(ReadConfig, DamagedSizesAreErrors) {
 }
 
 TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
-  const StateDict weights = random_state_dict(test::small_config(), 1);
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
   for (const auto& [yaml, tensor, name] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"target: a.EncDecMultiTaskModel", "", "an attention encoder-decoder"},
@@ -271,7 +273,7 @@ TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
 
 TEST(CanonicalStateDict, NamesWhatIsMissingMisshapenOrUnknown) {
   const ModelConfig config = test::small_config();
-  const StateDict good = random_state_dict(config, 1);
+  const StateDict good = test::random_state_dict(config, 1);
   EXPECT_EQ(canonical_state_dict(good, config, "m").size(), good.size());
   StateDict missing = good;
   missing.erase("encoder.layers.1.norm_out.bias");

@@ -10,6 +10,7 @@
 #include "models/encoder/conformer_layer.h"
 #include "models/encoder/subsampling.h"
 #include "tests/support/encoder_variants.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -21,7 +22,7 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 TEST(Encoder, XScalingMultipliesByTheSquareRootOfTheWidth) {
   ModelConfig config = test::small_config();
-  const StateDict weights = random_state_dict(config, 1);
+  const StateDict weights = test::random_state_dict(config, 1);
   const Features features{at::randn({1, 80, 24}), at::tensor({24}, at::kLong)};
   const auto run = [&](bool scaling) {
     config.encoder.x_scaling = scaling;
@@ -35,8 +36,8 @@ TEST(Encoder, XScalingMultipliesByTheSquareRootOfTheWidth) {
 TEST(Encoder, EndsBetweenItsLayersWhereItIsStopped) {
   ModelConfig config = test::small_config();
   config.encoder.layers = 5;
-  const Encoder encoder(config.encoder, 80, random_state_dict(config, 1), at::kCPU, at::kFloat, {},
-                        {});
+  const Encoder encoder(config.encoder, 80, test::random_state_dict(config, 1), at::kCPU,
+                        at::kFloat, {}, {});
   const Features features{at::randn({1, 80, 24}), at::tensor({24}, at::kLong)};
   int asked = 0;
   {
@@ -49,7 +50,7 @@ TEST(Encoder, EndsBetweenItsLayersWhereItIsStopped) {
 }
 
 TEST(ConvolutionModule, BatchNormIsFolded) {
-  StateDict weights = random_state_dict(test::small_config(), 3);
+  StateDict weights = test::random_state_dict(test::small_config(), 3);
   const std::string prefix = "encoder.layers.0.conv.";
   for (const char* name : {"batch_norm.weight", "batch_norm.running_var"})
     weights[prefix + name].uniform_(0.5, 2);
@@ -105,7 +106,7 @@ TEST(ConvolutionModule, EveryNormAndContextEqualsItsDefinition) {
       config.encoder.conv_norm = kind;
       config.encoder.norm_groups = 4;
       config.encoder.conv_right_context = right;
-      StateDict weights = random_state_dict(config, 3);
+      StateDict weights = test::random_state_dict(config, 3);
       for (auto& [name, tensor] : weights) {
         if (name.find(".conv.") != std::string::npos) tensor.uniform_(0.1, 1);
       }

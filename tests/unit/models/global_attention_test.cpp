@@ -6,6 +6,7 @@
 
 #include "models/checkpoint/config.h"
 #include "models/encoder/attention.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -77,7 +78,7 @@ class GlobalFrames : public testing::TestWithParam<Case> {};
 
 TEST_P(GlobalFrames, EqualNemoWhateverTheBatch) {
   const ModelConfig config = config_of(GetParam());
-  StateDict weights = random_state_dict(config, 8);
+  StateDict weights = test::random_state_dict(config, 8);
   for (auto& [name, tensor] : weights) {
     if (name.find("self_attn") != std::string::npos) tensor.normal_(0, 0.5);
   }

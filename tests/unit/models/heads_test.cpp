@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/random_weights.h"
 
 namespace rtfx {
 namespace {
@@ -42,7 +43,7 @@ TEST(PredictionNetwork, TwoLstmLayersEqualAtLstm) {
   model.encoder.width = 4;
   model.prediction.width = 6;
   model.prediction.layers = 2;
-  const StateDict weights = random_state_dict(model, 3);
+  const StateDict weights = test::random_state_dict(model, 3);
   const PredictionNetwork network(model.prediction, 5, weights, at::kCPU, at::kFloat);
   const at::Tensor labels = at::tensor({5, 1, 3, 0}, at::kLong);
   std::vector<at::Tensor> parameters;

@@ -9,6 +9,7 @@
 #include "models/streaming/cached_encoder.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/encoder_variants.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 #include "tests/support/stream_runs.h"
 
@@ -47,7 +48,7 @@ at::Tensor by_definition(const at::Tensor& frames, const std::vector<int64_t>& p
 TEST(Prompts, EachRowIsConditionedOnItsOwn) {
   const c10::InferenceMode inference;
   const ModelConfig config = prompt_config();
-  StateDict weights = random_state_dict(config, 3);
+  StateDict weights = test::random_state_dict(config, 3);
   for (const char* bias : {"prompt_kernel.0.bias", "prompt_kernel.2.bias"})
     weights[bias] = at::randn(weights[bias].sizes());
   ModelConfig without = config;
@@ -144,7 +145,7 @@ TEST(Prompts, AModelWithoutAStandardOneNeedsThem) {
 TEST(Prompts, AreReadFromNemosSettings) {
   ModelConfig expected = prompt_config();
   expected.durations = {};
-  const StateDict weights = random_state_dict(expected, 1);
+  const StateDict weights = test::random_state_dict(expected, 1);
   const auto parse = [&](const std::string& yaml, std::vector<std::string>& notices) {
     return read_config(YamlView(yaml, "model.nemo"), weights, notices);
   };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/settings/config_reader.h"
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -18,7 +19,7 @@ ModelConfig read(const EncoderConfig& encoder, const std::string& yaml) {
   config.encoder = encoder;
   config.has_transducer = false;
   config.durations.clear();
-  const StateDict weights = random_state_dict(config, 1);
+  const StateDict weights = test::random_state_dict(config, 1);
   std::vector<std::string> notices;
   const ModelConfig result = read_config(YamlView(yaml, "model.nemo"), weights, notices);
   EXPECT_TRUE(notices.empty());

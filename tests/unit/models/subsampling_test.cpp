@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -27,7 +28,7 @@ TEST(Subsampling, LengthsAreCeilings) {
       ModelConfig config = test::small_config();
       config.encoder.subsampling_factor = factor;
       config.encoder.depthwise_subsampling = depthwise;
-      const StateDict weights = random_state_dict(config, 1);
+      const StateDict weights = test::random_state_dict(config, 1);
       const Subsampling subsampling(
           config.encoder, 80, WeightReader(weights, "encoder.pre_encode.", at::kCPU, at::kFloat));
       for (int64_t frames = 1; frames <= 40; frames += 3) {
@@ -42,7 +43,7 @@ TEST(Subsampling, LengthsAreCeilings) {
 TEST(Subsampling, ChannelComesBeforeBinInTheFlattenedOrder) {
   ModelConfig config = test::small_config();
   config.encoder.x_scaling = false;
-  StateDict weights = random_state_dict(config, 1);
+  StateDict weights = test::random_state_dict(config, 1);
   const int64_t channels = 8, bins = 10;
   // The last pointwise convolution passes one constant per channel, and `out` picks column
   // c * M' + m.
@@ -119,7 +120,7 @@ TEST(Subsampling, EveryKindEqualsItsDefinitionWhateverTheBatch) {
         config.encoder.subsampling_factor = factor;
         config.encoder.subsampling_channels = 3;
         config.features.mel_bins = 9;
-        StateDict weights = random_state_dict(config, 4);
+        StateDict weights = test::random_state_dict(config, 4);
         for (auto& [name, tensor] : weights) {
           if (name.ends_with("bias")) tensor.normal_();
         }
@@ -160,7 +161,7 @@ TEST(Stacking, PutsFramesSideBySide) {
       config.encoder.front_end = EncoderConfig::FrontEnd::stacking;
       config.encoder.stacking_norm = norm;
       config.encoder.subsampling_factor = factor;
-      StateDict weights = random_state_dict(config, 4);
+      StateDict weights = test::random_state_dict(config, 4);
       for (auto& [name, tensor] : weights) {
         if (name.find("pre_encode") != std::string::npos) tensor.normal_();
       }
@@ -196,7 +197,7 @@ TEST(Reduction, PoolingTakesTheGreatestOfWholeGroups) {
   ModelConfig config = test::small_config();
   config.encoder.reduction = EncoderConfig::Reduction::pooling;
   config.encoder.reduction_factor = 2;
-  const StateDict weights = random_state_dict(config, 4);
+  const StateDict weights = test::random_state_dict(config, 4);
   const at::Tensor x = at::randn({2, 7, 16});
   const auto out = Reduction(config.encoder, reader_of(weights))(x, at::tensor({7, 4}, at::kLong));
   EXPECT_TRUE(at::equal(out.lengths, at::tensor({3, 2}, at::kLong)));
