@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "algorithms/hypotheses_on_host.h"
 #include "algorithms/log_zero.h"
 #include "models/tokenizers/tokenizer.h"
 
@@ -103,15 +102,6 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
            apply(nbest.scores)},
           words,
           risk};
-}
-
-Hypotheses Hypotheses::clone() const {
-  const auto block =
-      CommonBlock::find({lengths, tokens, frames, durations, scores, nan, nbest.lengths,
-                         nbest.tokens, nbest.frames, nbest.durations, nbest.scores});
-  if (!block) return each([](const at::Tensor& t) { return t.clone(); });
-  const at::Tensor copy = block->bytes().clone();
-  return each([&](const at::Tensor& t) { return CommonBlock::view_in(copy, t); });
 }
 
 }  // namespace rtfx

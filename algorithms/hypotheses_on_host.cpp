@@ -150,6 +150,15 @@ Hypothesis HostLists::entry(int64_t b, int64_t n) const {
           data_of<bool>(nan_)[b * nan_.stride(0)]};
 }
 
+Hypotheses Hypotheses::clone() const {
+  const auto block =
+      CommonBlock::find({lengths, tokens, frames, durations, scores, nan, nbest.lengths,
+                         nbest.tokens, nbest.frames, nbest.durations, nbest.scores});
+  if (!block) return each([](const at::Tensor& t) { return t.clone(); });
+  const at::Tensor copy = block->bytes().clone();
+  return each([&](const at::Tensor& t) { return CommonBlock::view_in(copy, t); });
+}
+
 std::vector<Hypothesis> Hypotheses::to_host() const {
   HostLists lists(*this);
   lists.bring();
