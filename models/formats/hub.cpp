@@ -86,6 +86,9 @@ bool is_whole(const fs::path& checkpoint) {
 }  // namespace
 
 std::optional<std::string> hub_name(const std::string& given) {
+  // std::regex needs stack space for each character. Names on the hub have 96 at most.
+  constexpr size_t kLongest = 1000;
+  if (given.size() > kLongest) return std::nullopt;
   static const std::regex address(
       R"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:[/?#].*)?)");
   static const std::regex name(R"([\w-][\w.-]*/[\w-][\w.-]*)");

@@ -8,7 +8,8 @@
 namespace rtfx {
 
 /// Returns "owner/name" if `given` has this form or is the address of the model's page. A path that
-/// ends in `.nemo`, or whose folder exists, does not count as a name.
+/// ends in `.nemo`, or whose folder exists, does not count as a name. Neither does a text of more
+/// than 1,000 bytes.
 std::optional<std::string> hub_name(const std::string& given);
 
 /// Returns the checkpoint that `given` names: a `.nemo` file or a folder with `config.json`. A file

@@ -110,6 +110,16 @@ TEST_F(Hub, NamesWhatCannotBeLookedAt) {
     EXPECT_NE(error_of(bad.string()).find(": cannot be opened: "), std::string::npos) << bad;
 }
 
+TEST_F(Hub, ALongTextIsNoName) {
+  const std::string many(size_t{1} << 20, 'a');
+  for (const std::string& given : {many + "/b", "a/" + many, "https://huggingface.co/a/" + many,
+                                   "https://huggingface.co/a/b?" + many}) {
+    EXPECT_EQ(hub_name(given), std::nullopt);
+    EXPECT_NE(error_of(given).find(": cannot be opened: "), std::string::npos);
+  }
+  EXPECT_EQ(hub_name("https://huggingface.co/a/b?" + std::string(500, 'c')), "a/b");
+}
+
 TEST_F(Hub, LeavesOtherPathsToTheirReader) {
   for (const char* path : {"x.nemo", "a/x.nemo", "/a/b", "a/b/c", "./a", "../a", ""})
     EXPECT_EQ(find_checkpoint(path), path);
