@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <variant>
 
 #include "base/error.h"
@@ -68,9 +69,24 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
     set_aside(path_);
     open_file(/*alone=*/true);
   }
-  const std::string text = read_text(path_);
-  const size_t whole = text.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
-  if (whole != text.size() && ftruncate(file_.number, static_cast<off_t>(whole)) != 0) fail(errno);
+  end_last_line();
+}
+
+void Journal::end_last_line() {
+  const std::string bytes = read_text_file(path_);
+  if (bytes.starts_with("\x1f\x8b")) {  // readers unpack gzip under any name
+    throw UserError(path_.string(), "holds an earlier run, packed",
+                    "rename it to journal.jsonl.gz and unpack it with gunzip, or choose another "
+                    "--output");
+  }
+  const size_t whole = bytes.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
+  if (whole == bytes.size()) return;
+  // Readers count a whole record, also where an editor has left out its line break.
+  if (nlohmann::json::accept(std::string_view(bytes).substr(whole))) {
+    if (const int error = write_all(file_.number, "\n"); error != 0) fail(error);
+  } else if (ftruncate(file_.number, static_cast<off_t>(whole)) != 0) {
+    fail(errno);
+  }
 }
 
 void Journal::fail(int error) const {

@@ -23,8 +23,9 @@ class Journal {
   };
 
   /// Opens folder/name, and makes the folder if necessary. Locks it for this process until the end
-  /// (advisory lock). Cuts off a torn last line. Throws UserError, also if another process holds
-  /// the lock. `resumable` says whether the command has --resume, which the error for a full disk
+  /// (advisory lock). Cuts off a torn last line, and ends a whole one that lacks its line break.
+  /// Throws UserError, also if another process holds the lock, and if a journal to append to is
+  /// packed. `resumable` says whether the command has --resume, which the error for a full disk
   /// then names.
   Journal(const std::filesystem::path& folder, Mode mode, const std::string& name = "journal.jsonl",
           bool resumable = true);
@@ -48,6 +49,7 @@ class Journal {
     ~Descriptor();
   };
   void open_file(bool alone);
+  void end_last_line();
   void append_line(const std::string& line);
   [[noreturn]] void fail(int error) const;
 

@@ -50,6 +50,30 @@ TEST_F(JournalTest, TornLastLineIsIgnoredThenCutOff) {
   EXPECT_EQ(text(), "{\"a\":1}\n{\"c\":3}\n");
 }
 
+TEST_F(JournalTest, TornLastLineIsCutOffBehindAByteOrderMark) {
+  const std::string mark = "\xEF\xBB\xBF";
+  write("run/journal.jsonl", mark + "{\"a\":1}\n{\"b\":");
+  Journal(path("run"), Journal::Mode::resume).append({{"c", 3}});
+  EXPECT_EQ(text(), mark + "{\"a\":1}\n{\"c\":3}\n");
+  EXPECT_EQ(read_objects(file()), std::vector<json>({{{"a", 1}}, {{"c", 3}}}));
+}
+
+TEST_F(JournalTest, AWholeLastLineWithoutItsLineBreakIsKept) {
+  write("run/journal.jsonl", "{\"a\":1}\n{\"b\":2}");
+  EXPECT_EQ(read_objects(file()), std::vector<json>({{{"a", 1}}, {{"b", 2}}}));
+  Journal(path("run"), Journal::Mode::resume).append({{"c", 3}});
+  EXPECT_EQ(text(), "{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n");
+}
+
+TEST_F(JournalTest, NothingIsAppendedToAPackedFileWithoutItsEnding) {
+  const std::string packed = test::gzip("{\"a\":1}\n{\"b\":2}\n");
+  write("run/journal.jsonl", packed);
+  EXPECT_EQ(read_objects(file()).size(), 2U);
+  EXPECT_HAS(user_error([&] { Journal(path("run"), Journal::Mode::resume); }),
+             "journal.jsonl: holds an earlier run, packed; rename it to journal.jsonl.gz");
+  EXPECT_EQ(text(), packed);
+}
+
 TEST_F(JournalTest, DamageInTheMiddleIsNamedWithItsLine) {
   write("run/journal.jsonl", "{\"a\":1}\n{\"b\":\n{\"c\":3}\n");
   EXPECT_HAS(user_error([&] { read_journal(file()); }),
