@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <type_traits>
 
 #include "base/error.h"
 #include "harness/results/stand_in.h"
@@ -23,8 +24,15 @@ struct CaseRecords {
   void add(record::Failure&& record) { failure = std::move(record); }
   template <class Round>
   void add(Round&& record) {
-    failure.reset();
     if (record.result_key != result_key) rounds.clear();  // measured anew with other settings
+    if constexpr (std::is_same_v<Round, record::Run>) {
+      // It was measured again to make the failure good.
+      const auto is_its = [&](const record::Round& one) {
+        return record::number_of(one) == record.round;
+      };
+      if (failure) std::erase_if(rounds, is_its);
+    }
+    failure.reset();
     result_key = record.result_key;
     rounds.push_back(std::move(record));
   }
@@ -187,6 +195,12 @@ bool is_stream(const CaseSummary& summary) {
   return std::holds_alternative<record::StreamRun>(summary.last);
 }
 
+bool makes_good(const record::StreamRun& run, const record::Failure& failure) {
+  return failure.result_key.empty() && run.model.id == failure.model.id &&
+         run.dataset.id == failure.dataset.id && run.decoder.id == failure.decoder.id &&
+         run.dtype == failure.dtype;
+}
+
 struct Summarizer::Parts {
   std::vector<CaseRecords> cases;
   std::map<std::string, size_t> index;
@@ -217,6 +231,9 @@ void Summarizer::add(record::Any&& record) {
   } else if (auto* run = std::get_if<record::Run>(&record)) {
     parts_->add(std::move(*run));
   } else if (auto* stream = std::get_if<record::StreamRun>(&record)) {
+    for (CaseRecords& of_case : parts_->cases) {
+      if (of_case.failure && makes_good(*stream, *of_case.failure)) of_case.failure.reset();
+    }
     parts_->add(std::move(*stream));
   } else if (auto* failure = std::get_if<record::Failure>(&record)) {
     parts_->add(std::move(*failure));
@@ -229,6 +246,7 @@ std::vector<CaseSummary> Summarizer::finish() {
   summaries.reserve(parts_->cases.size());
   sorted.reserve(parts_->cases.size());
   for (CaseRecords& of_case : parts_->cases) {
+    if (!of_case.failure && of_case.rounds.empty()) continue;  // a failure that was made good
     summaries.push_back(summarize_case(std::move(of_case)));
     CaseSummary& summary = summaries.back();
     summary.cv_max = parts_->cv_max;

@@ -5,7 +5,8 @@
 // All rounds under the newest result key of a case count. Rounds before a failure count too, if a
 // later run of the same key has succeeded, since they measured the same thing. Rounds under another
 // key have another build, model or setting, and do not count. While the last record of a case is a
-// failure, the case has no rounds and no grade.
+// failure, the case has no rounds and no grade. `--resume` then measures the last round again,
+// which replaces the earlier round of its number.
 #pragma once
 
 #include <functional>
@@ -149,6 +150,10 @@ class Summarizer {
 
 /// Returns only the summaries of `rtfx run`.
 std::vector<CaseSummary> summarize_cases(record::Records records);
+
+/// Returns whether the failure is one of `rtfx stream` with the same decoder, before any number of
+/// streams. It has no result key, and counts until a later record of the decoder.
+bool makes_good(const record::StreamRun& run, const record::Failure& failure);
 
 /// Returns whether the case is one of `rtfx stream`.
 bool is_stream(const CaseSummary& summary);

@@ -53,8 +53,14 @@ class Runner {
         task_(task),
         sampler_(session.device()),
         earlier_(session.records_of<record::Run>()) {
-    for (const auto& summary : session.records_of<record::Summary>())
-      summaries_.insert_or_assign(summary.case_name, summary);
+    for (const record::Any& record : session.records()) {
+      if (const auto* summary = std::get_if<record::Summary>(&record))
+        summaries_.insert_or_assign(summary->case_name, *summary);
+      else if (const auto* run = std::get_if<record::Run>(&record))
+        failed_.erase(run->case_name);
+      else if (const auto* failure = std::get_if<record::Failure>(&record))
+        failed_.insert(failure->case_name);
+    }
     std::string problem;  // energy is left out without NVML; `rtfx doctor` says why
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
@@ -79,14 +85,21 @@ class Runner {
   /// The rounds of an arm that the journal holds.
   struct Measured {
     std::set<int64_t> rounds;
-    std::vector<double> clean_totals;  // total RTFx of the rounds that the machine did not disturb
-    std::string first_hash;            // hash of the hypotheses, which later rounds must repeat
+    std::map<int64_t, double> clean_totals;  // total RTFx of the rounds without disturbance
+    std::string first_hash;  // hash of the hypotheses, which later rounds must repeat
 
+    /// A later record of the same round replaces the earlier one.
     void add(const record::Run& run) {
       rounds.insert(run.round);
+      clean_totals.erase(run.round);
       if (first_hash.empty()) first_hash = run.hypotheses_sha256;
       const Nullable<Number>& total = run.metrics.at("rtfx.total");
-      if (total && (!run.suspect || run.suspect->empty())) clean_totals.push_back(*total);
+      if (total && (!run.suspect || run.suspect->empty())) clean_totals[run.round] = *total;
+    }
+    /// Returns whether there was such a round. Its hash stays, since it was measured.
+    bool remove(int64_t round) {
+      clean_totals.erase(round);
+      return rounds.erase(round) > 0;
     }
   };
 
@@ -155,19 +168,35 @@ class Runner {
     return arm.failed || (summary != nullptr && summary->stopped_by == to_string(Stop::budget));
   }
 
-  /// Returns why the group needs no more rounds than the journal holds; Stop::go_on if it needs
-  /// some.
-  Stop stopped_before(CaseGroupRunner& runner, Clock::time_point begin) const {
+  /// Returns how many rounds, from the first one, the journal has of every arm.
+  int64_t recorded_rounds(CaseGroupRunner& runner) const {
     int64_t rounds = 0;
     while (rounds < protocol_.measured_rounds + protocol_.extra_rounds &&
            is_recorded(runner, rounds))
       ++rounds;
+    return rounds;
+  }
+
+  /// Returns why the group needs no more than these rounds of the journal; Stop::go_on if it needs
+  /// some.
+  Stop stopped_before(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
     const Stop stop = enough(runner, rounds, begin);
     const bool may_end = protocol_.budget_seconds > 0 && rounds >= protocol_.measured_rounds;
     if (stop == Stop::go_on && may_end &&
         std::ranges::all_of(runner.arms(), [&](const Arm& a) { return has_used_its_budget(a); }))
       return Stop::budget;
     return stop;
+  }
+
+  /// Removes this round of the arms whose last record is a failure, so that it is measured again.
+  /// Otherwise the failure would hide their rounds for ever. Returns whether there was one.
+  bool forget_of_failed(CaseGroupRunner& runner, int64_t round) {
+    bool forgotten = false;
+    for (const Arm& arm : runner.arms()) {
+      if (!arm.failed && failed_.contains(arm.plan.case_name))
+        forgotten = measured_.at(arm.result_key).remove(round) || forgotten;
+    }
+    return forgotten;
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {
@@ -195,7 +224,9 @@ class Runner {
     }
     // The journal holds enough rounds. At most the summaries are missing, where an earlier
     // invocation ended just before them.
-    if (const Stop stop = stopped_before(runner, begin); stop != Stop::go_on) {
+    const int64_t rounds = recorded_rounds(runner);
+    if (const Stop stop = stopped_before(runner, rounds, begin);
+        stop != Stop::go_on && !forget_of_failed(runner, rounds - 1)) {
       for (int64_t r = -protocol_.warmup_rounds; r < protocol_.measured_rounds; ++r)
         meet(round_name(group, r));
       append_summaries(runner, stop, [&](const Arm& arm) {
@@ -271,7 +302,9 @@ class Runner {
     int64_t clean = rounds;
     for (const Arm& arm : runner.arms()) {
       if (arm.failed) continue;
-      const std::vector<double>& totals = measured_.at(arm.result_key).clean_totals;
+      std::vector<double> totals;
+      for (const auto& [round, total] : measured_.at(arm.result_key).clean_totals)
+        totals.push_back(total);
       clean = std::min(clean, static_cast<int64_t>(totals.size()));
       half_width =
           std::max(half_width, totals.empty() ? std::numeric_limits<double>::infinity()
@@ -358,6 +391,7 @@ class Runner {
   std::vector<record::Run> earlier_;  // rounds of earlier invocations
   // last summaries of earlier invocations, indexed by case
   std::map<std::string, record::Summary> summaries_;
+  std::set<std::string> failed_;              // cases that a failure of an earlier invocation ended
   std::set<std::string> told_;                // keys whose first pass is in the journal
   std::map<std::string, Measured> measured_;  // arms of the group, indexed by result key
   std::unique_ptr<const Nvml> nvml_;          // only if energy is asked for

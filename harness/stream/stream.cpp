@@ -19,6 +19,7 @@
 #include "base/terminal.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
+#include "harness/results/summaries.h"
 #include "harness/run/encoded_batches.h"
 #include "harness/run/make_records.h"
 #include "harness/run/provenance.h"
@@ -145,11 +146,20 @@ class StreamRunner {
     }
   }
 
-  /// Returns the existing record of the same case.
+  /// Returns the existing record of the same case; none if a later failure hides it.
   std::optional<record::StreamRun> find(const record::StreamRun& wanted) const {
-    std::optional<record::StreamRun> last;  // readers of the journal take the last settings
-    for (const auto& run : session_.records_of<record::StreamRun>())
-      if (run.case_name == wanted.case_name) last = run;
+    std::optional<record::StreamRun> last;    // readers of the journal take the last settings
+    const record::Failure* failed = nullptr;  // of the decoder, before any number of streams
+    for (const record::Any& record : session_.records()) {
+      if (const auto* run = std::get_if<record::StreamRun>(&record)) {
+        if (run->case_name == wanted.case_name) last = *run;
+        if (failed != nullptr && makes_good(*run, *failed)) failed = nullptr;
+      } else if (const auto* failure = std::get_if<record::Failure>(&record)) {
+        if (failure->case_name == wanted.case_name) last.reset();
+        if (makes_good(wanted, *failure)) failed = failure;
+      }
+    }
+    if (failed != nullptr) return std::nullopt;
     if (last && last->result_key != wanted.result_key) last.reset();
     return last;
   }

@@ -351,6 +351,28 @@ def test_resume_forgets_what_was_made_good(stream, tmp_path):
     assert stream("--resume", decoders=["ctc_greedy"], stream=load).returncode == 0
 
 
+@pytest.mark.parametrize("number", ["streams1", "b1"])
+def test_resume_makes_a_failure_behind_a_result_good(stream, rtfx, tmp_path, number):
+    """A failure before any number of streams has the batch of the encoder in its name, and no result key."""
+    load = {"streams": [1, 2], "seconds": 1.6, "period_ms": 200}
+    assert stream(decoders=["ctc_greedy"], stream=load).returncode == 0
+    journal = tmp_path / "run/journal.jsonl"
+    record = streams_of(tmp_path / "run")[0]
+    of_case = ("schema", "provenance_id", "case", "result_key", "model", "dataset", "decoder", "batch", "dtype", "device")
+    failure = {key: record[key] for key in of_case}
+    failure |= {"kind": "failure", "stage": "load", "message": "no such file"}
+    if number != "streams1":
+        failure |= {"case": failure["case"].replace("/streams1/", f"/{number}/"), "result_key": ""}
+    with journal.open("a") as file:
+        file.write(json.dumps(failure) + "\n")
+    assert "no such file" in rtfx("summary", tmp_path / "run").stdout
+    for _ in range(2):  # once it is good, nothing more is measured
+        result = stream("--resume", decoders=["ctc_greedy"], stream=load)
+        assert result.returncode == 0, result.stderr
+        assert [record["batch"]["size"] for record in streams_of(tmp_path / "run")] == [1, 2, 1]
+    assert "no such file" not in rtfx("summary", tmp_path / "run").stdout
+
+
 def test_the_first_batch_size_of_each_dataset_is_streamed(stream, tmp_path):
     """A dataset that has only the second batch size of the run is streamed too. Batches matter for the encoder
     alone."""

@@ -384,6 +384,53 @@ TEST(Summaries, RoundsBeforeAFailureCountOnceALaterOneHasSucceeded) {
   EXPECT_EQ(listed["noisy"], true);
 }
 
+TEST(Summaries, ARoundThatIsMeasuredAgainAfterAFailureReplacesTheEarlierOne) {
+  const record::Records records = {run_record("c", 0, 60, "exact"), run_record("c", 1, 70, "exact"),
+                                   failure_record("c"), run_record("c", 1, 80, "exact")};
+  const CaseSummary summary = summarize_cases(records)[0];
+  EXPECT_FALSE(summary.failure);
+  EXPECT_EQ(summary.values("rtfx.total"), (std::vector<double>{60, 80}));
+}
+
+/// A failure before any number of streams has the name of the batch, and no result key.
+TEST(Summaries, ALaterStreamMakesTheFailureOfItsDecoderGood) {
+  const auto named = [](auto record, const char* name, const char* decoder) {
+    record.case_name = name;
+    record.model.id = "m";
+    record.dataset.id = "d";
+    record.decoder.id = decoder;
+    record.dtype = "fp32";
+    return record;
+  };
+  record::StreamRun plain;
+  plain.kind = "stream";
+  plain.result_key = "k";
+  const record::StreamRun run = named(plain, "m/d/x/streams2/fp32", "x");
+  const auto failure = [&](const char* name, const char* decoder, const char* key) {
+    record::Failure record = named(failure_record(name), name, decoder);
+    record.result_key = key;
+    return record;
+  };
+  const auto failed = [](const record::Records& records) {
+    std::vector<std::string> names;
+    for (const CaseSummary& summary : summarize(records)) {
+      if (summary.failure) names.push_back(summary.case_name());
+    }
+    return names;
+  };
+  const std::vector<std::string> none;
+  const record::Failure all = failure("m/d/x/b8/fp32", "x", "");
+  EXPECT_EQ(failed({all, run}), none);
+  EXPECT_EQ(failed({run, all, run}), none);
+  EXPECT_EQ(failed({run, all}), std::vector<std::string>{"m/d/x/b8/fp32"});
+  // The others are one of another number of streams, one of `rtfx run`, and one of another decoder.
+  for (const record::Failure& other :
+       {failure("m/d/x/streams4/fp32", "x", "k"), failure("m/d/x/b8/fp32", "x", "k"),
+        failure("m/d/y/b8/fp32", "y", "")}) {
+    EXPECT_EQ(failed({other, run}), std::vector<std::string>{std::string(other.case_name)});
+  }
+}
+
 TEST(Summaries, RecordsThatRepeatOthersWordForWordCountOnce) {
   const record::Run first = run_record("c", 0, 10, "exact"),
                     second = run_record("c", 1, 11, "exact");

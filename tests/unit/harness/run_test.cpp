@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "datasets/dataset.h"
 #include "harness/results/journal.h"
+#include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
 #include "harness/run/make_records.h"
 #include "harness/run/outcome.h"
@@ -245,6 +246,42 @@ TEST_F(RunTest, ResumeMeasuresAudioThatWasReplacedAnew) {
   ASSERT_EQ(runs.size(), 4U);
   EXPECT_NE(runs[0]["result_key"], runs[2]["result_key"]);
   EXPECT_EQ(records("summary").back()["rounds"], 2);
+}
+
+/// The failure has another result key than the rounds, since its audio is not theirs.
+TEST_F(RunTest, ResumeMakesAFailureBehindTheRoundsGood) {
+  const auto write_tone = [&](float first) {
+    std::vector<float> samples = test::sine(440, 16000, 16000);
+    samples[7] = first;
+    write_audio("tone.wav", samples, SF_FORMAT_WAV | SF_FORMAT_FLOAT);
+  };
+  json config = document({"frame_looping", "label_looping"});
+  config["datasets"] = {
+      {{"id", "d"},
+       {"manifest", write("m.jsonl", R"({"audio_filepath": "tone.wav", "text": ""})").string()}}};
+  write_tone(0);
+  EXPECT_EQ(run(config), kOk);
+  ASSERT_EQ(records("run").size(), 4U);
+  write_tone(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(run(config, Journal::Mode::resume), kFailed);
+  ASSERT_EQ(records("failure").size(), 2U);
+  write_tone(0);
+  for (int again = 0; again < 2; ++again) {  // once it is good, nothing more is measured
+    EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+    const auto runs = records("run");
+    ASSERT_EQ(runs.size(), 6U);
+    for (size_t i = 4; i < 6; ++i) {
+      EXPECT_EQ(runs[i]["round"], 1);
+      EXPECT_EQ(runs[i]["result_key"], runs[i - 4]["result_key"]);
+      EXPECT_EQ(runs[i]["deterministic"], true);
+    }
+    EXPECT_EQ(records("summary").size(), 4U);
+    EXPECT_EQ(records("summary").back()["rounds"], 2);
+  }
+  for (const CaseSummary& summary : summarize_cases(read_journal(path("run/journal.jsonl")))) {
+    EXPECT_FALSE(summary.failure);
+    EXPECT_EQ(summary.rounds.size(), 2U);
+  }
 }
 
 TEST_F(RunTest, ResumeMeasuresResultsThatWereNotCheckedAnew) {
