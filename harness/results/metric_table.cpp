@@ -187,8 +187,8 @@ const std::vector<MetricInfo>& metric_table() {
           1, kRatio),
       exported("streams.sustained", StoredInStream(), "streams",
                "Largest number of simulated streams that the rule confirmed. Without a rule: the "
-               "largest number up to which every tested number had a stable queue and kept "
-               "`stream.slo_ms`, if that is given.",
+               "largest number up to which no tested number failed, and every one had a stable "
+               "queue and kept `stream.slo_ms`, if that is given.",
                1, kDifference),
   };
   return all;

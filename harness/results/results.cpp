@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -29,8 +31,9 @@ std::string name_of_all_streams(const CaseResult& result) {
 using BySize = std::multimap<double, const CaseResult*>;
 
 /// Returns the largest number that a rule has confirmed. Without a rule, returns the largest number
-/// up to which all were stable and kept `stream.slo_ms`, if they had such a limit.
-double most_sustained(const BySize& by_size) {
+/// up to which all were stable and kept `stream.slo_ms`, if they had such a limit. `failed` is the
+/// least number that failed, which ends them too.
+double most_sustained(const BySize& by_size, double failed) {
   double kept = 0, confirmed = 0;
   bool by_rule = false, all_kept = true;
   for (const auto& [size, result] : by_size) {
@@ -38,20 +41,32 @@ double most_sustained(const BySize& by_size) {
     const bool* within_limit = known(run.slo);  // null: no limit was set
     by_rule = by_rule || run.confirms;
     if (run.confirms == true && within_limit != nullptr && *within_limit) confirmed = size;
-    all_kept = all_kept && run.stable && (within_limit == nullptr || *within_limit);
+    all_kept =
+        all_kept && size < failed && run.stable && (within_limit == nullptr || *within_limit);
     if (all_kept) kept = size;
   }
   return by_rule ? confirmed : kept;
 }
 
-/// Adds a case for each decoder with the largest number of streams that was sustained.
-void add_sustained(std::vector<CaseResult>& streams) {
+/// Adds a case for each decoder with the largest number of streams that was sustained. `cases`
+/// holds the numbers of streams that failed.
+void add_sustained(std::vector<CaseResult>& streams, const std::vector<CaseResult>& cases) {
+  std::map<std::string, double> failed;  // least number of each group
+  for (const CaseResult& result : cases) {
+    const auto size = result.summary.failure ? streams_of(result.about()) : std::nullopt;
+    if (!size) continue;
+    double& least = failed.try_emplace(name_of_all_streams(result), *size).first->second;
+    least = std::min(least, static_cast<double>(*size));
+  }
   std::map<std::string, BySize> groups;
   for (const CaseResult& result : streams)
     groups[name_of_all_streams(result)].emplace(result.about().batch.size, &result);
   std::vector<CaseResult> more;
   for (const auto& [name, by_size] : groups) {
-    const double most = most_sustained(by_size);
+    const auto failure = failed.find(name);
+    const double most =
+        most_sustained(by_size, failure == failed.end() ? std::numeric_limits<double>::infinity()
+                                                        : failure->second);
     CaseResult& all = more.emplace_back(*by_size.begin()->second);
     all.sustained = true;
     auto& last = std::get<record::StreamRun>(all.summary.last);
@@ -200,7 +215,7 @@ ResultSet read_results(const std::filesystem::path& path) {
     result.summary = std::move(summary);
     (is_stream(result.summary) ? results.streams : results.cases).push_back(std::move(result));
   }
-  add_sustained(results.streams);
+  add_sustained(results.streams, results.cases);
   add_profiles(results.cases, results.journal.parent_path() / "profile.jsonl");
   return results;
 }

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 #include <set>
+#include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "base/error.h"
@@ -193,6 +196,18 @@ json regions_json(const CaseSummary& summary) {
 
 bool is_stream(const CaseSummary& summary) {
   return std::holds_alternative<record::StreamRun>(summary.last);
+}
+
+std::optional<int64_t> streams_of(const record::Case& about) {
+  constexpr std::string_view kStreams = "streams";
+  const std::string_view name = about.case_name;
+  const size_t ids = about.model.id.size() + about.dataset.id.size() + about.decoder.id.size();
+  const std::string_view rest = name.substr(std::min(ids + 3, name.size()));
+  int64_t streams = 0;
+  if (!rest.starts_with(kStreams)) return std::nullopt;
+  const auto read =
+      std::from_chars(rest.data() + kStreams.size(), rest.data() + rest.size(), streams);
+  return read.ec == std::errc() ? std::optional(streams) : std::nullopt;
 }
 
 bool makes_good(const record::StreamRun& run, const record::Failure& failure) {

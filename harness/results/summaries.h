@@ -151,6 +151,9 @@ class Summarizer {
 /// Returns only the summaries of `rtfx run`.
 std::vector<CaseSummary> summarize_cases(record::Records records);
 
+/// Returns the number of streams in the name of a case of `rtfx stream`; none in other names.
+std::optional<int64_t> streams_of(const record::Case& about);
+
 /// Returns whether the failure is one of `rtfx stream` with the same decoder, before any number of
 /// streams. It has no result key, and counts until a later record of the decoder.
 bool makes_good(const record::StreamRun& run, const record::Failure& failure);

@@ -302,6 +302,16 @@ def test_sustained_streams_keep_the_limit_of_latency(rtfx, tmp_path, slo, most):
     assert [case["streams-sustained"]["value"] for case in bmf.values() if "streams-sustained" in case] == [most]
 
 
+@pytest.mark.parametrize("number, most", [(32, 16), (100, 64), (8, 0)])
+def test_a_number_of_streams_that_failed_ends_the_sustained_ones(rtfx, tmp_path, number, most):
+    failed = synthetic.failure(stage="stream")
+    failed["case"] = failed["case"].replace("/b16/", f"/streams{number}/")
+    records = [synthetic.stream(size) | {"result_key": f"s{size}"} for size in (16, 64)]
+    synthetic.write(tmp_path, [synthetic.provenance(), *records, failed])
+    bmf = strict(rtfx("export", tmp_path, "--to", "bmf", "--metric", "streams.sustained").stdout)
+    assert [case["streams-sustained"]["value"] for case in bmf.values() if "streams-sustained" in case] == [most]
+
+
 def test_a_metric_that_is_chosen_twice_is_exported_once(export):
     assert export("--to", "prometheus", "--metric", "wer,wer") == export("--to", "prometheus", "--metric", "wer")
 
