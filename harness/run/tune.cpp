@@ -171,10 +171,10 @@ class Tuner {
     models = std::move(wanted);
   }
 
-  /// Returns, for example, "0.25" or "late".
+  /// Returns, for example, "0.25" or "late". Numbers have all digits, since they name cases.
   std::string value_text(const Weights& weights, size_t i) const {
     const TuneRange& range = ranges_[i];
-    return range.choices.empty() ? fmt::format("{:g}", weights[i])
+    return range.choices.empty() ? fmt::format("{}", weights[i])
                                  : text_of(weight_value(weights[i], range));
   }
 

@@ -97,6 +97,18 @@ def test_the_journal_is_locked_for_the_whole_search(tuned, popen, program, tmp_p
     assert locked[0] and locked == sorted(locked, reverse=True)  # once unlocked, it stays so
 
 
+def test_close_weights_are_cases_of_their_own(rtfx, tmp_path):
+    """With six digits, two of these weights would have one name."""
+    (tmp_path / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
+    close = TUNE | {"options": {"lm.alpha": [99.9999, 100]}, "tolerance": 1}
+    (tmp_path / "config.json").write_text(json.dumps(small_config(decoders=DECODERS, tune=close)))
+    result = rtfx("tune", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert set(rows_of(result.stdout)) == {99.9999, 99.99995, 100}
+    runs = runs_of(strict_records(tmp_path / "run/tune/with_lm/journal.jsonl"))
+    assert {run["decoder"]["id"] for run in runs} == {f"with_lm[lm.alpha={w}]" for w in ("99.9999", "99.99995", "100")}
+
+
 def test_lost_hypotheses_are_named(tuned, rtfx, tmp_path):
     folder, _ = tuned
     shutil.copytree(folder / "run", tmp_path / "run")
