@@ -528,8 +528,11 @@ void add_report(CLI::App& app) {
                    "File for the HTML page (default: report.html beside journal.jsonl, NAME.html "
                    "beside NAME.jsonl).")
       ->type_name("FILE");
-  command->add_flag("--table-only", args->table_only,
-                    "Print the table only, without writing a page.");
+  auto* table_only = command->add_flag("--table-only", args->table_only,
+                                       "Print the table only, without writing a page.");
+  // These options are for the page.
+  for (const char* name : {"--baseline", "--history", "--profile", "--output"})
+    table_only->excludes(command->get_option(name));
   command->add_flag("--costs", args->costs,
                     "Also print the time of a batch, the GPU memory and the energy of each case.");
   command->callback([args] { rtfx::report(*args); });

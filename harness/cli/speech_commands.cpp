@@ -139,12 +139,16 @@ void add_transcribe(CLI::App& app, int& code) {
                    "speech is enough, whatever its length. In chunks of long files, half the "
                    "seconds are enough. 0: never.")
       ->check(between(0.0, 3600.0));
-  command
-      ->add_flag("--json", options->json,
-                 "Print the decoder's hypotheses, one JSON object on each line: file, text, "
-                 "tokens, frames and more.")
-      ->excludes(format)
-      ->excludes(command->get_option("--output"));
+  auto* const json =
+      command
+          ->add_flag("--json", options->json,
+                     "Print the decoder's hypotheses, one JSON object on each line: file, text, "
+                     "tokens, frames and more.")
+          ->excludes(format);
+  // These options are for the formats.
+  for (const char* name :
+       {"--output", "--confidence", "--confidence-options", "--tokens", "--pause"})
+    json->excludes(command->get_option(name));
   add_files(*command, *options);
   command->callback([options, &code] { code = transcribe(*options); });
 }

@@ -76,6 +76,25 @@ def test_options_of_a_timeline_are_refused_with_the_roofline(rtfx, config, other
     assert result.returncode == 2 and other[0] in result.stderr and "--roofline" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command, flag, other",
+    [
+        (["report", "r"], "--table-only", ["--output", "p.html"]),
+        (["report", "r"], "--table-only", ["--baseline", "b"]),
+        (["report", "r"], "--table-only", ["--history", "h"]),
+        (["report", "r"], "--table-only", ["--profile", "p"]),
+        (["transcribe", "--model", "m", "a.wav"], "--json", ["--confidence"]),
+        (["transcribe", "--model", "m", "a.wav"], "--json", ["--confidence-options", "{}"]),
+        (["transcribe", "--model", "m", "a.wav"], "--json", ["--pause", "1"]),
+        (["transcribe", "--model", "m", "a.wav"], "--json", ["--tokens"]),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(rtfx, command, flag, other):
+    result = rtfx(*command, flag, *other)
+    assert result.returncode == 2
+    assert all(word in result.stderr for word in (flag, "excludes", other[0])), result.stderr
+
+
 def test_list_names_every_decoder(rtfx):
     result = rtfx("list")
     assert result.returncode == 0
