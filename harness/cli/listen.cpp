@@ -21,6 +21,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "datasets/audio.h"
+#include "harness/cli/live_lines.h"
 #include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
 #include "harness/results/journal.h"
@@ -176,16 +177,15 @@ class Listener {
       throw UserError("the search", "found " + nan_problem(*decoder_), remedy_for_nan(*model_));
     const std::string text = text_of(best, *model_->tokenizer);
     if (options_.json && !utterances_end_) return show_words(update);
-    const bool changed = text != shown_;
-    shown_ = update.ended() ? std::string() : text;
+    const bool is_told = lines_.take_utterance(text, update.ended());
     if (options_.json) {
-      if (text.empty() || !(changed || update.ended())) return;
+      if (!is_told) return;
       print_line(update.ended(), time(update, best.frames.empty() ? 0 : best.frames.front()),
                  time(update, std::max<int64_t>(0, end_of(best))), text, ended_by(update));
     } else if (update.ended()) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
-    } else if (terminal_ && changed) {
+    } else if (terminal_ && is_told) {
       fmt::print("\r\033[K{}", live_line(printable(text)));
     }
     flush_output();
@@ -237,21 +237,12 @@ class Listener {
     rules.audio_seconds = heard_;
     const std::vector<TimedWord> words =
         transcript_of(update.result.best, {}, *model_->tokenizer, rules).words;
-    const auto print = [&](bool final, size_t begin, size_t end) {
-      std::string text;
-      for (size_t i = begin; i < end; ++i)
-        text += (text.empty() || words[i].joined ? "" : " ") + words[i].text;
-      if (begin >= end || (!final && text == shown_)) return;
-      shown_ = text;
-      print_line(final, words[begin].start, words[end - 1].end, text);
-    };
+    const size_t before = lines_.settled();
     const size_t settled =
-        update.ended()
-            ? words.size()
-            : std::max(settled_words_, settled_words(words, settled_words_, update.result.stable));
-    print(true, settled_words_, settled);
-    print(false, settled, words.size());
-    settled_words_ = settled;
+        update.ended() ? words.size()
+                       : std::max(before, settled_words(words, before, update.result.stable));
+    for (const LiveLine& line : lines_.take_words(words, settled))
+      print_line(line.final, line.start, line.end, line.text);
   }
 
   const ListenOptions& options_;
@@ -263,8 +254,7 @@ class Listener {
   double frame_seconds_ = 0;
   double heard_ = 0;             // seconds of audio so far
   bool utterances_end_ = false;  // before the stream ends
-  std::string shown_;
-  size_t settled_words_ = 0;  // used by show_words()
+  LiveLines lines_;
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };
 
