@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -118,7 +119,9 @@ bool reader_has_left(int error) {
 bool is_override(const std::string& word) {
   const size_t end =
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
-  return end != std::string::npos && end > 0 && word[end] == '=' && word[0] != '-';
+  std::error_code error;
+  return end != std::string::npos && end > 0 && word[end] == '=' && word[0] != '-' &&
+         !std::filesystem::exists(word, error);
 }
 
 /// Returns the arguments with a flag for each override: `--set a=1 b=2 FILE` becomes `--set a=1

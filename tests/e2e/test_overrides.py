@@ -67,6 +67,13 @@ def test_an_override_takes_no_file(rtfx, config, given):
     assert json.loads(result.stdout)["config"]["protocol"]["seed"] == 5
 
 
+def test_a_file_with_the_form_of_an_override_is_the_configuration(rtfx, config, tmp_path):
+    config().rename(tmp_path / "threads=2.json")
+    result = rtfx("validate", "--set", "protocol.seed=5", "threads=2.json", "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["config"]["protocol"]["seed"] == 5
+
+
 def test_the_resolved_configuration_can_be_read(rtfx, config, tmp_path):
     """A resolved configuration can be read again, even one of CTC alone without a baseline, and one with `stream`,
     whose lists are empty by default. It has all keys, also those that other programs read."""
