@@ -149,11 +149,28 @@ Nullable<record::Exactness> rescored_exactness(const record::Run& run, const Res
   return exactness;
 }
 
+/// Prints what a copy of the journal lacks.
+void print_lacks(int64_t rounds, int64_t streams) {
+  if (rounds > 0) {
+    print_message(
+        "rtfx: notice: the copy lacks {}, since later ones of the case have other settings, or the "
+        "case has failed\n",
+        counted(rounds, "round"));
+  }
+  if (streams > 0) {
+    print_message(
+        "rtfx: notice: the copy lacks the word errors of {}, whose texts are not stored\n",
+        counted(streams, "stream record"));
+  }
+}
+
 /// Returns the lines of the journal with the new word errors and grades, and with the scorer in its
-/// configurations.
+/// configurations. Leaves out figures of the old scorer that cannot be made again: rounds that do
+/// not count, and word errors of streams. Notices say how many.
 std::string rescored_lines(const std::filesystem::path& journal, const Rescored& rescored,
                            const Normalizer& normalizer) {
   std::string lines;
+  int64_t rounds = 0, streams = 0;  // that lack something
   for (record::Any& record : read_journal(journal)) {
     if (auto* provenance = std::get_if<record::Provenance>(&record);
         provenance != nullptr && provenance->config) {
@@ -164,9 +181,17 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
     if (auto* summary = std::get_if<record::Summary>(&record);
         summary != nullptr && summary->grade && is_of_texts(*summary->grade))
       summary->grade.reset();
-    auto* run = std::get_if<record::Run>(&record);
-    const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
-    if (found != rescored.end()) {
+    if (auto* stream = std::get_if<record::StreamRun>(&record);
+        stream != nullptr && stream->quality) {
+      stream->quality.reset();
+      ++streams;
+    }
+    if (auto* run = std::get_if<record::Run>(&record)) {
+      const auto found = rescored.find(run->result_key);
+      if (found == rescored.end()) {
+        ++rounds;
+        continue;
+      }
       run->exactness = rescored_exactness(*run, found->second, rescored, normalizer);
       // The texts of the isolated pass are not stored.
       if (run->isolated && is_of_texts(run->isolated->grade)) run->isolated.reset();
@@ -179,6 +204,7 @@ std::string rescored_lines(const std::filesystem::path& journal, const Rescored&
     }
     lines += record::to_line(record);
   }
+  print_lacks(rounds, streams);
   return lines;
 }
 

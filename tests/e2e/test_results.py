@@ -290,6 +290,26 @@ def test_rescore(rtfx, finished, tmp_path):
     assert f"{100 * before['wer']:.2f} %" in again.stdout
 
 
+def test_a_rescored_copy_has_no_figures_of_the_other_scorer(rtfx, finished, tmp_path):
+    """Texts of superseded rounds and of streams are not stored."""
+    journal = finished / "journal.jsonl"
+    about, *others = strict_records(journal)
+    run = runs_of(others)[0]
+    superseded = run | {"result_key": "0123456789abcdef"}
+    quality = {"streamed": run["wer"], "whole": run["wer"], "difference": 0, "low": 0, "high": 0}
+    stream = synthetic.stream() | {"provenance_id": about["provenance_id"], "quality": quality}
+    journal.write_text("".join(json.dumps(record) + "\n" for record in (about, superseded, *others, stream)))
+    result = rtfx("rescore", finished, "--scorer", "none", "--output", tmp_path / "rescored")
+    assert result.returncode == 0, result.stderr
+    assert "the copy lacks 1 round," in result.stderr
+    assert "the copy lacks the word errors of 1 stream record," in result.stderr
+    copy = strict_records(tmp_path / "rescored/journal.jsonl")
+    assert [r["result_key"] for r in runs_of(copy)] == [r["result_key"] for r in runs_of(others)]
+    assert all(r["wer"]["normalizer"] == "none" for r in runs_of(copy))
+    (of_streams,) = [record for record in copy if record["kind"] == "stream"]
+    assert of_streams == {key: value for key, value in stream.items() if key != "quality"}
+
+
 def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
     journal = finished / "journal.jsonl"
     records = strict_records(journal)
