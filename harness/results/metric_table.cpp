@@ -46,7 +46,7 @@ const std::vector<MetricInfo>& metric_table() {
       exported("tokens.per_second", StoredInRun(kNotNegative | kNull, Merge::per_second), "tokens",
                "Number of tokens in the results per second of audio.", 0, kDifference),
       not_exported("tokens.reference_per_second",
-                   StoredInRun(kNotNegative | kNull, Merge::per_second), "tokens",
+                   StoredInRun(kNotNegative | kNull, Merge::per_reference_second), "tokens",
                    "Number of tokens in the reference texts per second of their audio.", 0,
                    kDifference),
       exported("rtfx.wall", Computed(), "x",

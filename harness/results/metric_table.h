@@ -16,12 +16,13 @@ namespace rtfx {
 
 /// How the values of a run's shards become the value of the whole run.
 enum class Merge {
-  rate,        // all audio, divided by the longest time of any shard
-  slowest,     // the value of the slowest shard
-  greatest,    // the greatest value of any shard
-  per_second,  // the mean, in which each shard counts by its seconds of audio
-  energy,      // the joules of all shards for an hour of all audio
-  absent       // a merged record has no such value
+  rate,                  // all audio, divided by the longest time of any shard
+  slowest,               // the value of the slowest shard
+  greatest,              // the greatest value of any shard
+  per_second,            // the mean, in which each shard counts by its seconds of audio
+  per_reference_second,  // the same by the seconds of its utterances with a reference
+  energy,                // the joules of all shards for an hour of all audio
+  absent                 // a merged record has no such value
 };
 
 /// A metric whose value `rtfx run` writes into the record of each round, under its key. There is no

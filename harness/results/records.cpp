@@ -185,6 +185,8 @@ const RecordTable<Run>& Run::table() {
                kNotNegative)
           .add("gap_seconds", &Run::gap_seconds, "s",
                "Time outside of all regions: `wall_seconds` - `total_seconds`.")
+          .add("reference_seconds", &Run::reference_seconds, "s",
+               "Audio of the utterances that have a reference.", kNotNegative)
           .add("metrics", &Run::metrics, "",
                "[Metrics](metrics.md) of the round, by name. Null: the value is not known.", 0,
                run_metrics())

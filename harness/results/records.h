@@ -262,6 +262,7 @@ struct Run : CommonFields, Case {
   Named<RegionTimes> regions;
   Number total_seconds;
   Optional<Number> wall_seconds, cpu_seconds, gap_seconds;
+  Optional<Number> reference_seconds;
   Figures metrics;
   WordErrors wer;
   Optional<Nullable<OracleErrors>> oracle_wer;

@@ -183,6 +183,15 @@ std::optional<double> LoadedInputs::reference_tokens_per_second(size_t model,
   return found->second;
 }
 
+double LoadedInputs::reference_seconds(size_t dataset) const {
+  const LoadedDataset& loaded = datasets_[dataset];
+  double seconds = 0;
+  for (size_t i = 0; i < loaded.references.size(); ++i) {
+    if (loaded.references[i]) seconds += loaded.seconds[i];
+  }
+  return seconds;
+}
+
 const std::string& LoadedInputs::audio_sha256(size_t dataset) const {
   const auto [found, is_new] = audio_sha256_.try_emplace(dataset);
   if (!is_new) return found->second;

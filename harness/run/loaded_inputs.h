@@ -74,6 +74,9 @@ class LoadedInputs {
   /// or if more than a hundredth of the tokens are unknown ones.
   std::optional<double> reference_tokens_per_second(size_t model, size_t dataset) const;
 
+  /// Returns the seconds of the utterances that have a reference.
+  double reference_seconds(size_t dataset) const;
+
   /// Returns the SHA-256 of the samples of all utterances, after read_audio_files().
   const std::string& audio_sha256(size_t dataset) const;
 

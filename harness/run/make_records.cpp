@@ -461,6 +461,7 @@ record::Run run_record(const LoadedInputs& inputs, const CaseGroup& group, const
       round_metrics(result, inputs.datasets()[group.dataset].audio_seconds, protocol.overlapped());
   run.metrics["tokens.reference_per_second"] =
       number(inputs.reference_tokens_per_second(group.model, group.dataset));
+  run.reference_seconds = Number(inputs.reference_seconds(group.dataset));
   if (protocol.overlapped()) add_stages(run, result, protocol.throughput);
   if (result.isolated) run.isolated = isolated_field(*result.isolated);
   run.lengths = lengths_field(inputs, group, result);

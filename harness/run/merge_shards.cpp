@@ -228,17 +228,25 @@ Optional<record::WordlessSpeech> merged_wordless(const Parts& parts) {
   return merged;
 }
 
-/// Returns the mean of a metric per second of audio; null if a shard has none.
-Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
-  double weighted = 0, audio = 0;
+/// Returns the mean of a metric, in which each shard counts by its seconds. Shards of 0 s need no
+/// value. Null if the seconds or the value of another shard are not known, or if all have 0 s.
+Nullable<Number> merged_per_second(const Parts& parts, std::string_view key,
+                                   const auto& seconds_of) {
+  double weighted = 0, all = 0;
   for (const Run* part : parts) {
+    const std::optional<double> seconds = seconds_of(*part);
+    if (seconds == 0.0) continue;
     const auto found = part->metrics.find(key);
-    if (found == part->metrics.end() || !found->second) return std::nullopt;
-    const double seconds = part->dataset.audio_seconds;
-    weighted += *found->second * seconds;
-    audio += seconds;
+    if (!seconds || found == part->metrics.end() || !found->second) return std::nullopt;
+    weighted += *found->second * *seconds;
+    all += *seconds;
   }
-  return audio > 0 ? Nullable<Number>(weighted / audio) : std::nullopt;
+  return all > 0 ? Nullable<Number>(weighted / all) : std::nullopt;
+}
+
+/// Returns the audio of the utterances that have a reference; none in journals that lack it.
+std::optional<double> reference_seconds_of(const Run& part) {
+  return part.reference_seconds ? std::optional<double>(*part.reference_seconds) : std::nullopt;
 }
 
 /// Merges a metric by its rule. `of_slowest` is the value of the slowest shard.
@@ -252,7 +260,11 @@ Nullable<Number> merged_metric(const Parts& parts, const std::string& key,
     case Merge::greatest:
       return greatest(parts, key);
     case Merge::per_second:
-      return merged_per_second(parts, key);
+      return merged_per_second(parts, key, [](const Run& part) -> std::optional<double> {
+        return part.dataset.audio_seconds;
+      });
+    case Merge::per_reference_second:
+      return merged_per_second(parts, key, reference_seconds_of);
     case Merge::energy:
       return merged_energy(parts);
     case Merge::absent:
@@ -326,6 +338,10 @@ Run merged_round(const Parts& parts) {
       sum(parts, [](const Run& part) -> double { return part.dataset.audio_seconds; });
   merged.dataset.utterances = 0;
   for (const Run* part : parts) merged.dataset.utterances += part->dataset.utterances;
+  if (merged.reference_seconds) {
+    merged.reference_seconds =
+        Number(sum(parts, [](const Run& part) { return reference_seconds_of(part).value_or(0); }));
+  }
   merged.metrics = merged_metrics(parts, *slowest);
   if (merged.cpu_seconds) {
     merged.cpu_seconds =

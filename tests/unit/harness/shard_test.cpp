@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "base/error.h"
@@ -218,6 +219,32 @@ TEST(MergeShards, EachMetricIsMergedByItsRule) {
                             {"memory.peak_mib", 300},  // the greatest
                             {"tokens.per_second", 7},  // 280 tokens in 40 s
                             {"energy.joules_per_hour", 70}}));
+}
+
+TEST(MergeShards, TokensOfReferencesCountByTheAudioThatHasReferences) {
+  using Value = std::optional<double>;
+  const auto part = [](double audio, Value referenced, Value tokens) {
+    ResultSet shard = shard_with({{"a", {0}}});
+    auto& run = std::get<record::Run>(shard.cases.front().summary.rounds.front());
+    run.dataset.audio_seconds = Number(audio);
+    if (referenced) run.reference_seconds = Number(*referenced);
+    run.metrics["tokens.reference_per_second"] =
+        tokens ? Nullable<Number>(Number(*tokens)) : std::nullopt;
+    return shard;
+  };
+  const auto merged = [](const ResultSet& a, const ResultSet& b) -> Value {
+    const record::Records records = merge_shards({a, b});
+    const auto value =
+        std::get<record::Run>(records.at(1)).metrics.at("tokens.reference_per_second");
+    return value ? Value(static_cast<double>(*value)) : std::nullopt;
+  };
+  EXPECT_EQ(merged(part(10, 10, 4), part(30, 10, 8)), 6);  // 120 tokens in 20 s
+  EXPECT_EQ(merged(part(10, 0, {}), part(30, 10, 8)), 8);  // no reference in the first shard
+  EXPECT_EQ(merged(part(10, 10, {}), part(30, 10, 8)), std::nullopt);  // tokens not known
+  EXPECT_EQ(merged(part(10, {}, 4), part(30, 10, 8)), std::nullopt);   // of an earlier release
+  EXPECT_EQ(merged(part(10, 0, {}), part(30, 0, {})), std::nullopt);
+  const record::Records records = merge_shards({part(10, 0, {}), part(30, 10, 8)});
+  EXPECT_EQ(static_cast<double>(*std::get<record::Run>(records.at(1)).reference_seconds), 10);
 }
 
 }  // namespace
