@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -99,6 +100,11 @@ std::string this_process() {
   return fmt::format("process {} on {}", getpid(), known ? name.data() : "an unknown host");
 }
 
+/// Returns the number behind the last slash of a text; 0 if the text is empty.
+int64_t number_at_end(const std::string& text) {
+  return text.empty() ? 0 : std::stoll(text.substr(text.rfind('/') + 1));
+}
+
 }  // namespace
 
 struct Rendezvous::State {
@@ -147,12 +153,27 @@ struct Rendezvous::State {
   QuietLibTorch quiet;  // it warns whenever a wait ends, and prints a stack if a store has ended
   Shard shard;
   std::string place;   // prefix of the keys of all runs that meet here, one after the other
-  std::string prefix;  // prefix of the keys of this run
+  std::string prefix;  // prefix of the keys of this run, which no other run has
   c10::intrusive_ptr<c10d::TCPStore> store;
   std::optional<Heartbeat> own_heartbeat;
   std::map<std::string, SeenHeartbeat> heartbeats;  // indexed by label
   std::string first_process;                        // process of shard 0
   bool has_begun = false;                           // all shards of this run have come
+
+  /// Opens the store, in which shard 0 listens unless the launcher does.
+  void connect() {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(shard.port);
+    options.isServer = shard.index == 0 && !shard.launcher_listens;
+    options.waitWorkers = false;
+    options.timeout = kToCome;
+    try {
+      store = c10::make_intrusive<c10d::TCPStore>(shard.host, options);
+    } catch (const c10::Error& e) {
+      throw error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
+                  "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
+    }
+  }
 
   std::string key(const std::string& name) const { return prefix + name; }
 
@@ -166,6 +187,12 @@ struct Rendezvous::State {
     if (!store->check({place + name})) return "";
     const auto text = store->get(place + name);
     return {text.begin(), text.end()};
+  }
+
+  /// Begins to use the keys of a run, and says there which process this shard is.
+  void enter(const std::string& run) {
+    prefix = place + run + "/";
+    store->set(key("process/" + shard.label()), bytes(this_process()));
   }
 
   std::string text_of(const std::string& name) {
@@ -216,20 +243,8 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
   const auto restarts = process_environment()("TORCHELASTIC_RESTART_COUNT").value_or("0");
   const std::string own = fmt::format("{}/{}", run, shard.count);
   state_->place = fmt::format("rtfx/{}/", restarts);
-  state_->prefix = fmt::format("{}{}/", state_->place, own);
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(shard.port);
-  options.isServer = shard.index == 0 && !shard.launcher_listens;
-  options.waitWorkers = false;
-  options.timeout = kToCome;
-  try {
-    state_->store = c10::make_intrusive<c10d::TCPStore>(shard.host, options);
-  } catch (const c10::Error& e) {
-    throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
-                        "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
-  }
-  state_->store->set(state_->key("process/" + shard.label()), bytes(this_process()));
-  require_same_run(own);
+  state_->connect();
+  shard.index == 0 ? announce(own) : join(own);
   state_->own_heartbeat.emplace(state_->store->clone(), state_->key("heartbeat/" + shard.label()));
   Shard first = shard;
   first.index = 0;
@@ -238,19 +253,37 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
   state_->has_begun = true;
 }
 
-void Rendezvous::require_same_run(const std::string& own) {
-  if (state_->shard.index == 0) {
-    state_->say("refused", "");
-    return state_->say("run", own);
-  }
+void Rendezvous::announce(const std::string& own) {
+  const std::string run = fmt::format("{}/{}", own, state_->store->add(state_->place + "runs", 1));
+  state_->enter(run);
+  state_->say("refused", "");
+  state_->say("run", run);
+}
+
+void Rendezvous::join(const std::string& own) {
+  const std::string used = "used/" + state_->shard.label();  // the number of this shard's last run
+  int64_t last = number_at_end(state_->said(used));
   const auto begin = Clock::now();
   auto other_since = Clock::time_point::max();  // since when shard 0 has been in another run
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
     check_interrupt();
-    const std::string theirs = state_->said("run");
+    std::string theirs;
+    try {
+      theirs = state_->said("run");
+    } catch (const c10::Error&) {
+      if (last == 0) throw state_->error("shard 0 has ended", "start all of them again");
+      state_->connect();  // the store of this shard's last run has ended with that
+      last = 0;
+      continue;
+    }
+    const int64_t number = number_at_end(theirs);
+    const bool is_over = number <= last;  // shard 0 has not begun a run since this shard's last one
     const auto now = Clock::now();
-    if (theirs == own) return;
-    if (theirs.empty())
+    if (!is_over && theirs == fmt::format("{}/{}", own, number)) {
+      state_->say(used, std::to_string(number));
+      return state_->enter(theirs);
+    }
+    if (is_over)
       other_since = Clock::time_point::max();
     else
       other_since = std::min(other_since, now);

@@ -53,9 +53,10 @@ class Progress {
 
 class Rendezvous {
  public:
-  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` distinguishes
-  /// successive runs that meet at the same address. Throws UserError if shard 0 has been in another
-  /// run for three seconds, or if not all shards come within five minutes.
+  /// Waits for all shards. Shard 0 listens, unless the launcher does. Shards of one run have the
+  /// same `run`. Runs that meet at the same address one after the other are numbered, so they may
+  /// have it too. Throws UserError if shard 0 has been in another run for three seconds, or if not
+  /// all shards come within five minutes.
   Rendezvous(const Shard& shard, const std::string& run);
   /// Shard 0 waits until no other shard needs the store, for at most ten seconds.
   ~Rendezvous();
@@ -73,7 +74,8 @@ class Rendezvous {
 
  private:
   struct State;
-  void require_same_run(const std::string& own);
+  void announce(const std::string& own);
+  void join(const std::string& own);
   void meet(const std::string& name, std::chrono::minutes limit);
 
   std::unique_ptr<State> state_;
