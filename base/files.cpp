@@ -272,7 +272,7 @@ std::string read_text(const std::filesystem::path& path) {
   return text;
 }
 
-std::string read_text_file(const std::filesystem::path& path) {
+std::string read_bytes(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) {
     throw UserError(path.string(), "no such file", "check the path");
   }

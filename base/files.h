@@ -109,7 +109,7 @@ std::string read_text(const std::filesystem::path& path);
 
 /// Returns a whole file, or what a pipe delivers, as it is. Throws UserError for a missing file, a
 /// directory, or a file that cannot be read.
-std::string read_text_file(const std::filesystem::path& path);
+std::string read_bytes(const std::filesystem::path& path);
 
 /// Throws UserError where `path` exists and is no regular file but a folder, a device or a pipe.
 /// Also throws it for every path below /dev and /proc. Follows links.

@@ -73,7 +73,7 @@ void require_manifest(const std::string& manifest) {
 std::string stand_in_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "stand_in.txt";
   if (!std::filesystem::exists(file)) return "";
-  const std::string text = read_text_file(file);
+  const std::string text = read_bytes(file);
   const std::string_view plain = without_byte_order_mark(text, file.string());
   const std::string line(plain.substr(0, plain.find_first_of("\r\n")));
   if (line.empty())

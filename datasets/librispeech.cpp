@@ -35,7 +35,7 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
   UtteranceList list;
   MissingFiles missing;
   for (const auto& transcript : files_below(folder, {".trans.txt"}, &notices)) {
-    const std::string text = read_text_file(transcript);
+    const std::string text = read_bytes(transcript);
     transcripts += text;
     std::istringstream lines(text);
     int64_t number = 0;

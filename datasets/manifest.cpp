@@ -42,7 +42,7 @@ bool is_manifest(const std::filesystem::path& path) {
 /// Reads a pipe as it is, because only a file can be examined before it is read.
 std::string read_manifest_text(const std::filesystem::path& path) {
   std::error_code failed;
-  return std::filesystem::is_regular_file(path, failed) ? read_text(path) : read_text_file(path);
+  return std::filesystem::is_regular_file(path, failed) ? read_text(path) : read_bytes(path);
 }
 
 namespace {

@@ -15,7 +15,7 @@ namespace rtfx {
 /// optionally followed by .gz. A file that begins with "{" is one too.
 bool is_manifest(const std::filesystem::path& path);
 
-/// Returns the text of a manifest, which may be gzip. Throws as read_text_file() does.
+/// Returns the text of a manifest, which may be gzip. Throws as read_bytes() does.
 std::string read_manifest_text(const std::filesystem::path& path);
 
 enum class ManifestAudio : uint8_t { must_exist, may_be_missing };

@@ -307,11 +307,11 @@ TEST_F(RunTest, ResumeWritesHypothesesThatAreLost) {
   EXPECT_EQ(run(config), kOk);
   const std::string name = records("run")[0]["result_key"].get<std::string>() + ".jsonl";
   const std::filesystem::path file = path("run/hypotheses") / name;
-  const std::string before = read_text_file(file);
+  const std::string before = read_bytes(file);
   std::filesystem::remove(file);
   config["protocol"]["measured_rounds"] = 3;
   EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
-  EXPECT_EQ(read_text_file(file), before);
+  EXPECT_EQ(read_bytes(file), before);
 }
 
 TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
