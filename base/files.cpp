@@ -19,7 +19,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 
 namespace rtfx {
 
@@ -179,15 +179,6 @@ bool open_text(archive* reader, const std::filesystem::path& path) {
 
 }  // namespace
 
-void require_utf8(std::string_view text, std::string_view where) {
-  const size_t valid = valid_utf8(text);
-  if (valid == text.size()) return;
-  throw UserError(where,
-                  fmt::format("is not UTF-8: byte {} is 0x{:02x}", valid + 1,
-                              static_cast<unsigned char>(text[valid])),
-                  "save it as UTF-8; `iconv -f LATIN1 -t UTF-8` converts Latin-1");
-}
-
 TextLines::TextLines(const std::filesystem::path& path, TextCheck check)
     : path_(path),
       check_(check),
@@ -243,7 +234,7 @@ bool TextLines::next(std::string_view& line) {
   const char first = line.empty() ? ' ' : line.front();
   if (first == '\xEF' || first == '\xFE' || first == '\xFF' || first == '\0')
     line = without_byte_order_mark(line, path_.string());
-  if (check_ == TextCheck::utf8 && valid_utf8(line) != line.size())
+  if (check_ == TextCheck::utf8 && !is_utf8(line))
     require_utf8(line, fmt::format("{}:{}", path_.string(), number_));
   return true;
 }

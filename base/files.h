@@ -62,9 +62,6 @@ class MappedFile {
 /// readers of text call it. Throws UserError(where) for the mark of UTF-16 or UTF-32.
 std::string_view without_byte_order_mark(std::string_view text, std::string_view where);
 
-/// Throws UserError(where) for text that is not UTF-8.
-void require_utf8(std::string_view text, std::string_view where);
-
 /// The check that TextLines does on a text. Readers of JSON need none, since the parser has its
 /// own.
 enum class TextCheck : uint8_t { utf8, none };

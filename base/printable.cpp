@@ -50,13 +50,6 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-size_t valid_utf8(std::string_view text) {
-  size_t valid = 0;
-  for (size_t at = 0; at < text.size(); valid = at)
-    if (next_code_point(text, at) < 0) break;
-  return valid;
-}
-
 std::string for_shell(const std::string& word) {
   if (!word.empty() &&
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -1,7 +1,6 @@
 // Functions that make foreign text safe to print on a terminal.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,10 +13,6 @@ namespace rtfx {
 /// included. Ids, texts, file names and messages come from configurations, journals, models and
 /// file systems, so all code that prints them calls this.
 std::string printable(std::string_view text);
-
-/// Returns the number of bytes of `text` before the first byte that is not valid UTF-8, or its
-/// size. Overlong forms and surrogates are not valid.
-size_t valid_utf8(std::string_view text);
 
 /// Returns a word of a command line as a shell takes it, quoted where it must be.
 std::string for_shell(const std::string& word);

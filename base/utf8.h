@@ -1,4 +1,4 @@
-// The code points of a text in UTF-8.
+// The code points of a text in UTF-8, and whether a text is UTF-8.
 #pragma once
 
 #include <unicode/utf8.h>
@@ -19,11 +19,13 @@ inline int32_t next_code_point(std::string_view text, size_t& at) {
   return c;
 }
 
-inline bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    if (next_code_point(text, at) < 0) return false;
-  }
-  return true;
-}
+/// Returns the number of bytes of `text` before the first byte that is not valid UTF-8, or its
+/// size. Overlong forms and surrogates are not valid.
+size_t valid_utf8(std::string_view text);
+
+inline bool is_utf8(std::string_view text) { return valid_utf8(text) == text.size(); }
+
+/// Throws UserError(where) for text that is not UTF-8.
+void require_utf8(std::string_view text, std::string_view where);
 
 }  // namespace rtfx

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "datasets/audio_files.h"
 #include "datasets/missing_files.h"
 

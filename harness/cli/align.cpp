@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/utf8.h"
 #include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
 #include "speech/aligner.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "harness/cli/prepare.h"
 
 namespace rtfx {
@@ -50,7 +51,7 @@ namespace {
 /// Returns the override "key=text". The text is quoted as JSON. JSON cannot hold bytes that are not
 /// UTF-8, so a file name with such bytes is not quoted.
 std::string text_override(const std::string& key, const std::string& text) {
-  return key + "=" + (valid_utf8(text) == text.size() ? json(text).dump() : text);
+  return key + "=" + (is_utf8(text) ? json(text).dump() : text);
 }
 
 }  // namespace
