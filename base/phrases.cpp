@@ -7,26 +7,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace rtfx {
 namespace {
 
 constexpr double kMostWeight = 1000;
-
-/// Returns the text without white space at its ends, and with one space for each white space
-/// inside.
-std::string single_spaced(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\v\f";
-  std::string words;
-  for (size_t begin = 0; (begin = text.find_first_not_of(kSpace, begin)) != text.npos;) {
-    const size_t end = std::min(text.find_first_of(kSpace, begin), text.size());
-    if (!words.empty()) words += ' ';
-    words += text.substr(begin, end - begin);
-    begin = end;
-  }
-  return words;
-}
 
 Phrase checked(std::string_view text, double weight, std::string where) {
   require_utf8(text, where);

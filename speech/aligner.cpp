@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "models/tokenizers/pieces.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/encoder_memory.h"
@@ -33,21 +34,6 @@ constexpr size_t kAlignReadersForCpu = 2;  // few, since the model needs the thr
 constexpr double kGuideSeconds = 30;       // length of a row in the greedy search for a guide
 constexpr int64_t kGuideRows = 8;
 constexpr size_t kMostGuideBytes = size_t{4} << 30;  // memory of guide_from()
-
-/// Returns the words of a text with one space between them.
-std::string with_single_spaces(const std::string& text) {
-  std::string result;
-  bool space = false;
-  for (const char c : text) {
-    if (c == ' ' || (c >= '\t' && c <= '\r')) {
-      space = !result.empty();
-    } else {
-      if (std::exchange(space, false)) result += ' ';
-      result += c;
-    }
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -77,7 +63,7 @@ Head alignment_head(const ModelConfig& model, Head asked, const std::string& whe
 
 std::vector<int32_t> spell_text(const Speller& speller, const std::string& text,
                                 const std::string& where) {
-  const std::string spaced = with_single_spaces(text);
+  const std::string spaced = single_spaced(text);
   if (spaced.empty()) {
     throw UserError(where, "its text is missing",
                     "give it (--text, or \"text\" in a manifest), or leave the recording out");

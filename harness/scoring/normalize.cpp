@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "harness/scoring/code_points.h"
 #include "harness/scoring/whisper_numbers.h"
 #include "harness/scoring/whisper_tables.h"  // generated from whisper_*.json and whisper_*.tsv
@@ -203,17 +204,6 @@ std::vector<std::string> whisper_english(std::string_view utf8_text) {
 
 namespace {
 
-std::vector<std::string> split(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\v\f\r";
-  std::vector<std::string> words;
-  for (size_t end = 0;;) {
-    const size_t begin = text.find_first_not_of(kSpace, end);
-    if (begin == std::string_view::npos) return words;
-    end = std::min(text.find_first_of(kSpace, begin), text.size());
-    words.emplace_back(text.substr(begin, end - begin));
-  }
-}
-
 constexpr UChar32 kApostrophe = '\'', kSpace = ' ', kNoJoiner = 0x200C, kJoiner = 0x200D,
                   kNoWidthSpace = 0x200B, kRightQuote = 0x2019, kModifierApostrophe = 0x02BC;
 
@@ -258,7 +248,8 @@ std::vector<std::string> basic_english(std::string_view text) {
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   normal.toLower(icu::Locale::getRoot());
   std::string utf8;
-  return split(with_spaced_words(normal).toUTF8String(utf8));
+  const auto words = split_at(with_spaced_words(normal).toUTF8String(utf8), " ");
+  return {words.begin(), words.end()};
 }
 
 /// Returns whether UAX #29 has a boundary of words between two neighbours in a word of

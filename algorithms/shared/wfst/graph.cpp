@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 namespace rtfx {
 
@@ -425,12 +426,7 @@ class TextReader {
 
  private:
   void read_line(std::string_view line) {
-    std::vector<std::string_view> fields;
-    for (size_t begin = 0; (begin = line.find_first_not_of(" \t\r", begin)) != line.npos;) {
-      const size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
-      fields.push_back(line.substr(begin, end - begin));
-      begin = end;
-    }
+    const std::vector<std::string_view> fields = split_at(line, " \t\r");
     if (fields.empty()) return;
     const int32_t from = state(fields[0]);
     if (fields.size() <= 2) {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace rtfx {
 
@@ -22,14 +23,7 @@ constexpr std::string_view kUnknownWord = "<unk>";
 }  // namespace
 
 std::vector<std::string_view> split_fields(std::string_view line) {
-  constexpr std::string_view kSpace = " \t\r";
-  std::vector<std::string_view> fields;
-  for (size_t begin = 0; (begin = line.find_first_not_of(kSpace, begin)) != line.npos;) {
-    const size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
-    fields.push_back(line.substr(begin, end - begin));
-    begin = end;
-  }
-  return fields;
+  return split_at(line, " \t\r");
 }
 
 float Lexicon::cost(const std::string& word, const std::vector<int32_t>& spelling) const {

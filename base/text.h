@@ -1,0 +1,20 @@
+// The words and fields of a text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rtfx {
+
+/// White space of ASCII.
+inline constexpr std::string_view kAsciiSpace = " \t\n\v\f\r";
+
+/// Returns the parts of `text` between any of the characters `separators`, as views of it. No part
+/// is empty.
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separators);
+
+/// Returns the words of `text` with one space between them.
+std::string single_spaced(std::string_view text);
+
+}  // namespace rtfx
