@@ -19,6 +19,14 @@ std::string text_of(const Hypothesis& hypothesis, const Tokenizer& tokenizer) {
   return text;
 }
 
+void move_frames(Hypothesis& hypothesis, int64_t shift) {
+  const auto frames = static_cast<int32_t>(shift);
+  for (int32_t& frame : hypothesis.frames) frame += frames;
+  if (hypothesis.words)
+    for (FoundWord& word : *hypothesis.words) word.frame += frames;
+  for (Hypothesis& entry : hypothesis.nbest) move_frames(entry, shift);
+}
+
 Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
   const auto ints = at::TensorOptions(at::kInt).device(device);
   return {at::zeros({batch}, ints),

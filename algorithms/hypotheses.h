@@ -48,6 +48,9 @@ struct Hypothesis {
 /// spell.
 std::string text_of(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
+/// Adds `shift` to all frames of a hypothesis: of its tokens, its words and its n-best list.
+void move_frames(Hypothesis& hypothesis, int64_t shift);
+
 /// The words that a search with a word table found for a batch. `rows` holds the words of each row,
 /// and `lists` those of each entry of its n-best list, if there is one.
 struct FoundWords {

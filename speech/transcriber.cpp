@@ -377,11 +377,7 @@ class Transcriber::Pass {
       FoundTokens found;
       if (!batch.failure) {
         found.hypothesis = std::move(batch.decoded.hypotheses[row]);
-        for (int32_t& frame : found.hypothesis.frames) frame -= static_cast<int32_t>(piece.context);
-        if (found.hypothesis.words) {
-          for (FoundWord& word : *found.hypothesis.words)
-            word.frame -= static_cast<int32_t>(piece.context);
-        }
+        move_frames(found.hypothesis, -piece.context);
         if (!batch.decoded.evidence.empty() && !batch.decoded.evidence[row].empty())
           found.evidence = std::move(batch.decoded.evidence[row].front());
         if (!batch.judged[row].empty())

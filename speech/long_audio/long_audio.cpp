@@ -40,12 +40,6 @@ void append(const LongResult& from, const std::vector<size_t>& order, int64_t fr
   }
 }
 
-void move_frames(Hypothesis& h, int64_t frames) {
-  for (int32_t& frame : h.frames) frame += static_cast<int32_t>(frames);
-  if (!h.words) return;
-  for (FoundWord& word : *h.words) word.frame += static_cast<int32_t>(frames);
-}
-
 /// Appends all words of `from` to `to`, moved by `frames`.
 void append_words(const Hypothesis& from, int64_t frames, Hypothesis& to) {
   if (!from.words) return;

@@ -373,9 +373,7 @@ void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
   // Tokens after an end token, from frames that have been searched, begin the next utterance.
   const bool carries = !result.behind.tokens.empty();
   const int64_t ended = carries ? result.frame : stream.frames;
-  for (int32_t& frame : result.behind.frames) frame -= static_cast<int32_t>(ended);
-  if (result.behind.words)
-    for (FoundWord& word : *result.behind.words) word.frame -= static_cast<int32_t>(ended);
+  move_frames(result.behind, -ended);
   stream.first += ended;
   stream.frames = stream.shift = stream.frames - ended;
   stream.before = carries ? std::move(result.behind) : Hypothesis();
@@ -405,14 +403,11 @@ void append(const Hypothesis& more, Hypothesis& to) {
   add(*more.words, *to.words);
 }
 
-/// Appends `h` to `before`, with its frames moved by `shift`.
-Hypothesis behind(const Hypothesis& before, Hypothesis h, int32_t shift) {
-  for (int32_t& frame : h.frames) frame += shift;
-  if (h.words)
-    for (FoundWord& word : *h.words) word.frame += shift;
+/// Returns `before` with `h` appended. Its n-best list has `before` with each entry of that of `h`.
+Hypothesis behind(const Hypothesis& before, const Hypothesis& h) {
   Hypothesis all = before;
   append(h, all);
-  for (Hypothesis& entry : h.nbest) all.nbest.push_back(behind(before, std::move(entry), shift));
+  for (const Hypothesis& entry : h.nbest) all.nbest.push_back(behind(before, entry));
   return all;
 }
 
@@ -420,7 +415,8 @@ Hypothesis behind(const Hypothesis& before, Hypothesis h, int32_t shift) {
 
 Hypothesis SpeechStreams::joined(const Stream& stream, Hypothesis result) const {
   if (stream.shift == 0 && stream.before == Hypothesis()) return result;
-  return behind(stream.before, std::move(result), static_cast<int32_t>(stream.shift));
+  move_frames(result, stream.shift);
+  return behind(stream.before, result);
 }
 
 PartialResult SpeechStreams::joined(const Stream& stream, PartialResult result) const {

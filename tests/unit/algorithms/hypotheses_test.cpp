@@ -28,6 +28,22 @@ Hypotheses two_rows() {
   return result;
 }
 
+TEST(Hypotheses, FramesAreMovedWithWordsAndList) {
+  Hypothesis h{.tokens = {3, 4}, .frames = {0, 5}, .durations = {2, 1}};
+  h.words = std::vector<FoundWord>{{"a", 5}};
+  h.nbest = {h, {.tokens = {3}, .frames = {1}, .durations = {2}}};
+  Hypothesis moved = h;
+  move_frames(moved, 7);
+  EXPECT_EQ(moved.frames, (std::vector<int32_t>{7, 12}));
+  EXPECT_EQ(moved.durations, h.durations);
+  EXPECT_EQ(moved.words, (std::vector<FoundWord>{{"a", 12}}));
+  ASSERT_EQ(moved.nbest.size(), 2U);
+  EXPECT_EQ(moved.nbest[0].words, moved.words);
+  EXPECT_EQ(moved.nbest[1].frames, std::vector<int32_t>{8});
+  move_frames(moved, -7);
+  EXPECT_EQ(moved, h);
+}
+
 TEST(Hypotheses, TheListHasTheEntriesThatThereAreBestFirst) {
   const auto rows = two_rows().to_host();
   ASSERT_EQ(rows.size(), 2);
