@@ -369,7 +369,7 @@ void SpeechStreams::end_utterance(Stream& stream, SpeechUpdate& update) {
         count_words(stream, update.result.best, stream.again->begin, stream.again->end);
   }
   stream.search = search_->open();
-  stream.bias = nullptr;
+  if (stream.bias) search_->set_bias(stream.search, stream.bias);
   // Tokens after an end token, from frames that have been searched, begin the next utterance.
   const bool carries = !result.behind.tokens.empty();
   const int64_t ended = carries ? result.frame : stream.frames;

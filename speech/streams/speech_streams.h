@@ -71,7 +71,8 @@ class SpeechStreams {
 
   /// `prompt` is that of EncoderStreams::open().
   int64_t open(std::optional<int64_t> prompt = std::nullopt);
-  /// Calls Streams::set_bias() for the utterance that an open stream is in.
+  /// Sets the bias of a stream's search, as Streams::set_bias() does. It holds for the utterance
+  /// that the open stream is in and for all that follow, until it is set anew.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
   void push(std::span<const NewSamples> all);
@@ -98,6 +99,8 @@ class SpeechStreams {
 
   /// Returns the result of an open stream's utterance, as far as it has been decoded.
   PartialResult partial(int64_t stream);
+  /// Returns the frame of an open stream that is frame 0 of its utterance.
+  int64_t first(int64_t stream) { return working(stream).first; }
 
   const EncoderStreams& encoder() const { return *encoder_; }
   /// Returns the seconds that the steps have taken so far. encoder_seconds() counts features and
@@ -127,7 +130,7 @@ class SpeechStreams {
     std::optional<int64_t> prompt;  // prompt with which it was opened
     int64_t first = 0, frames = 0;  // the members of SpeechUpdate
     int64_t last_end = -1;          // frame after the last token of the utterance; -1 = no token
-    std::shared_ptr<const CompiledBias> bias = nullptr;  // bias of the utterance
+    std::shared_ptr<const CompiledBias> bias = nullptr;  // bias of all its utterances
 
     int64_t origin = 0;       // frame of the stream that is the encoder's frame 0
     int64_t skip = 0;         // number of next encoder frames that are context, and not searched

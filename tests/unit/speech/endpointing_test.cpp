@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "algorithms/decoder.h"
+#include "algorithms/shared/biasing/compiled_bias.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"
 #include "speech/streams/speech_streams.h"
@@ -34,7 +38,10 @@ class Scripted : public Decoder {
     return std::make_unique<Search>(*this);
   }
 
-  mutable int failing_opens = 0;  // the next calls of open() throw
+  using Biased = std::pair<int32_t, std::shared_ptr<const CompiledBias>>;
+
+  mutable int failing_opens = 0;       // the next calls of open() throw
+  mutable std::vector<Biased> biases;  // calls of set_bias(), with the frame of the stream
 
  private:
   class Search : public Streams {
@@ -45,6 +52,10 @@ class Scripted : public Decoder {
       if (owner_.failing_opens > 0 && owner_.failing_opens-- > 0) throw std::bad_alloc();
       begins_[next_] = now_;
       return next_++;
+    }
+    void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) override {
+      if (!begins_.contains(stream)) throw UserError("search", "is not open", "");
+      owner_.biases.emplace_back(now_, std::move(bias));
     }
     void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override {
       for (const int64_t stream : streams)
@@ -313,6 +324,29 @@ TEST(Endpointing, AStreamWithoutANextUtteranceLeavesTheOthersAlone) {
   EXPECT_THROW(streams.close(failed), UserError);
   EXPECT_NO_THROW(streams.open());
   EXPECT_NO_THROW(streams.open());
+}
+
+/// Each utterance begins a search, which gets the stream's bias before its first frame.
+TEST(Endpointing, ABiasHoldsUntilItIsSetAnew) {
+  Scripted decoder({{0, 3}, {15, 4}, {50, 5}}, 0);
+  SpeechStreams streams(model(), decoder, {}, {.pause = 4});
+  const int64_t stream = streams.open();
+  const auto bias = std::make_shared<const CompiledBias>();
+  const std::vector<float> samples(3 * 16000);
+  const auto push = [&] {
+    streams.push(stream, samples);
+    while (!streams.step().empty()) continue;
+  };
+  streams.set_bias(stream, bias);
+  push();
+  std::vector<Scripted::Biased> expected = {{0, bias}, {5, bias}, {20, bias}};
+  EXPECT_EQ(decoder.biases, expected);
+  streams.set_bias(stream, nullptr);
+  ASSERT_EQ(decoder.biases.size(), 4U);
+  EXPECT_EQ(decoder.biases.back().second, nullptr);
+  push();
+  EXPECT_EQ(streams.first(stream), 55) << "a pause after the third token has ended its utterance";
+  EXPECT_EQ(decoder.biases.size(), 4U) << "a new search has none";
 }
 
 TEST(Endpointing, AShortPauseIsAFrame) {

@@ -229,6 +229,37 @@ TEST_F(SpeechStreamsTest, StableTokensAreNeverTakenBack) {
   EXPECT_GT(stable.size(), 15U);
 }
 
+/// Characters of a stream hold for all of its utterances, just like those of the decoder.
+TEST_F(SpeechStreamsTest, ABiasHoldsForAllUtterances) {
+  const std::vector<std::string> without_e = {"U+0061-U+0064", "U+0066-U+007A"};
+  const auto utterances = [&](const nlohmann::json& of_decoder, bool of_stream) {
+    const std::unique_ptr<Decoder> decoder = make_decoder("label_looping", of_decoder, "");
+    decoder->prepare(model_, {});
+    StreamOptions options;
+    options.buffer = BufferSeconds{2, 6, 1};
+    SpeechStreams speech(model_, *decoder, options, {.pause = 5});
+    const int64_t stream = speech.open();
+    if (of_stream) speech.set_bias(stream, decoder->compile_bias({{}, without_e, "allowed"}));
+    speech.push(stream, samples_);
+    speech.finish(stream);
+    std::vector<std::string> texts;
+    for (auto updates = speech.step(); !updates.empty(); updates = speech.step()) {
+      for (const SpeechUpdate& update : updates) {
+        if (update.ended() && !update.result.best.tokens.empty())
+          texts.push_back(model_->tokenizer->text(update.result.best.tokens));
+      }
+    }
+    return texts;
+  };
+  const auto plain = utterances(nlohmann::json::object(), false);
+  const auto biased = utterances(nlohmann::json::object(), true);
+  ASSERT_GT(plain.size(), 1U);
+  ASSERT_GT(biased.size(), 1U);
+  EXPECT_NE(plain.back().find('e'), std::string::npos);
+  for (const std::string& text : biased) EXPECT_EQ(text.find('e'), std::string::npos) << text;
+  EXPECT_EQ(biased, utterances({{"allowed", without_e}}, false));
+}
+
 TEST_F(SpeechStreamsTest, AStreamThatIsNotOpenIsAUserError) {
   const std::unique_ptr<Decoder> decoder = make_decoder("label_looping", {}, "");
   decoder->prepare(model_, {});
