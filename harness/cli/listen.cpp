@@ -165,11 +165,6 @@ class Listener {
     return rules;
   }
 
-  /// The last frames of a stream may be later than the end of its audio.
-  double time(const SpeechUpdate& update, int64_t frame) const {
-    return std::min(static_cast<double>(update.first + frame) * frame_seconds_, heard_);
-  }
-
   void show(const SpeechUpdate& update) {
     tell_again(update);
     const Hypothesis& best = update.result.best;
@@ -180,8 +175,8 @@ class Listener {
     const bool is_told = lines_.take_utterance(text, update.ended());
     if (options_.json) {
       if (!is_told) return;
-      print_line(update.ended(), time(update, best.frames.empty() ? 0 : best.frames.front()),
-                 time(update, std::max<int64_t>(0, end_of(best))), text, ended_by(update));
+      const auto [start, end] = spoken_time(update, frame_seconds_, heard_);
+      print_line(update.ended(), start, end, text, ended_by(update, *model_->tokenizer));
     } else if (update.ended()) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
@@ -189,14 +184,6 @@ class Listener {
       fmt::print("\r\033[K{}", live_line(printable(text)));
     }
     flush_output();
-  }
-
-  /// Returns the rule that ended an utterance, as JSON lines name it. An end token has the name of
-  /// its piece.
-  std::string ended_by(const SpeechUpdate& update) const {
-    if (update.rule == EndpointRule::token && update.end_token >= 0)
-      return model_->tokenizer->piece(update.end_token);
-    return std::string(name_of(update.rule));
   }
 
   /// `ended_by` is empty for lines that are not the end of an utterance.

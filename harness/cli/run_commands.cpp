@@ -21,6 +21,7 @@
 #include "harness/run/run.h"
 #include "harness/run/tune.h"
 #include "harness/stream/stream.h"
+#include "speech/streams/endpointing.h"
 #include "speech/streams/speech_streams.h"
 
 namespace rtfx {
@@ -273,7 +274,7 @@ void add_stream(CLI::App& app, int& code) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add("--pause", live.pause, "Seconds without a word that end an utterance. 0: no pause ends one.")
-      ->check(between(0.0, 3600.0));
+      ->check(between(0.0, kMostPauseSeconds));
   add("--end-token", live.end_tokens,
       "Token that ends an utterance, as the vocabulary spells it. May be repeated. none: no token "
       "ends one (default: <EOU> and <EOB>, where the vocabulary has them).")
@@ -284,7 +285,7 @@ void add_stream(CLI::App& app, int& code) {
                   ->type_name("FILE");
   add("--vad-silence", live.vad_silence,
       "Seconds without speech, according to the detector of --vad, that end an utterance.")
-      ->check(between(0.1, 3600.0))
+      ->check(between(kLeastSilenceSeconds, kMostPauseSeconds))
       ->needs(vad);
   add("--decode-again", live.decode_again,
       "Seconds without a token, with 1.5 s of speech in them, after which encoder and search start "

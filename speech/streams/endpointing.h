@@ -33,6 +33,10 @@ struct EndpointRules {
   bool is_end(int32_t token) const;
 };
 
+/// The limits of what users ask for, in seconds: the longest pause or silence, and the shortest
+/// silence. A pause of 0 is off.
+inline constexpr double kMostPauseSeconds = 3600, kLeastSilenceSeconds = 0.1;
+
 /// Returns EndpointRules::pause for a pause of `seconds`, at least 1.
 int64_t pause_frames(double seconds, double frame_seconds);
 

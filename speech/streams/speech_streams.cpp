@@ -312,6 +312,21 @@ int64_t end_of(const Hypothesis& h) {
   return last + (h.durations.empty() ? 1 : std::max(1, h.durations.back()));
 }
 
+SpokenTime spoken_time(const SpeechUpdate& update, double frame_seconds, double heard) {
+  const Hypothesis& best = update.result.best;
+  const auto time = [&](int64_t frame) {
+    return std::min(static_cast<double>(update.first + frame) * frame_seconds, heard);
+  };
+  return {time(best.frames.empty() ? 0 : best.frames.front()),
+          time(std::max<int64_t>(0, end_of(best)))};
+}
+
+std::string ended_by(const SpeechUpdate& update, const Tokenizer& tokenizer) {
+  if (update.rule == EndpointRule::token && update.end_token >= 0)
+    return tokenizer.piece(update.end_token);
+  return std::string(name_of(update.rule));
+}
+
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
   SpeechUpdate update;
   update.stream = number;

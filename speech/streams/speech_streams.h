@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "models/acoustic_model.h"
 #include "models/streaming/encoder_streams.h"
 #include "models/streaming/stream_features.h"
+#include "models/tokenizers/tokenizer.h"
 #include "speech/pipeline/wordless_speech.h"
 #include "speech/streams/endpointing.h"
 
@@ -47,6 +49,19 @@ struct SpeechUpdate {
 /// Returns the frame after the last token and its duration, which counts as at least one frame.
 /// Returns -1 without tokens.
 int64_t end_of(const Hypothesis& hypothesis);
+
+/// The time of an utterance in seconds of its stream.
+struct SpokenTime {
+  double start = 0, end = 0;
+};
+/// Returns the begin of the first token and the end of the last one, as end_of() defines it. Both
+/// are at most `heard`, the seconds of audio so far, since the last frames of a stream may be later
+/// than its audio. Without tokens, both are those of the utterance's frame 0.
+SpokenTime spoken_time(const SpeechUpdate& update, double frame_seconds, double heard);
+
+/// Returns the piece of the end token that has ended the utterance, or the name of another rule.
+/// The result is empty for an utterance that goes on.
+std::string ended_by(const SpeechUpdate& update, const Tokenizer& tokenizer);
 
 /// Returns Decoder::streams(). Throws UserError where there are none.
 std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limits);
