@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -63,8 +64,8 @@ Result guarded(Result on_failure, const Work& work) {
   return on_failure;
 }
 
-/// Returns `decode_again`, seconds without a token. Throws UserError unless it is from 0 to `most`.
-double require_decode_again(double decode_again, double most);
+/// Returns the argument `where`. Throws UserError unless it is from `least` to `most` seconds.
+double require_seconds(double seconds, std::string_view where, double least, double most);
 
 inline at::DeviceGuard on_device_of(const AcousticModel& model) {
   return at::DeviceGuard(model.device);

@@ -81,10 +81,10 @@ Hypothesis hypothesis_of(const rtfx_hypothesis& given, const Tokenizer& tokenize
 
 }  // namespace
 
-double require_decode_again(double decode_again, double most) {
-  if (decode_again >= 0 && decode_again <= most) return decode_again;
-  throw UserError("decode_again", fmt::format("{} seconds", decode_again),
-                  fmt::format("give 0 to {}", most));
+double require_seconds(double seconds, std::string_view where, double least, double most) {
+  if (seconds >= least && seconds <= most) return seconds;
+  throw UserError(where, fmt::format("{} seconds", seconds),
+                  fmt::format("give {} to {}", least, most));
 }
 
 const char* keep(std::string value) {

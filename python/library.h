@@ -28,7 +28,7 @@ typedef struct rtfx_model rtfx_model;             /* features, encoder and heads
 typedef struct rtfx_decoder rtfx_decoder;         /* of one model */
 typedef struct rtfx_result rtfx_result;           /* hypotheses of a batch */
 typedef struct rtfx_transcripts rtfx_transcripts; /* results for recordings */
-typedef struct rtfx_streams rtfx_streams;         /* utterances that come in pieces */
+typedef struct rtfx_streams rtfx_streams;         /* speech that comes in pieces */
 struct DLManagedTensor;
 
 /* The last failure on this thread. A success does not clear it, so read it after a call has failed.
@@ -117,39 +117,46 @@ RTFX_API int64_t rtfx_transcripts_list(const rtfx_transcripts* transcripts,
                                        const rtfx_transcript** list);
 RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
 
-/* Opens live speech for up to `streams` utterances at a time. They are encoded and searched in
- * batches of always `rows` rows; 0 means as many as `streams`. `fewer_rows` has `fewer` smaller
- * numbers of rows. A step is then encoded with the smallest number that holds its utterances, and
- * frames are equal only up to rounding.
+/* Opens live speech for up to `streams` streams at a time. They are encoded and searched in batches
+ * of always `rows` rows; 0 means as many as `streams`. `fewer_rows` has `fewer` smaller numbers of
+ * rows. A step is then encoded with the smallest number that holds its streams, and frames are
+ * equal only up to rounding.
  *
  * `buffer` is null, or has the seconds of chunk, left and right context. With null, the streams use
  * caches where the model is made for it, else buffers of 2, 10 and 2 s. On a GPU, caches may need
  * the weights a second time. A stream starts over after `decode_again` seconds, 0 to 20, without a
  * token, if at least 1.5 s of them are speech; with 0, none does. For a stream of at most 20 s that
  * ends without any token, 0.5 s of speech is enough. The handles of model and decoder may be freed
- * before the streams. */
+ * before the streams.
+ *
+ * `rules` end utterances, and the stream then goes on with the next one. With null, an utterance
+ * ends with its stream. They are not read after the call. Frames of hypotheses and times count from
+ * the start of the stream. */
 RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
                                               int64_t streams, int64_t rows,
                                               const int64_t* fewer_rows, int64_t fewer,
-                                              const double* buffer, double decode_again);
+                                              const double* buffer, double decode_again,
+                                              const rtfx_endpoint_rules* rules);
 /* Opens streams of encoder frames, for the search alone. Batches always have `rows` rows of
- * `frames` frames. Any number of utterances may be open at a time. */
+ * `frames` frames. Any number of streams may be open at a time. Each is one utterance. */
 RTFX_API rtfx_streams* rtfx_streams_of_frames(rtfx_decoder* decoder, int64_t rows, int64_t frames);
 /* Returns {"notices"}. Streams of speech add "chunk_samples" and "look_ahead_samples", the samples
  * after a chunk for which it waits. */
 RTFX_API const char* rtfx_streams_json(const rtfx_streams* streams);
 RTFX_API void rtfx_streams_free(rtfx_streams* streams);
 
-/* Opens an utterance. Returns its number, or -1. `request` is a JSON object with phrases and
- * characters for this utterance:
+/* Opens a stream. Returns its number, or -1. `request` is a JSON object with phrases and characters
+ * for all utterances of this stream:
  * {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}.
  * An empty list "allowed" allows all characters; without it, those of the decoder are allowed. */
 RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
 
-/* Takes the next samples of `rows` utterances: counts[i] floats, or 0, at samples[i], at the
- * model's rate. partials[i] receives the text of each, which lives until the next call for these
- * streams. Invalid samples are an error and change nothing. After another error, such as one of
- * memory, the streams may lack audio: close them. Returns 0, or -1. Waits for the device. */
+/* Takes the next samples of `rows` streams: counts[i] floats, or 0, at samples[i], at the model's
+ * rate. partials[i] receives the text of each, and its utterances that have ended since its last
+ * call. Both live until the next call for these streams. Utterances without text are left out.
+ * Invalid samples are an error and change nothing. After another error, such as one of memory, the
+ * streams may lack audio: close them. Utterances that ended before the error come with the next
+ * call for their stream. Returns 0, or -1. Waits for the device. */
 RTFX_API int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
                                const float* const* samples, const int64_t* counts, int64_t rows,
                                rtfx_partial* partials);
@@ -157,12 +164,14 @@ RTFX_API int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
 RTFX_API int rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
                                       struct DLManagedTensor* frames, const int64_t* lengths,
                                       int64_t rows, rtfx_partial* partials);
-/* Closes an utterance. `hypothesis` receives its result, and `again` the `again_count` parts of it
- * that were decoded again. Both live until the next call for these streams. Returns 0, or -1. Waits
- * for the device. */
+/* Closes a stream. `hypothesis` receives its last utterance. `again` receives the `again_count`
+ * parts of the stream that were decoded again. `ended` receives the `ended_count` utterances that
+ * have ended since the last push, before the last one. All live until the next call for these
+ * streams. Returns 0, or -1. Waits for the device. */
 RTFX_API int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* hypothesis,
-                                 const rtfx_decoded_again** again, int64_t* again_count);
-/* Forgets an utterance. Returns 0, or -1. */
+                                 const rtfx_decoded_again** again, int64_t* again_count,
+                                 const rtfx_utterance** ended, int64_t* ended_count);
+/* Forgets a stream. Returns 0, or -1. */
 RTFX_API int rtfx_streams_close(rtfx_streams* streams, int64_t number);
 
 #ifdef __cplusplus

@@ -38,11 +38,31 @@ typedef struct rtfx_decoded_again {
   int64_t words, decodes;
 } rtfx_decoded_again;
 
-/* The text of an utterance so far. */
+/* The rules that end an utterance before its stream ends (speech/streams/endpointing.h). */
+typedef struct rtfx_endpoint_rules {
+  double pause;            /* seconds without a token, 0 to 3600; 0: no pause ends an utterance */
+  int64_t end_token_count; /* 0 stands for <EOU> and <EOB>, where the vocabulary has them */
+  const char* const* end_tokens; /* [end_token_count]: pieces; null: no token ends an utterance */
+  const char* vad;               /* file of a voice activity detector; null: none */
+  double vad_silence;            /* seconds without speech that the detector hears, 0.1 to 3600 */
+} rtfx_endpoint_rules;
+
+/* An utterance that a rule has ended. Times are seconds of its stream. */
+typedef struct rtfx_utterance {
+  rtfx_hypothesis hypothesis; /* of at least one token, or NaN */
+  int64_t word_count;
+  const rtfx_word* words; /* [word_count] */
+  double start, end;      /* begin of the first token, end of the last one */
+  const char* ended_by;   /* "pause", "vad", or the piece of the end token */
+} rtfx_utterance;
+
+/* The text so far of the utterance that a stream is in. */
 typedef struct rtfx_partial {
   rtfx_hypothesis hypothesis; /* the best so far; rtfx_streams_finish() may give another one */
   int64_t stable;             /* number of first tokens that no later audio can change */
   const char* stable_text;    /* text of these tokens */
+  int64_t ended_count;
+  const rtfx_utterance* ended; /* [ended_count]: utterances that have ended before, in order */
 } rtfx_partial;
 
 /* A recording to transcribe: a file, or samples in memory. */

@@ -101,7 +101,7 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
     TranscriberOptions options;
     options.batch_size = batch_size;
     options.with_times = with_words != 0;
-    options.decode_again = require_decode_again(decode_again, 3600);
+    options.decode_again = require_seconds(decode_again, "decode_again", 0, 3600);
     const auto prepared = [&](const PrepareDecoder&) { return decoder->decoder; };
     Transcriber transcriber(model->model, prepared, options, model->recorded);
     const auto inputs = recordings_of({recordings, static_cast<size_t>(count)});

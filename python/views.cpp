@@ -32,6 +32,21 @@ void ViewMemory::view(const std::vector<DecodedAgain>& parts, int64_t& count,
   list = views.data();
 }
 
+void ViewMemory::view(const std::vector<EndedUtterance>& utterances, const Tokenizer& tokenizer,
+                      int64_t& count, const rtfx_utterance*& list) {
+  std::vector<rtfx_utterance>& views = utterances_.emplace_back();
+  for (const EndedUtterance& one : utterances) {
+    rtfx_utterance& added = views.emplace_back();
+    added.hypothesis = view(one.hypothesis, tokenizer);
+    view(one.words, added.word_count, added.words);
+    added.start = one.start;
+    added.end = one.end;
+    added.ended_by = view(one.ended_by);
+  }
+  count = std::ssize(views);
+  list = views.data();
+}
+
 rtfx_hypothesis ViewMemory::view(Hypothesis hypothesis, const Tokenizer& tokenizer) {
   return view_of_kept(hypotheses_.emplace_back(std::move(hypothesis)), tokenizer);
 }
@@ -69,7 +84,8 @@ rtfx_hypothesis ViewMemory::view_of_kept(const Hypothesis& hypothesis, const Tok
 rtfx_partial ViewMemory::view(PartialResult partial, const Tokenizer& tokenizer) {
   const auto& tokens = partial.best.tokens;
   const std::vector<int32_t> stable(tokens.begin(), tokens.begin() + partial.stable);
-  return {view(std::move(partial.best), tokenizer), partial.stable, view(tokenizer.text(stable))};
+  return {view(std::move(partial.best), tokenizer), partial.stable, view(tokenizer.text(stable)), 0,
+          nullptr};
 }
 
 }  // namespace rtfx

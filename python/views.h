@@ -13,6 +13,14 @@
 
 namespace rtfx {
 
+/// An utterance that a rule has ended. Frames and seconds count from the start of its stream.
+struct EndedUtterance {
+  Hypothesis hypothesis;
+  std::vector<TimedWord> words;
+  double start = 0, end = 0;
+  std::string ended_by;
+};
+
 /// The memory of views. It only grows, so that pointers into it stay valid as long as it lives.
 class ViewMemory {
  public:
@@ -28,6 +36,8 @@ class ViewMemory {
   void view(const std::vector<TimedWord>& words, int64_t& count, const rtfx_word*& list);
   void view(const std::vector<DecodedAgain>& parts, int64_t& count,
             const rtfx_decoded_again*& list);
+  void view(const std::vector<EndedUtterance>& utterances, const Tokenizer& tokenizer,
+            int64_t& count, const rtfx_utterance*& list);
   const char* view(std::string text);
   const char* const* view(const std::vector<std::string>& texts);
 
@@ -42,6 +52,7 @@ class ViewMemory {
   std::deque<std::vector<rtfx_hypothesis>> nbest_;
   std::deque<std::vector<rtfx_word>> words_;
   std::deque<std::vector<rtfx_decoded_again>> again_;
+  std::deque<std::vector<rtfx_utterance>> utterances_;
 };
 
 }  // namespace rtfx

@@ -142,6 +142,28 @@ def rtfx_package(site):
 
 
 @pytest.fixture(scope="session")
+def python_package(tmp_path_factory):
+    """Returns a function that runs code with the tree's Python package and the built librtfx, and returns its
+    output."""
+    library = PROGRAM.with_name("librtfx.so")
+    if not library.exists():
+        pytest.skip("no librtfx.so: `make build` makes it")
+    site = tmp_path_factory.mktemp("site")
+    (site / "rtfx/lib").mkdir(parents=True)
+    for path in (ROOT / "python/rtfx").glob("*.py"):
+        (site / "rtfx" / path.name).symlink_to(path)
+    (site / "rtfx/lib/librtfx.so").symlink_to(library)
+
+    def run(code):
+        done = subprocess.run([sys.executable, "-c", "import dataclasses, json, rtfx\n" + code], capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": str(site)}, timeout=280)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def other_openfst(tmp_path_factory):
     """Returns a library in place of an OpenFst of another release, which some packages of Python hold."""
     if not shutil.which("g++"):

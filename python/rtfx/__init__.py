@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rtfx.library import __version__, version
     from rtfx.models import Model, decoder, load, load_plugin
     from rtfx.program import records, run
-    from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
+    from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Utterance, Word
     from rtfx.streaming import FrameStreams, SpeechStreams, Stream
 
 # Modules are imported when they are needed. The command `rtfx`, a function of rtfx.program, needs no torch, whose
@@ -29,15 +29,15 @@ _MODULES = {
     "library": ["__version__", "version"],
     "models": ["Model", "decoder", "load", "load_plugin"],
     "program": ["records", "run"],
-    "results": ["DecodedAgain", "Hypothesis", "Partial", "Transcription", "Word"],
+    "results": ["DecodedAgain", "Hypothesis", "Partial", "Transcription", "Utterance", "Word"],
     "streaming": ["FrameStreams", "SpeechStreams", "Stream"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "DecodedAgain", "Decoder", "Error", "FrameStreams", "Hypotheses", "Hypothesis", "InputError", "Model", "Partial",
-    "RunError", "SpeechStreams", "Stream", "Transcription", "TranscriptionError", "TranscriptionInputError", "Word",
-    "__version__", "decoder", "load", "load_plugin", "records", "run", "version",
+    "RunError", "SpeechStreams", "Stream", "Transcription", "TranscriptionError", "TranscriptionInputError", "Utterance",
+    "Word", "__version__", "decoder", "load", "load_plugin", "records", "run", "version",
 ]  # fmt: skip
 
 

@@ -17,10 +17,12 @@ import torch
 from rtfx.errors import Error, InputError
 from rtfx.views import (
     DecodedAgainView,
+    EndpointRulesView,
     HypothesisView,
     PartialView,
     RecordingView,
     TranscriptView,
+    UtteranceView,
     WordView,
     encoded,
     message,
@@ -66,14 +68,15 @@ def _load() -> ctypes.CDLL:
         ("transcripts_list", count, [handle, pointer(pointer(TranscriptView))]),
         ("transcripts_free", None, [handle]),
         ("streams_of_speech", handle, [handle, handle, count, count, integers, count, pointer(ctypes.c_double),
-                                      ctypes.c_double]),
+                                      ctypes.c_double, pointer(EndpointRulesView)]),
         ("streams_of_frames", handle, [handle, count, count]),
         ("streams_json", text, [handle]),
         ("streams_free", None, [handle]),
         ("streams_open", count, [handle, text]),
         ("streams_push", ctypes.c_int, [handle, integers, floats, integers, count, partial]),
         ("streams_push_frames", ctypes.c_int, [handle, integers, handle, integers, count, partial]),
-        ("streams_finish", ctypes.c_int, [handle, count, hypothesis, pointer(pointer(DecodedAgainView)), integers]),
+        ("streams_finish", ctypes.c_int, [handle, count, hypothesis, pointer(pointer(DecodedAgainView)), integers,
+                                          pointer(pointer(UtteranceView)), integers]),
         ("streams_close", ctypes.c_int, [handle, count]),
     ]:
         function = getattr(library, f"rtfx_{name}")

@@ -15,7 +15,7 @@ import torch
 from rtfx import library, streaming
 from rtfx.decoding import Decoder
 from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
-from rtfx.results import DecodedAgain, Hypothesis, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Transcription, Utterance, Word
 from rtfx.together import Together
 from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, listed, words_of
 
@@ -176,9 +176,10 @@ class Model(library.Handle):
 
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
                 buffer: Sequence[float] | None = None, decode_again: float = 8, fewer_rows: Sequence[int] = (),
-                **options: Any) -> streaming.SpeechStreams:  # fmt: skip
-        """Returns live streams of utterances whose samples come in pieces, up to `max_streams` at a time. Each step
-        computes `batch_size` rows (0: `max_streams`), even if fewer have audio.
+                pause: float = 0, end_tokens: str | Sequence[str] = (), vad: str | os.PathLike | None = None,
+                vad_silence: float = 0.5, **options: Any) -> streaming.SpeechStreams:  # fmt: skip
+        """Returns live streams whose samples come in pieces, up to `max_streams` at a time. Each step computes
+        `batch_size` rows (0: `max_streams`), even if fewer have audio.
 
         A cache-aware model uses its caches. Any other model uses buffers, and so does every model if `buffer` is given.
         `buffer` has the seconds of chunk, left and right context, by default 2, 10 and 2. A stream starts over and
@@ -187,10 +188,18 @@ class Model(library.Handle):
 
         `fewer_rows` has numbers of rows below the batch size. A step is then encoded with the smallest that holds
         its streams, so that few streams cost less. Results then depend on other streams by rounding. `decoder` and
-        `options` are those of transcribe()."""
+        `options` are those of transcribe().
+
+        A stream is one utterance, unless a rule ends utterances earlier. The rules are those of `rtfx stream`, and the
+        first one that applies counts. An utterance ends after `pause` seconds without a token, where 0 switches this
+        rule off. It ends with each token of `end_tokens`, which are pieces as the vocabulary spells them; "auto" stands
+        for <EOU> and <EOB>, where the vocabulary has them. `vad` is the file of a voice activity detector, such as
+        silero_vad.jit. After `vad_silence` seconds in which it hears no speech, an utterance ends. `Partial.ended` and
+        `Transcription.ended` have the utterances that have ended. Those without text are left out."""
+        rules = streaming.endpoint_rules(pause, end_tokens, vad, vad_silence)
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
-                                       library.number(decode_again, "decode_again"), fewer_rows, self.sample_rate,
-                                       self._with_words)  # fmt: skip
+                                       library.number(decode_again, "decode_again"), fewer_rows, rules,
+                                       self.sample_rate, self._with_words)  # fmt: skip
 
     def _decoder(self, decoder: Decoder | str | None, options: dict[str, Any]) -> Decoder:
         if not isinstance(decoder, Decoder):
@@ -199,8 +208,10 @@ class Model(library.Handle):
             raise InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
         return decoder
 
-    def _with_words(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Transcription:
-        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again)
+    def _with_words(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain],
+                    ended: list[Utterance]) -> Transcription:  # fmt: skip
+        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again,
+                             ended=ended)  # fmt: skip
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
         """Returns the words with their times, as transcribe() does, with two exceptions. A CTC token has one frame

@@ -47,16 +47,35 @@ class DecodedAgain:
 
 
 @dataclass(frozen=True)
+class Utterance:
+    """An utterance of a stream that a rule has ended. `start` is when its first token begins, and `end` when its last
+    token ends. They, the times of `words` and the frames of `hypothesis` count from the start of the stream. `ended_by`
+    is "pause", "vad" or the piece of the end token, which is not part of the text."""
+
+    text: str
+    hypothesis: Hypothesis
+    words: list[Word]
+    start: float
+    end: float
+    ended_by: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Transcription:
-    """The text of one clip or stream. transcribe() fills `words` only with `timestamps=True`; align() and a stream's
-    finish() always fill it. `notices` list changes and omissions in reading the clip, such as its sample rate, and the
-    parts that were decoded again."""
+    """The text of one clip, or of the last utterance of a stream. transcribe() fills `words` only with
+    `timestamps=True`; align() and a stream's finish() always fill it. `notices` list changes and omissions in reading
+    the clip, such as its sample rate, and the parts that were decoded again. `ended` has the utterances before the last
+    one that finish() has found, and `decoded_again` the parts of the whole stream."""
 
     text: str
     hypothesis: Hypothesis
     words: list[Word] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     decoded_again: list[DecodedAgain] = field(default_factory=list)
+    ended: list[Utterance] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text
@@ -64,13 +83,15 @@ class Transcription:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text so far, under the assumption that more speech comes. `finish()` may return another text. The first
-    `stable` tokens, which make `stable_text`, never change."""
+    """The text so far of the utterance that a stream is in, under the assumption that more speech comes. `finish()` may
+    return another text. The first `stable` tokens, which make `stable_text`, never change. `ended` has the utterances
+    that rules have ended since the last push, in order. The text belongs to the utterance after them."""
 
     text: str
     hypothesis: Hypothesis
     stable: int
     stable_text: str
+    ended: list[Utterance] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text

@@ -1,10 +1,11 @@
-"""Utterances in pieces: live speech, or encoder frames."""
+"""Audio in pieces: live speech, or encoder frames."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import json
+import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Union
@@ -12,8 +13,17 @@ from typing import Any, Generic, TypeVar, Union
 import torch
 
 from rtfx import library
-from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription
-from rtfx.views import DecodedAgainView, HypothesisView, PartialView, integers, listed
+from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Utterance
+from rtfx.views import (
+    DecodedAgainView,
+    EndpointRulesView,
+    HypothesisView,
+    PartialView,
+    UtteranceView,
+    encoded,
+    integers,
+    listed,
+)
 
 Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
 Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
@@ -22,12 +32,14 @@ Result = TypeVar("Result")
 
 
 class Stream(library.Handle, Generic[Piece, Result]):
-    """One utterance, which is open until finish(), close() or the garbage collector ends it."""
+    """One stream, which is open until finish(), close() or the garbage collector ends it. It is one utterance, unless it
+    has rules (Model.streams()) that end utterances earlier."""
 
     def __init__(self, streams: Streams[Piece, Result], number: int):
         self._streams = streams
         self.number = number
-        # The collector may run on any thread and during a call. The next call then closes the utterance.
+        self._ended: list[Utterance | library.Error] = []  # utterances that no result holds yet, or errors in their places
+        # The collector may run on any thread and during a call. The next call then closes the stream.
         self._left = weakref.finalize(self, streams._left.append, number)
         self._left.atexit = False
 
@@ -35,24 +47,36 @@ class Stream(library.Handle, Generic[Piece, Result]):
         return f"<rtfx.Stream {self.number} of {self._streams!r}>"
 
     def push(self, piece: Piece) -> Partial:
-        """Pushes the next piece of this utterance alone; see Streams.push()."""
+        """Pushes the next piece of this stream alone; see Streams.push()."""
         return self._streams.push({self: piece})[self]
 
     def finish(self) -> Result:
-        """Returns the result and closes the stream."""
+        """Returns the last result and closes the stream; see Streams.finish()."""
         return self._streams.finish(self)
 
     def close(self) -> None:
-        """Forgets the utterance. Does nothing after finish()."""
+        """Forgets the stream. Does nothing after finish()."""
         if self._left.detach():
             with self._streams._together.turn:
                 library.call("streams_close", self._streams._handle, self.number)
 
+    def _keep(self, views: Sequence[UtteranceView]) -> None:
+        self._ended += [view.value(f"stream {self.number}") for view in views]
+
+    def _utterances(self) -> list[Utterance]:
+        """Returns the utterances that no result holds yet. If a NaN reached one of them, forgets this one and raises its
+        error."""
+        for one in self._ended:
+            if isinstance(one, library.Error):
+                self._ended.remove(one)
+                raise one
+        return self._ended
+
 
 class Streams(library.Handle, Generic[Piece, Result]):
-    """Many utterances, each with a state of its own on the model's device. Results do not depend on how an utterance
-    is divided into pieces. Without `fewer_rows`, they do not depend on other utterances either. Pieces that several
-    threads push during another call are computed together."""
+    """Many streams, each with a state of its own on the model's device. Results do not depend on how a stream is divided
+    into pieces. Without `fewer_rows`, they do not depend on other streams either. Pieces that several threads push
+    during another call are computed together."""
 
     def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
@@ -65,8 +89,8 @@ class Streams(library.Handle, Generic[Piece, Result]):
         return f"<rtfx.{type(self).__name__} of {self.decoder!r}>"
 
     def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] | None = None) -> Stream[Piece, Result]:
-        """Opens an utterance. `boost` has phrases for this utterance in addition to those of the decoder's option
-        `boost`, whose other settings hold for them. `allowed` has scripts ("latin"), ranges and characters. It
+        """Opens a stream. `boost` has phrases for all utterances of this stream, in addition to those of the decoder's
+        option `boost`, whose other settings hold for them. `allowed` has scripts ("latin"), ranges and characters. It
         replaces the decoder's, and an empty list allows all."""
         asked = {"boost": boost or None, "allowed": allowed}
         request = json.dumps({name: value for name, value in asked.items() if value is not None}, default=list)
@@ -76,8 +100,9 @@ class Streams(library.Handle, Generic[Piece, Result]):
 
     def push(self, pieces: Mapping[Stream[Piece, Result], Piece]) -> dict[Stream[Piece, Result], Partial]:
         """Pushes the next piece of each of these streams, which are computed together. Returns the text so far of
-        each. Waits for the device. If it raises InputError, no piece was taken. After another error, such as one of
-        memory, the streams may lack audio and should be closed."""
+        each, and its utterances that have ended since its last push. Waits for the device. If it raises InputError, no
+        piece was taken. After another error, such as one of memory, the streams may lack audio and should be closed.
+        The utterances that it would have returned come with the next result of their stream."""
         for stream in pieces:
             self._own(stream)
         if not pieces:
@@ -92,24 +117,34 @@ class Streams(library.Handle, Generic[Piece, Result]):
         partials = (PartialView * len(streams))()
         self._push(numbers, [piece for pieces in requests for piece in pieces.values()], partials)
         partial_of = dict(zip(streams, partials, strict=True))
+        for stream, partial in partial_of.items():
+            stream._keep(partial.ended[: partial.ended_count])
         results: list[dict | library.Error] = []
         for pieces in requests:
             try:
-                results.append({stream: partial_of[stream].value(f"stream {stream.number}") for stream in pieces})
+                found = {stream: partial_of[stream].value(f"stream {stream.number}", stream._utterances())
+                         for stream in pieces}  # fmt: skip
             except library.Error as error:  # a NaN affects this caller alone
                 results.append(error)
+                continue
+            for stream in found:
+                stream._ended = []
+            results.append(found)
         return results
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
-        """Returns the text of the whole utterance and closes it. Waits for the device."""
+        """Returns the last utterance of the stream and closes it. Waits for the device."""
         self._own(stream)
         with self._together.turn:
             self._close_left()
             found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
-            library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count))
+            ended, ended_count = ctypes.POINTER(UtteranceView)(), ctypes.c_int64()
+            library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count),
+                         ctypes.byref(ended), ctypes.byref(ended_count))  # fmt: skip
             stream._left.detach()
+            stream._keep(ended[: ended_count.value])
             decoded_again = [parts[i].value() for i in range(count.value)]
-            return self._result(found.value(f"stream {stream.number}"), decoded_again)
+            return self._result(found.value(f"stream {stream.number}"), decoded_again, stream._utterances())
 
     def _own(self, stream: Stream[Piece, Result]) -> None:
         if not isinstance(stream, Stream) or stream._streams is not self:
@@ -123,7 +158,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
     def _push(self, numbers: ctypes.Array, pieces: list[Piece], partials: ctypes.Array[PartialView]) -> None:
         raise NotImplementedError
 
-    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Result:
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain], ended: list[Utterance]) -> Result:
         raise NotImplementedError
 
 
@@ -132,8 +167,9 @@ class SpeechStreams(Streams[Samples, Transcription]):
     Tokens come chunk by chunk. A chunk needs `chunk_seconds` of audio and the `look_ahead_seconds` after it."""
 
     def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
-                 buffer: Sequence[float] | None, decode_again: float, fewer_rows: Sequence[int], sample_rate: int,
-                 transcription: Callable[[Hypothesis, list[DecodedAgain]], Transcription]):  # fmt: skip
+                 buffer: Sequence[float] | None, decode_again: float, fewer_rows: Sequence[int],
+                 rules: EndpointRulesView, sample_rate: int,
+                 transcription: Callable[[Hypothesis, list[DecodedAgain], list[Utterance]], Transcription]):  # fmt: skip
         seconds = None if buffer is None else [
             library.number(one, "buffer") for one in listed(buffer, "buffer", "numbers")
         ]  # fmt: skip
@@ -145,7 +181,7 @@ class SpeechStreams(Streams[Samples, Transcription]):
         cut = None if seconds is None else (ctypes.c_double * 3)(*seconds)
         with decoder._together.turn:
             super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes, fewer,
-                                                   len(fewer_rows), cut, decode_again))  # fmt: skip
+                                                   len(fewer_rows), cut, decode_again, rules))  # fmt: skip
             about = library.call_json("streams_json", self._handle)
         self._transcription = transcription
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate
@@ -158,8 +194,9 @@ class SpeechStreams(Streams[Samples, Transcription]):
         counts = integers([len(clip) for clip in clips], "samples")
         library.call("streams_push", self._handle, numbers, pointers, counts, len(clips), partials)
 
-    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Transcription:
-        return self._transcription(hypothesis, decoded_again)
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain],
+                ended: list[Utterance]) -> Transcription:  # fmt: skip
+        return self._transcription(hypothesis, decoded_again, ended)
 
 
 class FrameStreams(Streams[torch.Tensor, Hypothesis]):
@@ -176,8 +213,24 @@ class FrameStreams(Streams[torch.Tensor, Hypothesis]):
         library.call("streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces),
                      partials)  # fmt: skip
 
-    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Hypothesis:
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain], ended: list[Utterance]) -> Hypothesis:
         return hypothesis
+
+
+def endpoint_rules(pause: float, end_tokens: str | Sequence[str], vad: str | os.PathLike | None,
+                   vad_silence: float) -> EndpointRulesView:  # fmt: skip
+    """Returns the rules in the library's form. The arguments are those of Model.streams()."""
+    rules = EndpointRulesView(library.number(pause, "pause"), vad_silence=library.number(vad_silence, "vad_silence"))
+    if vad is not None:
+        rules.vad = library.path(vad, "vad")
+    names = end_tokens
+    if isinstance(end_tokens, str):
+        names = [] if end_tokens == "auto" else [end_tokens]
+    names = [encoded(name, "end_tokens") for name in listed(names, "end_tokens", "pieces of the vocabulary")]
+    if names or isinstance(end_tokens, str):
+        rules.end_token_count = len(names)
+        rules.end_tokens = (ctypes.c_char_p * max(1, len(names)))(*names)
+    return rules
 
 
 def _padded(pieces: list[torch.Tensor]) -> torch.Tensor:

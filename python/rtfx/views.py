@@ -10,7 +10,7 @@ from math import isnan
 from typing import Any
 
 from rtfx.errors import Error, InputError
-from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Utterance, Word
 
 
 class HypothesisView(ctypes.Structure):
@@ -91,14 +91,54 @@ class DecodedAgainView(ctypes.Structure):
         return DecodedAgain(self.start, self.end, self.words, self.decodes)
 
 
+class EndpointRulesView(ctypes.Structure):
+    """rtfx_endpoint_rules"""
+
+    _fields_ = [
+        ("pause", c_double),
+        ("end_token_count", c_int64),
+        ("end_tokens", POINTER(c_char_p)),
+        ("vad", c_char_p),
+        ("vad_silence", c_double),
+    ]
+
+
+class UtteranceView(ctypes.Structure):
+    """rtfx_utterance"""
+
+    _fields_ = [
+        ("hypothesis", HypothesisView),
+        ("word_count", c_int64),
+        ("words", POINTER(WordView)),
+        ("start", c_double),
+        ("end", c_double),
+        ("ended_by", c_char_p),
+    ]
+
+    def value(self, name: str) -> Utterance | Error:
+        """Returns the utterance, or the error in its place."""
+        try:
+            hypothesis = self.hypothesis.value(name)
+        except Error as error:
+            return error
+        return Utterance(hypothesis.text, hypothesis, words_of(self.words, self.word_count), self.start, self.end,
+                         _text(self.ended_by))  # fmt: skip
+
+
 class PartialView(ctypes.Structure):
     """rtfx_partial"""
 
-    _fields_ = [("hypothesis", HypothesisView), ("stable", c_int64), ("stable_text", c_char_p)]
+    _fields_ = [
+        ("hypothesis", HypothesisView),
+        ("stable", c_int64),
+        ("stable_text", c_char_p),
+        ("ended_count", c_int64),
+        ("ended", POINTER(UtteranceView)),
+    ]
 
-    def value(self, name: str) -> Partial:
+    def value(self, name: str, ended: list[Utterance]) -> Partial:
         hypothesis = self.hypothesis.value(name)
-        return Partial(hypothesis.text, hypothesis, self.stable, _text(self.stable_text))
+        return Partial(hypothesis.text, hypothesis, self.stable, _text(self.stable_text), ended)
 
 
 class RecordingView(ctypes.Structure):

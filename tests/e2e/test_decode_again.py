@@ -6,13 +6,12 @@ The model of tests/support/sticking_checkpoint.py stays on blank from 12 s to 32
 import json
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import soundfile
 import sticking_checkpoint
-from conftest import AUDIO, MODELS, PROGRAM, ROOT
+from conftest import AUDIO, MODELS, PROGRAM
 
 RATE = 16000
 SHARED = os.environ.get("RTFX_SHARED")
@@ -38,28 +37,6 @@ def minute(tmp_path_factory):
     path = tmp_path_factory.mktemp("audio") / "minute.wav"
     soundfile.write(path, np.concatenate(samples), RATE)
     return path
-
-
-@pytest.fixture(scope="module")
-def python_package(tmp_path_factory):
-    """Returns a function that runs code with the tree's Python package and the built librtfx, and returns its
-    output."""
-    library = PROGRAM.with_name("librtfx.so")
-    if not library.exists():
-        pytest.skip("no librtfx.so: `make build` makes it")
-    site = tmp_path_factory.mktemp("site")
-    (site / "rtfx/lib").mkdir(parents=True)
-    for path in (ROOT / "python/rtfx").glob("*.py"):
-        (site / "rtfx" / path.name).symlink_to(path)
-    (site / "rtfx/lib/librtfx.so").symlink_to(library)
-
-    def run(code):
-        done = subprocess.run([sys.executable, "-c", "import dataclasses, json, rtfx\n" + code], capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(site)}, timeout=280)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
 
 
 def transcript(rtfx, model, *arguments):

@@ -70,6 +70,18 @@ REFUSED = {
     "nan_to_encode": ("m.encode([clip, with_nan])", "audio[1]: sample 7 is NaN"),
     "one_number_for_a_buffer": ("m.streams(buffer=2)", "buffer: 2; give numbers"),
     "text_in_a_buffer": ("m.streams(buffer=('a', 1, 2))", "buffer: 'a'; give a number"),
+    "negative_pause": ("m.streams(pause=-1)", "pause: -1 seconds; give 0 to 3600"),
+    "nan_pause": ("m.streams(pause=float('nan'))", "pause: nan seconds; give 0 to 3600"),
+    "pause_of_text": ("m.streams(pause='long')", "pause: 'long'; give a number"),
+    "no_piece": ("m.streams(end_tokens=['<EOX>'])", "end_tokens: the vocabulary has no token '<EOX>'"),
+    "text_of_no_piece": ("m.streams(end_tokens='<EOX>')", "end_tokens: the vocabulary has no token '<EOX>'"),
+    "piece_of_bytes": ("m.streams(end_tokens=[b'a'])", "end_tokens: b'a'; give a text"),
+    "end_tokens_without_a_list": ("m.streams(end_tokens=None)", "end_tokens: None; give pieces of the vocabulary"),
+    "no_detector": ("m.streams(vad='absent.jit')", "vad: absent.jit: no such file"),
+    "model_as_detector": ("m.streams(vad=MODEL)", "is no TorchScript module"),
+    "path_of_no_detector": ("m.streams(vad=7)", "vad: 7; give a text"),
+    "no_silence": ("m.streams(vad_silence=0)", "vad_silence: 0 seconds; give 0.1 to 3600"),
+    "long_silence": ("m.streams(vad_silence=4000)", "vad_silence: 4000 seconds; give 0.1 to 3600"),
     "context_without_a_list": ("rtfx.load(MODEL, att_context_size=70)", "att_context_size: 70; give integers"),
     "no_configuration": ("rtfx.run(None)", "config: None; give a file or a dict"),
     "set_of_phrases": ("m.transcribe(clip, boost={'phrases': {'new york'}})", "options: {'new york'} is of type set; give"),
@@ -121,6 +133,7 @@ TRUE = {
     "results_of_the_others": "results_of_the_others()",
     "failures_of_a_decoder": "failures_of_a_decoder()",
     "a_stream_goes_on_after_nan": "said_in_a_stream([with_nan]) == said_in_a_stream([])",
+    "a_nan_loses_no_other_utterance": "utterances_beside_nan()",
     "forked": "forked() == 'rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead'",
     "forked_during_a_call": "forked_during_a_call() == forked()",
     "interrupted": "interrupted()",
@@ -358,6 +371,22 @@ def said_in_a_stream(refused):
             return "not refused"
     stream.push(clip[9000:])
     return stream.finish()
+
+def utterances_beside_nan():
+    # A NaN in one utterance is an error for one call. The next call returns the other utterances of all its streams.
+    streams = m.streams("ctc_greedy", max_streams=3, buffer=(1, 3, 1), pause=0.3)
+    audio = torch.cat([clip, torch.zeros(64000)])
+    alone = streams.open()
+    expected = [utterance.text for utterance in alone.push(audio).ended]
+    first, second = streams.open(), streams.open()
+    first._ended.append(rtfx.Error("one with NaN"))
+    try:
+        streams.push({first: audio, second: audio})
+    except rtfx.Error as error:
+        found = streams.push({first: [], second: []})
+        texts = [[utterance.text for utterance in found[stream].ended] for stream in (first, second)]
+        return "NaN" in str(error) and len(expected) > 0 and texts == [expected, expected] and \
+            streams.push({first: [], second: []})[first].ended == []
 
 def forked_during_a_call():
     # A thread that the child does not have holds the turn.

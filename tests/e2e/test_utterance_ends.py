@@ -1,4 +1,5 @@
-"""Tests the ends of utterances in live streams: by a pause, by a token, and by a voice activity detector."""
+"""Tests the ends of utterances in live streams: by a pause, by a token, and by a voice activity detector. The program
+and the Python package find the same utterances."""
 
 import importlib.util
 import io
@@ -33,6 +34,13 @@ class Energy(torch.nn.Module):
     def forward(self, x: torch.Tensor, sr: int) -> torch.Tensor:
         self.windows += 1
         return (x.pow(2).mean(-1, keepdim=True) > 1e-4).float()
+
+
+class Excited(Energy):
+    """Returns 2, which is no probability, where somebody speaks."""
+
+    def forward(self, x: torch.Tensor, sr: int) -> torch.Tensor:
+        return 2 * (x.pow(2).mean(-1, keepdim=True) > 1e-4).float()
 
 
 class Whole(torch.nn.Module):
@@ -195,6 +203,130 @@ def test_bad_options(rtfx, arguments, complaint):
     result = rtfx("stream", "--model", MODEL, *arguments, CLIPS[0])
     errors = [line for line in result.stderr.splitlines() if "notice" not in line and "--help" not in line]
     assert result.returncode == 2 and len(errors) == 1 and complaint in errors[0], result.stderr
+
+
+RULES = {
+    "pause": ["--pause", 0.6],
+    "token": ["--pause", 0, "--end-token", "▁the", "--end-token", "▁and"],
+    "vad": ["--pause", 0, "--vad-silence", 0.6],
+    "auto": ["--pause", 0],
+}
+
+
+@pytest.fixture(scope="module")
+def in_python(python_package, joined, detector, with_end_token, tmp_path_factory):
+    """Returns the utterances and the last result that the Python package finds: {rule: one pair for each size of the
+    pieces}, and further cases by name."""
+    path, ends = joined
+    excited = tmp_path_factory.mktemp("vad") / "excited.jit"
+    torch.jit.script(Excited()).save(str(excited))
+    return json.loads(
+        python_package(f"""
+m, with_end_token = (rtfx.load(path, device="cpu") for path in ({str(MODEL)!r}, {str(with_end_token)!r}))
+audio = m.read_audio({str(path)!r})
+cut_off = audio[:{int(ends[-1] * 16000)}]
+
+def opened(model=m, max_streams=1, **rules):
+    return model.streams("ctc_greedy", max_streams=max_streams, buffer=(2, 4, 1), **rules)
+
+def values(ended, last):
+    return [dataclasses.asdict(one) for one in ended + last.ended], dataclasses.asdict(last)
+
+def streamed(streams, samples, size=16000, **bias):
+    stream, ended = streams.open(**bias), []
+    for piece in samples.split(size):
+        partial = stream.push(piece)
+        for one in partial.ended:
+            assert str(one) == one.text and m.words(one.hypothesis) == one.words
+        ended += partial.ended
+        # Frames of the utterance that goes on count from the start of the stream, too.
+        assert not ended or all(f * m.frame_seconds > ended[-1].end - 0.1 for f in partial.hypothesis.frames)
+    return values(ended, stream.finish())
+
+def in_one_push(streams, samples):
+    opened = [streams.open() for _ in samples]
+    found = streams.push(dict(zip(opened, samples)))
+    return [values(found[stream].ended, stream.finish()) for stream in opened]
+
+rules = {{
+    "pause": dict(pause=0.6),
+    "token": dict(end_tokens=["▁the", "▁and"]),
+    "vad": dict(vad={str(detector)!r}, vad_silence=0.6),
+    "auto": dict(model=with_end_token, end_tokens="auto"),
+}}
+found = {{name: [streamed(opened(**rule), audio, size) for size in (8000, 12345, len(audio))]
+         for name, rule in rules.items()}}
+two = opened(max_streams=2, pause=0.6)
+found["alone"] = [streamed(two, audio), streamed(two, audio[16000:])]
+found["together"] = in_one_push(two, [audio, audio[16000:]])
+found["cut off"] = streamed(opened(pause=0.6), cut_off)
+found["no rules"] = [streamed(opened(model), audio) for model in (m, with_end_token)]
+found["without e"] = streamed(opened(pause=0.6), cut_off, allowed=["U+0061-U+0064", "U+0066-U+007A"])
+try:
+    opened(vad={str(excited)!r}).open().push(audio)
+except rtfx.Error as error:
+    found["no probability"] = [type(error).__name__, str(error)]
+print(json.dumps(found))
+""")
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_python_finds_the_utterances_of_the_program(listen, in_python, detector, with_end_token, rule):
+    utterances, last = in_python[rule][0]
+    arguments = RULES[rule] + (["--vad", detector] if rule == "vad" else [])
+    lines = listen(*arguments, model=with_end_token if rule == "auto" else MODEL)
+    expected = [line for line in lines if line.get("ended_by", "stream") != "stream"]
+    assert len(expected) > 2
+    for key in ("text", "ended_by"):
+        assert [one[key] for one in utterances] == [line[key] for line in expected]
+    for key in ("start", "end"):
+        assert [one[key] for one in utterances] == pytest.approx([line[key] for line in expected], abs=6e-4)
+    assert last["text"] == " ".join(line["text"] for line in lines if line.get("ended_by") == "stream")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_python_finds_them_in_any_pieces(in_python, rule):
+    first, *others = in_python[rule]
+    assert others == [first, first]
+
+
+def test_python_finds_them_in_streams_that_are_pushed_together(in_python):
+    assert in_python["together"] == in_python["alone"]
+    assert in_python["alone"][0] != in_python["alone"][1]
+
+
+def test_times_of_python_count_from_the_start_of_the_stream(in_python, joined):
+    utterances, last = in_python["cut off"]
+    assert len(utterances) >= 2 and last["text"]
+    words = [word for one in [*utterances, last] for word in one["words"]]
+    assert " ".join(word["text"] for word in words) == text_of([*utterances, last])
+    assert all(a["end"] <= b["start"] + 1e-9 for a, b in zip(words, words[1:]))
+    for one in utterances:
+        assert one["words"][0]["start"] == pytest.approx(one["start"])
+        assert one["words"][-1]["end"] <= one["end"] + 1e-9
+    assert joined[1][1] + GAP - 0.3 < last["words"][0]["start"] < joined[1][2]
+
+
+def test_python_has_no_rule_by_default(in_python, listen):
+    whole = text_of(listen("--pause", 0))
+    for utterances, last in in_python["no rules"]:
+        assert utterances == []
+    plain, spelled = (last["text"] for _, last in in_python["no rules"])
+    assert plain == whole and "<EOU>" in spelled
+
+
+def test_what_a_stream_allows_holds_for_all_its_utterances(in_python):
+    utterances, last = in_python["without e"]
+    texts = [one["text"] for one in [*utterances, last]]
+    assert len(utterances) >= 2 and all(texts) and not any("e" in text for text in texts)
+    assert any("e" in one["text"] for one in in_python["cut off"][0][1:])
+
+
+def test_python_tells_a_detector_that_fails_from_bad_samples(in_python):
+    """After an InputError, the samples could be pushed again, but here the encoder has them already."""
+    kind, text = in_python["no probability"]
+    assert kind == "Error" and text.startswith("vad: ") and "returns 2 as a probability" in text
 
 
 @pytest.fixture

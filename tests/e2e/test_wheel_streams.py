@@ -329,6 +329,7 @@ def test_the_page(rtfx_package, monkeypatch):
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         for section in ("Models", "Decoders on tensors", "Live speech"):
-            (block,) = blocks[section]
-            exec(compile(block, section, "exec"), names)
+            assert blocks[section]
+            for block in blocks[section]:
+                exec(compile(block, section, "exec"), names)
     assert json.dumps(printed.getvalue()).count("Word(text=") > 5
