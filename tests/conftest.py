@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -264,6 +266,38 @@ def is_locked(journal):
         except BlockingIOError:
             return True
     return False
+
+
+def wait_until(process, condition, seconds=120):
+    """Waits until condition() is true. The test fails if the process ends before, or after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None and not condition():  # it may have become true just before the end
+            pytest.fail(f"the process ended with {process.returncode} before: {process.communicate()[1]}")
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited in vain for {seconds} s")
+        time.sleep(0.01)
+
+
+def rounds_in(journal):
+    """Returns the number of run records in a journal, which need not exist yet."""
+    return journal.read_text().count('"kind":"run"') if journal.exists() else 0
+
+
+def descriptors(process):
+    """Returns what the open descriptors of a process are, such as paths of files. Others may be closed meanwhile."""
+    links = []
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(descriptor))
+    return links
+
+
+def free_port():
+    """Returns a free TCP port as text, so that runs of several checkouts at once do not meet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def runs_of(records):

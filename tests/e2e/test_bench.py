@@ -6,12 +6,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 import soundfile
-from conftest import AUDIO, MODELS, PROGRAM, ROOT, runs_of, strict_records
+from conftest import AUDIO, MODELS, PROGRAM, ROOT, rounds_in, runs_of, strict_records, wait_until
 
 MODEL = MODELS / "quickstart-rnnt.nemo"
 DATA = AUDIO / "manifest.jsonl"
@@ -173,22 +172,23 @@ def test_a_folder_that_may_not_be_read_is_named(program):
     assert result.returncode == 2 and f"{closed}: Permission denied; check its permissions" in result.stderr
 
 
-def test_an_interrupted_bench_goes_on(program, tmp_path):
+def test_an_interrupted_bench_goes_on(popen, program, tmp_path):
     command = [program, "bench", "--model", MODEL, "--data", DATA, "--device", "cpu", "--threads", "1", "--limit", "2",
-               "--warmup", "0", "--decoder", "frame_looping", "--output", tmp_path / "bench"]  # fmt: skip
+               "--warmup", "0", "--decoder", "frame_looping", "--output", tmp_path / "bench", "--rounds", "1000"]  # fmt: skip
     journal = tmp_path / "bench/journal.jsonl"
-    with subprocess.Popen([*command, "--rounds", "1000"], stdout=subprocess.PIPE, text=True) as running:
-        while not journal.exists() or journal.read_text().count("\n") < 3:
-            time.sleep(0.05)
+
+    def interrupted(rounds, *arguments):
+        """Interrupts the command when its journal has this number of rounds. Returns what it printed."""
+        running = popen([*command, *arguments])
+        wait_until(running, lambda: rounds_in(journal) >= rounds)
         running.send_signal(signal.SIGINT)
-        said = running.communicate()[0]
-    assert running.returncode == 130 and said.endswith("next: the same command with --resume\n")
+        said, errors = running.communicate(timeout=60)
+        assert running.returncode == 130, errors
+        return said
+
+    assert interrupted(2).endswith("next: the same command with --resume\n")
     before = runs_of(strict_records(journal))
-    with subprocess.Popen([*command, "--rounds", "1000", "--resume"], stdout=subprocess.PIPE, text=True) as running:
-        while journal.read_text().count("\n") < len(before) + 4:
-            time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
-        running.communicate()
+    interrupted(len(before) + 2, "--resume")
     after = runs_of(strict_records(journal))
     assert after[: len(before)] == before and [run["round"] for run in after] == list(range(len(after)))
 

@@ -1,21 +1,16 @@
 """Tests that a run that ends early by Ctrl-C, a crash or a full disk keeps its earlier results."""
 
-import contextlib
-import json
 import os
-import random
 import re
 import resource
 import shlex
 import signal
 import subprocess
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from conftest import AUDIO, MODELS, runs_of, strict_records
+from conftest import AUDIO, MODELS, descriptors, rounds_in, runs_of, strict_records, wait_until
 
 
 @pytest.fixture
@@ -36,16 +31,6 @@ def start(popen, program, config, tmp_path):
     return run
 
 
-def wait_for_rounds(journal, count, seconds=120):
-    """Waits until the journal has `count` run records."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if journal.exists() and journal.read_text().count('"kind":"run"') >= count:
-            return
-        time.sleep(0.05)
-    pytest.fail(f"fewer than {count} rounds in {seconds} s")
-
-
 def assert_each_round_once(records, rounds):
     found = sorted((record["decoder"]["id"], record["round"]) for record in runs_of(records))
     expected = [(d, r) for d in ("frame_looping", "label_looping") for r in range(rounds)]
@@ -55,7 +40,7 @@ def assert_each_round_once(records, rounds):
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed(start, run_config, journal, signal_number):
     process = start()
-    wait_for_rounds(journal, 2)
+    wait_until(process, lambda: rounds_in(journal) >= 2)
     process.send_signal(signal_number)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -76,7 +61,7 @@ def test_interrupted_and_resumed(start, run_config, journal, signal_number):
 
 def test_killed_while_writing_and_resumed(start, run_config, journal):
     process = start()
-    wait_for_rounds(journal, 2)
+    wait_until(process, lambda: rounds_in(journal) >= 2)
     process.kill()
     process.wait(timeout=60)
     whole = [line for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -86,39 +71,6 @@ def test_killed_while_writing_and_resumed(start, run_config, journal):
     result = run_config("--resume", "--set", f"protocol.measured_rounds={rounds}")
     assert result.returncode == 0, result.stderr
     assert_each_round_once(strict_records(journal), rounds)
-
-
-def identities(records):
-    kinds = ("run", "summary", "failure")
-    return sorted((r["kind"], r["case"], r.get("round", -1)) for r in records if r["kind"] in kinds)
-
-
-def test_killed_at_six_random_moments_and_resumed(program, config, run_config, journal, tmp_path):
-    """A run that is killed six times and resumed has the same records as an undisturbed one."""
-    many = {"warmup_rounds": 0, "measured_rounds": 60}
-    arguments = [program, "run", config(protocol=many), "--output", tmp_path / "run"]
-    moments = random.Random(1)
-    killed = 0
-    while killed < 6:
-        resume = ["--resume"] if journal.exists() else []
-        process = subprocess.Popen(
-            [*arguments, *resume], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            process.wait(timeout=moments.uniform(0.3, 1.5))
-            break  # the run ended before it could be killed
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(timeout=60)
-            killed += 1
-    assert killed >= 3
-    rounds = ["--set", f"protocol={json.dumps(many)}"]
-    result = run_config("--resume", *rounds)
-    assert result.returncode == 0, result.stderr
-    disturbed = identities(strict_records(journal))
-    result = run_config("--force", *rounds)
-    assert result.returncode == 0, result.stderr
-    assert disturbed == identities(strict_records(journal))
 
 
 @pytest.fixture
@@ -149,20 +101,13 @@ def test_interrupted_while_it_transcribes(speech, tmp_path, signal_number):
 
 def has_nameless_file(process, folder):
     """Returns whether the process has an open file of the folder that is deleted already."""
-    files = []
-    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            files.append(os.readlink(descriptor))
-    return any(file.startswith(f"{folder}/") and file.endswith(" (deleted)") for file in files)
+    return any(file.startswith(f"{folder}/") and file.endswith(" (deleted)") for file in descriptors(process))
 
 
 @pytest.mark.parametrize("signal_number, code", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_interrupted_while_it_reads_standard_input(speech, tmp_path, signal_number, code):
     process = speech("-", stdin=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not has_nameless_file(process, tmp_path):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(process, lambda: has_nameless_file(process, tmp_path))
     process.send_signal(signal_number)
     assert process.wait(timeout=60) == code
     assert not list(tmp_path.glob("rtfx-*"))

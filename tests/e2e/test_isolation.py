@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HAS_GPU, PROGRAM, ROOT, runs_of, strict_records
+from conftest import HAS_GPU, PROGRAM, ROOT, rounds_in, runs_of, strict_records, wait_until
 
 PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 ROUNDS = 3
@@ -128,13 +128,11 @@ def test_a_missing_file_costs_no_earlier_journal(run_config, tmp_path):
     assert journal.read_text() == "earlier\n" and [*journal.parent.iterdir()] == [journal]
 
 
-def test_an_interrupt_reaches_the_child(program, config, tmp_path):
+def test_an_interrupt_reaches_the_child(popen, program, config, tmp_path):
     path = config(isolate=True, protocol=PROTOCOL | {"measured_rounds": 1000})
-    process = subprocess.Popen([program, "run", path, "--output", tmp_path / "run"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = popen([program, "run", path, "--output", tmp_path / "run"])
     journal = tmp_path / "run/journal.jsonl"
-    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
-        time.sleep(0.01)
+    wait_until(process, lambda: rounds_in(journal) > 0)
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in stderr
@@ -142,10 +140,11 @@ def test_an_interrupt_reaches_the_child(program, config, tmp_path):
 
 
 def results(journal):
-    """Returns the contents of a run's records without times."""
-    return sorted(
-        (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["grade"])
-        for r in runs_of(strict_records(journal))
+    """Returns the contents of a run's records without times, and the cases that have a summary or a failure."""
+    records = strict_records(journal)
+    ends = sorted((r["kind"], r["case"]) for r in records if r["kind"] in ("summary", "failure"))
+    return ends, sorted(
+        (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["grade"]) for r in runs_of(records)
     )
 
 

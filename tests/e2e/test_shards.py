@@ -7,21 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from conftest import AUDIO, runs_of, strict_records
+from conftest import AUDIO, descriptors, free_port, rounds_in, runs_of, strict_records, wait_until
 
 SHARDED = {
     "datasets": [{"id": "six", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 6}],
     "batch_sizes": [1],  # so that each batch of a shard is one of the whole run
     "protocol": {"warmup_rounds": 0, "measured_rounds": 2},
 }
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -66,9 +61,29 @@ def check_whole(folder, count, whole):
     assert texts(folder, runs[0]) == texts(whole, expected[runs[0]["case"], runs[0]["round"]])
 
 
+def tcp_sockets():
+    """Yields (state, local port, remote port, link of its descriptor) of each TCP socket of this machine."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in map(str.split, Path(table).read_text().splitlines()[1:]):
+            yield row[3], *(int(row[side].rpartition(":")[2], 16) for side in (1, 2)), f"socket:[{row[9]}]"
+
+
+def wait_until_listening(process, port):
+    wait_until(process, lambda: any(state == "0A" and local == int(port) for state, local, *_ in tcp_sockets()))
+
+
+def wait_until_met(process, port):
+    """Waits until a shard has met the first one. It then has two connections, of which one is for its heartbeat."""
+
+    def has_met():
+        own = descriptors(process)
+        return sum(state == "01" and remote == int(port) and link in own for state, _, remote, link in tcp_sockets()) == 2
+
+    wait_until(process, has_met)
+
+
 def wait_for_a_round(process, journal):
-    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
-        time.sleep(0.01)
+    wait_until(process, lambda: rounds_in(journal) > 0)
 
 
 def texts(folder, run):
@@ -102,7 +117,8 @@ def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
 def test_waiting_for_other_shards_is_no_warning(start):
     port = {"MASTER_PORT": free_port()}
     first = start(["--shard", "0/2"], port)
-    time.sleep(2.5)  # the first shard waits in steps of one second
+    wait_until_listening(first, port["MASTER_PORT"])
+    time.sleep(1.5)  # the first shard waits in steps of one second, and each ends with a warning of LibTorch
     processes = [first, start(["--shard", "1/2"], port)]
     for process in processes:
         _, stderr = process.communicate(timeout=300)
@@ -161,6 +177,15 @@ def journal_of(tmp_path, index, count):
     return tmp_path / f"run/shards/{index}-of-{count}/journal.jsonl"
 
 
+def wait_for_more_rounds(shards, tmp_path):
+    """Waits until each shard has written further rounds, and checks that all still run."""
+    for i, shard in enumerate(shards):
+        journal = journal_of(tmp_path, i, len(shards))
+        rounds = rounds_in(journal)
+        wait_until(shard, lambda: rounds_in(journal) > rounds + 1)
+    assert [shard.poll() for shard in shards] == [None] * len(shards)
+
+
 @pytest.mark.parametrize("killed", [0, 1, 2])
 def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
     shards = endless(start, 3)
@@ -184,8 +209,9 @@ def test_a_killed_shard_is_named_within_seconds(start, tmp_path, killed):
 def test_a_shard_that_is_killed_while_others_come_is_named(start, tmp_path):
     port = {"MASTER_PORT": free_port()}
     first, second = (start(["--shard", f"{i}/3"], port) for i in range(2))
-    time.sleep(3)  # both shards wait for the third one
-    assert first.poll() is None and second.poll() is None
+    wait_until_met(second, port["MASTER_PORT"])
+    time.sleep(0.5)  # its first heartbeat is sent at once
+    assert first.poll() is None
     second.kill()
     _, error = first.communicate(timeout=30)
     assert first.returncode == 2 and f"shard 1-of-3 has ended: no heartbeat of its process {second.pid} on " in error, error
@@ -199,10 +225,7 @@ def test_a_shard_that_stands_still_is_not_taken_for_ended(start, tmp_path):
         time.sleep(5)
         assert shards[1 - i].poll() is None
         shards[i].send_signal(signal.SIGCONT)
-    length = journal_of(tmp_path, 1, 2).stat().st_size
-    time.sleep(3)
-    assert [shard.poll() for shard in shards] == [None, None]
-    assert journal_of(tmp_path, 1, 2).stat().st_size > length
+    wait_for_more_rounds(shards, tmp_path)
 
 
 def test_a_shard_of_another_run_does_not_end_one_that_is_under_way(start, tmp_path):
@@ -216,8 +239,7 @@ def test_a_shard_of_another_run_does_not_end_one_that_is_under_way(start, tmp_pa
     shards[1].send_signal(signal.SIGSTOP)  # shard 0 then waits at a barrier
     time.sleep(3)
     shards[1].send_signal(signal.SIGCONT)
-    time.sleep(1)
-    assert [shard.poll() for shard in shards] == [None, None]
+    wait_for_more_rounds(shards, tmp_path)
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -251,14 +273,7 @@ def test_interrupting_one_ends_all(start, tmp_path):
 def test_interrupted_while_it_waits_for_the_others(start):
     port = free_port()
     shard = start(["--shard", "0/2"], {"MASTER_PORT": port})
-    deadline = time.monotonic() + 60
-    while True:  # waits until the shard listens
-        try:
-            socket.create_connection(("127.0.0.1", int(port))).close()
-            break
-        except ConnectionRefusedError:
-            assert shard.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+    wait_until_listening(shard, port)
     shard.send_signal(signal.SIGINT)
     _, stderr = shard.communicate(timeout=60)
     assert shard.returncode == 130 and stderr.endswith("rtfx: interrupted\n")

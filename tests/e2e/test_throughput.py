@@ -3,11 +3,11 @@
 import csv
 import io
 import json
+import os
 import re
-import subprocess
 
 import pytest
-from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
+from conftest import AUDIO, ROOT, free_port, runs_of, small_config, strict_records
 
 OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput", "steady_seconds": 0}
 
@@ -162,13 +162,11 @@ def busiest(record):
     return max(busy, key=busy.get).removeprefix("busy.")
 
 
-def test_in_two_shards(program, tmp_path):
+def test_in_two_shards(popen, program, tmp_path):
     path = config_file(tmp_path, protocol=OVERLAPPED)
     command = [program, "run", path, "--output", tmp_path / "run", "--shard"]
-    shards = [
-        subprocess.Popen([*command, f"{i}/2"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for i in range(2)
-    ]
+    environment = os.environ | {"MASTER_PORT": free_port()}
+    shards = [popen([*command, f"{i}/2"], env=environment) for i in range(2)]
     for shard in shards:
         _, stderr = shard.communicate(timeout=300)
         assert shard.returncode == 0, stderr

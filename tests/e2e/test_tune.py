@@ -8,7 +8,7 @@ import shutil
 import time
 
 import pytest
-from conftest import AUDIO, MODELS, is_locked, runs_of, small_config, strict_records
+from conftest import AUDIO, MODELS, is_locked, rounds_in, runs_of, small_config, strict_records, wait_until
 from test_language_model import arpa
 
 TUNE = {"decoder": "with_lm", "dataset": {"id": "dev", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3},
@@ -87,14 +87,16 @@ def test_the_journal_is_locked_for_the_whole_search(tuned, popen, program, tmp_p
     command = [program, "tune", folder / "config.json", "--output", tmp_path / "run", "--write", folder / "locked.tuned.json"]
     process = popen(command)
     journal = tmp_path / "run/tune/with_lm/journal.jsonl"
-    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
-        time.sleep(0.01)
-    locked = []
+    wait_until(process, lambda: rounds_in(journal) > 0)
+    samples = []
     while process.poll() is None:
-        locked.append(is_locked(journal))
+        samples.append((is_locked(journal), journal.stat().st_size))
         time.sleep(0.005)
     assert process.returncode == 0, process.communicate()
-    assert locked[0] and locked == sorted(locked, reverse=True)  # once unlocked, it stays so
+    whole = journal.stat().st_size
+    # The size is read after the lock. Once the lock is gone, no record may follow.
+    unlocked = [size for locked, size in samples if not locked]
+    assert samples[0][0] and samples[0][1] < whole and set(unlocked) <= {whole}
 
 
 def test_close_weights_are_cases_of_their_own(rtfx, tmp_path):
