@@ -19,13 +19,16 @@ SHARED = Path(os.environ.get("RTFX_SHARED", ROOT.parent / "shared"))
 
 
 @pytest.fixture
-def complaint(rtfx):
+def complaint(rtfx, tmp_path):
+    """Returns the single line that `rtfx transcribe` prints about a model, without the folder's path. That path holds
+    the name of the test, and with it words that the tests look for."""
+
     def load(path):
         result = rtfx("transcribe", "--model", path, AUDIO / "qs10.flac")
         assert result.returncode == 2
         assert result.stderr.count("\n") == 1, result.stderr
         assert str(path) in result.stderr
-        return result.stderr
+        return result.stderr.replace(str(tmp_path), "")
 
     return load
 
@@ -85,7 +88,7 @@ def test_not_an_archive(complaint):
 
 def test_wrong_tokenizer_size(complaint, tmp_path):
     text = complaint(altered(tmp_path / "small.nemo", "tokenizer.model", without_last_piece))
-    assert "1023" in text and "1024" in text
+    assert "the tokenizer has 1023 pieces, the model 1024 tokens" in text
 
 
 def test_no_tokenizer(complaint, tmp_path):
@@ -94,7 +97,7 @@ def test_no_tokenizer(complaint, tmp_path):
         for member in source:
             if "tokenizer" not in member.name:
                 target.addfile(member, source.extractfile(member) if member.isfile() else None)
-    assert "okenizer" in complaint(path) or "SentencePiece" in complaint(path)
+    assert "tokenizer.model' in the archive; not a NeMo checkpoint, or incomplete" in complaint(path)
 
 
 def test_damaged_yaml(complaint, tmp_path):
@@ -107,7 +110,7 @@ def test_unsupported_setting_is_named(complaint, tmp_path):
         return text.replace(b"subsampling: dw_striding", b"subsampling: vggnet")
 
     text = complaint(altered(tmp_path / "vgg.nemo", "model_config.yaml", change))
-    assert "subsampling" in text and "vggnet" in text
+    assert "unsupported setting encoder.subsampling: vggnet" in text
 
 
 @pytest.mark.parametrize("path", sorted((SHARED / "broken").glob("*.nemo")), ids=lambda p: p.stem)
@@ -143,7 +146,7 @@ def test_members_outside_of_the_archive(complaint, tmp_path, name):
     path.write_bytes((TINY / "tiny_tdt.nemo").read_bytes())
     with tarfile.open(path, "a") as archive:
         archive.addfile(tarfile.TarInfo(name), io.BytesIO())
-    assert "outside" in complaint(path)
+    assert f"member '{name}' would lie outside of the archive" in complaint(path)
 
 
 def test_a_link_for_the_weights(complaint, tmp_path):
@@ -152,7 +155,7 @@ def test_a_link_for_the_weights(complaint, tmp_path):
         link = tarfile.TarInfo("model_weights.ckpt")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
-    assert "is a link" in complaint(path)
+    assert "member 'model_weights.ckpt' is a link" in complaint(path)
 
 
 def test_a_bomb_takes_neither_memory_nor_time(rtfx, tmp_path):
@@ -169,9 +172,9 @@ def test_a_bomb_takes_neither_memory_nor_time(rtfx, tmp_path):
 
 
 def test_a_folder_that_is_no_model(complaint, tmp_path):
-    assert "config.json" in complaint(tmp_path)
+    assert "no config.json in this folder" in complaint(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
-    assert "whisper" in complaint(tmp_path)
+    assert "unsupported model 'whisper'" in complaint(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "parakeet_ctc", "encoder_config": 3}')
     complaint(tmp_path)
 

@@ -5,14 +5,15 @@ from conftest import MODELS, ROOT
 
 
 @pytest.fixture
-def complaint(rtfx, config):
-    """Returns the single line that `rtfx validate` prints about a configuration."""
+def complaint(rtfx, config, tmp_path):
+    """Returns the single line that `rtfx validate` prints about a configuration, without the folder's path. That path
+    holds the name of the test, and with it words that the tests look for."""
 
     def validate(*arguments, **changes):
         result = rtfx("validate", config(**changes), *arguments)
         assert result.returncode == 2
         assert result.stderr.count("\n") == 1, result.stderr
-        return result.stderr
+        return result.stderr.replace(str(tmp_path), "")
 
     return validate
 
@@ -61,9 +62,13 @@ def test_value_out_of_the_allowed_set(complaint):
     assert "/dtypes/0" in text and "'fp32'" in text and "bf16" in text
 
 
-@pytest.mark.parametrize("key", ["question", "models", "datasets", "decoders", "batch_sizes"])
+@pytest.mark.parametrize("key", ["question", "models", "datasets", "decoders"])
 def test_missing_key(complaint, key):
-    assert key in complaint(**{key: None})
+    assert f"config.json#: '{key}' is missing" in complaint(**{key: None})
+
+
+def test_neither_key_of_batches(complaint):
+    assert "neither batch_sizes nor batch_seconds is given" in complaint(batch_sizes=None)
 
 
 def test_unknown_decoder_names_the_nearest(complaint):
@@ -83,17 +88,18 @@ def test_option_out_of_range(complaint):
 
 def test_decoder_that_the_model_cannot_serve(complaint):
     text = complaint(decoders=["frame_looping", "tdt_min_duration"])
-    assert "tdt_min_duration" in text and "quickstart-rnnt" in text and "rnnt" in text
+    assert "quickstart-rnnt" in text and "tdt_min_duration: cannot decode a model of kind rnnt; it needs tdt" in text
 
 
 def test_transcribe_with_a_decoder_that_the_model_cannot_serve(transcribe):
     result = transcribe("--decoder", "tdt_min_duration", "any.wav")
     assert result.returncode == 2
-    assert "tdt" in result.stderr.lower() and result.stderr.count("\n") == 1
+    assert "tdt_min_duration: cannot decode a model of kind rnnt; it needs tdt" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_same_id_twice(complaint):
-    assert "'label_looping'" in complaint(decoders=["label_looping", "label_looping"])
+    assert "'label_looping' is there twice" in complaint(decoders=["label_looping", "label_looping"])
 
 
 def test_unknown_baseline(complaint):
@@ -107,11 +113,12 @@ def test_unknown_scorer(complaint):
 
 
 def test_override_of_an_unknown_key(complaint):
-    assert "protocol" in complaint("--set", "protocol.rounds=3")
+    text = complaint("--set", "protocol.rounds=3")
+    assert "--set protocol.rounds=3: " in text and "#/protocol/rounds: unknown " in text and "measured_rounds" in text
 
 
 def test_override_without_a_value(complaint):
-    assert "--set" in complaint("--set", "protocol")
+    assert "--set protocol: not of the form a.b=value" in complaint("--set", "protocol")
 
 
 def test_a_name_is_no_path(complaint):
@@ -160,7 +167,7 @@ def test_a_wrong_override_of_prepare_is_named(complaint):
 
 
 def test_missing_plugin(complaint):
-    assert "libmine.so" in complaint(plugins=["libmine.so"])
+    assert "libmine.so: cannot be loaded (" in complaint(plugins=["libmine.so"])
 
 
 def test_not_json(rtfx, tmp_path):
