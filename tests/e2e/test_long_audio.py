@@ -1,15 +1,21 @@
 """Tests that `rtfx transcribe` cuts long files and that `rtfx stream --model` transcribes input as it arrives."""
 
+import fcntl
 import io
 import json
 import os
+import signal
+import struct
+import subprocess
+import termios
 import wave
+from difflib import SequenceMatcher
 
 import numpy as np
 import pytest
 import soundfile
 
-from conftest import ROOT
+from conftest import ROOT, wait_until
 
 QUICKSTART = ROOT / "datasets/quickstart"
 MODEL = ROOT / "models/quickstart/quickstart-rnnt.nemo"
@@ -50,8 +56,9 @@ def test_a_long_file_is_cut(rtfx, joined, tmp_path):
 
 
 def test_alternatives_are_of_the_parts_of_a_long_file(rtfx, joined):
+    """Each part of a long file has alternatives. Without --decode-again, the best ones are the file's text."""
     result = rtfx("transcribe", "--model", MODEL, "--long-above", 5, "--chunk", 8, "--format", "json", "--nbest", 3,
-                  "--threads", 1, joined)  # fmt: skip
+                  "--decode-again", 0, "--threads", 1, joined)  # fmt: skip
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     sections = found["sections"]
@@ -62,9 +69,8 @@ def test_alternatives_are_of_the_parts_of_a_long_file(rtfx, joined):
         assert 1 <= len(section["alternatives"]) <= 3
         for entry in section["alternatives"]:
             assert all(section["start"] <= word["start"] for word in entry["words"])
-    if "decoded again" not in result.stderr:
-        best = " ".join(section["alternatives"][0]["text"] for section in sections)
-        assert words(best) == words(found["text"])
+    best = " ".join(section["alternatives"][0]["text"] for section in sections)
+    assert words(best) == words(found["text"])
 
 
 def test_whole_and_cut_say_about_the_same(rtfx, joined):
@@ -73,7 +79,7 @@ def test_whole_and_cut_say_about_the_same(rtfx, joined):
         result = rtfx("transcribe", "--model", MODEL, "--long-above", above, "--threads", 1, joined)
         assert result.returncode == 0, result.stderr
         texts.append(words(result.stdout))
-    assert abs(len(texts[0]) - len(texts[1])) <= 0.2 * len(texts[0])
+    assert SequenceMatcher(None, *texts, autojunk=False).ratio() > 0.8, texts
 
 
 def test_a_long_file_that_ends_early(rtfx, joined, tmp_path):
@@ -101,8 +107,6 @@ def test_damaged_frames_of_an_mp3_are_told(rtfx, tmp_path, above):
 
 
 def stream_text(rtfx_bin, *arguments, data):
-    import subprocess
-
     return subprocess.run([rtfx_bin, "stream", "--threads", "1", *map(str, arguments)],
                           input=data, capture_output=True, timeout=120)  # fmt: skip
 
@@ -148,6 +152,24 @@ def test_without_pauses_no_word_is_printed_twice(rtfx_bin, joined):
     assert max(len(u["text"].split()) for u in updates) < 10
 
 
+def test_live_text_of_the_microphone(rtfx, tmp_path):
+    """A stand-in for arecord plays a recording. It fails for any other arguments than those that begin a WAV stream of
+    16-bit samples at 16 kHz."""
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
+    soundfile.write(tmp_path / "sound.wav", clip, 16000)
+    (tmp_path / "arecord").write_text(
+        "#!/bin/sh\n[ \"$*\" = '-q -t wav -f S16_LE -r 16000 -c 1 -' ] || exit 1\n"
+        f"exec /bin/cat '{tmp_path}/sound.wav'\n"
+    )
+    (tmp_path / "arecord").chmod(0o755)
+    command = ["stream", "--threads", 1, "--model", MODEL]
+    found = rtfx(*command, "--microphone", env=os.environ | {"PATH": str(tmp_path)})
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == rtfx(*command, tmp_path / "sound.wav").stdout and "together twice" in found.stdout
+    refused = rtfx(*command, "--microphone", env=os.environ | {"PATH": ""})
+    assert refused.returncode == 2 and "--microphone: there is no arecord; install alsa-utils" in refused.stderr
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_bad_sample_ends_a_stream_with_the_text_before_it(rtfx_bin, bad):
     clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="float32")
@@ -163,26 +185,23 @@ def test_a_bad_sample_ends_a_stream_with_the_text_before_it(rtfx_bin, bad):
 
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
+def test_a_signal_ends_a_stream_that_is_silent(popen, rtfx_bin, signal_name):
     """A signal ends a stream whose standard input stays open and silent, and its text is printed at once."""
-    import signal
-    import subprocess
-    import time
-
     clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
     command = [rtfx_bin, "stream", "--threads", "1", "--model", MODEL, "--raw", "16000", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdin.write(clip.tobytes())
-        process.stdin.flush()
-        time.sleep(4)  # the model loads and finds the text
-        process.send_signal(getattr(signal, signal_name))
-        begin = time.monotonic()
-        while process.poll() is None and time.monotonic() < begin + 20:
-            time.sleep(0.05)
-        taken, process.stdin = time.monotonic() - begin, process.stdin.close()
-        text, errors = process.stdout.read(), process.stderr.read()
-    assert taken < 15 and process.returncode in (0, 130), (taken, errors)
-    assert b"together twice" in text, errors
+    process = popen(command, stdin=subprocess.PIPE, text=False)
+    process.stdin.write(clip.tobytes())
+    process.stdin.flush()
+
+    def is_heard():
+        """The program reads blocks of 50 ms. It leaves a shorter rest in the pipe until the stream goes on."""
+        (unread,) = struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)))
+        return unread < 2 * 800
+
+    wait_until(process, is_heard)
+    process.send_signal(getattr(signal, signal_name))
+    assert process.wait(timeout=15) == 0, process.stderr.read()
+    assert b"together twice" in process.stdout.read()
 
 
 def test_half_a_sample_at_the_end_is_told(rtfx_bin):
@@ -232,7 +251,8 @@ def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_
 @pytest.mark.parametrize(
     "arguments, data, complaint",
     [
-        (["-"], b"", b"wants a configuration, or --model and audio"),
+        ([], b"", b"wants a configuration, or --model and audio"),
+        (["-"], b"", b"error: -: no such file"),  # a configuration of this name
         (["--model", MODEL], b"", b"wants audio from one place"),
         (["--model", MODEL, "-"], b"nothing that sounds", b"standard input: not readable as audio"),
         (["--model", MODEL, "-", "--raw", 16000], b"", b"standard input: empty audio"),
@@ -246,7 +266,5 @@ def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_
 )
 def test_live_text_of_bad_input(rtfx_bin, arguments, data, complaint):
     result = stream_text(rtfx_bin, *arguments, data=data)
-    assert result.returncode not in (0, 139, 134)
-    if arguments != ["-"]:
-        assert complaint in result.stderr, result.stderr
+    assert result.returncode == 2 and complaint in result.stderr, result.stderr
     assert b"Traceback" not in result.stderr and result.stdout == b""
