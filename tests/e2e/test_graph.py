@@ -50,6 +50,22 @@ def test_files_may_be_gzip_and_the_graph_is_the_same(build, tmp_path):
     assert build.path.read_bytes() == plain
 
 
+def test_lines_that_cannot_be_spelled_are_an_error_or_left_out(build, tmp_path):
+    assert build().returncode == 0
+    plain = build.path.read_bytes()
+    lexicon = tmp_path / "unspelled.lexicon"
+    lexicon.write_text(LEXICON.read_text() + "ab\tnosuch\n")
+    refused = build(lexicon=lexicon, output=tmp_path / "refused.tlg")
+    assert refused.returncode == 2 and not (tmp_path / "refused.tlg").exists()
+    line = len(lexicon.read_text().splitlines())
+    said = f"{lexicon}:{line}: the word 'ab' has the token 'nosuch', which the tokenizer lacks; "
+    assert said in refused.stderr and "(--drop-unspelled)" in refused.stderr
+    result = build(lexicon=lexicon, **{"drop-unspelled": "true"})
+    assert result.returncode == 0, result.stderr
+    assert "left out: 1 lines of the lexicon that cannot be spelled" in result.stdout.splitlines()
+    assert build.path.read_bytes() == plain
+
+
 def test_texts_are_words_of_the_graph(build, transcribe):
     assert build().returncode == 0
     options = json.dumps({"graph": str(build.path)})
