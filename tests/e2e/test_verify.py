@@ -5,10 +5,10 @@ import gzip
 import json
 import os
 import shutil
-import time
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT, is_locked, small_config, strict_records
+import synthetic_journal as synthetic
+from conftest import AUDIO, MODELS, ROOT, is_locked, small_config, strict_records, wait_until
 
 PASS, USAGE, REGRESSED, INCONCLUSIVE, INVALID, CORRECTNESS = 0, 2, 10, 11, 12, 13
 SPEEDS = {"rtfx.total", "rtfx.decode"}
@@ -180,8 +180,7 @@ def test_the_journal_is_not_in_the_folder_of_the_rerun(rtfx, journal, tmp_path):
 
 def test_the_journal_is_locked_during_the_audits(popen, program, journal, tmp_path):
     process = popen([program, "verify", journal, "--output", tmp_path, "--rounds", "1", "--only", "/label_looping/"])
-    while process.poll() is None and not (tmp_path / "configs/2.json").exists():  # configuration of the audit
-        time.sleep(0.01)
+    wait_until(process, (tmp_path / "configs/2.json").exists)  # configuration of the audit
     assert process.poll() is None and is_locked(tmp_path / "journal.jsonl")
 
 
@@ -485,7 +484,16 @@ def test_packed_journals_are_read_and_damaged_ones_refused(verify, journal, tmp_
     assert "cut.jsonl.gz" in result.stderr
 
 
-def test_streams_are_not_run_again(verify, journal, tmp_path):
+def test_streams_are_not_run_again(verify, tmp_path):
+    about, stream = synthetic.provenance(), synthetic.stream()
+    result = verify(synthetic.write(tmp_path / "streams", [about, stream]))
+    assert result.returncode == USAGE and "holds results of streams alone; give the journal of `rtfx run`" in result.stderr
+    result = verify(synthetic.write(tmp_path / "failed", [about, stream, synthetic.failure(stage="stream")]))
+    assert result.returncode == USAGE and "has no case that can be run again here" in result.stderr
+    assert "left out the list of all cases: `rtfx stream` has a case for each number of streams" in result.stdout
+
+
+def test_a_run_without_a_result_has_nothing_to_verify(verify, journal, tmp_path):
     (tmp_path / "empty.jsonl").write_text(journal.read_text().splitlines()[0] + "\n")
     result = verify(tmp_path / "empty.jsonl")
     assert result.returncode == USAGE and "holds no result" in result.stderr
