@@ -130,7 +130,7 @@ def complete(rtfx, tmp_path_factory):
 
 
 def test_bash_completes_commands(complete):
-    assert complete("rtfx ") == COMMANDS or set(complete("rtfx ")) == set(COMMANDS)
+    assert sorted(complete("rtfx ")) == sorted(COMMANDS)
     assert complete("rtfx ru") == ["run"]
     assert complete("rtfx graph ") == ["build", "import"]
 
@@ -145,9 +145,7 @@ def test_bash_completes_options_of_the_command(complete):
 
 def test_bash_completes_values(complete):
     assert "label_looping" in complete("rtfx transcribe --decoder label")
-    assert complete("rtfx bench --decoder ctc_greedy,frame") == [
-        "ctc_greedy,frame_looping", "ctc_greedy,frame_looping_single",
-    ] or "ctc_greedy,frame_looping" in complete("rtfx bench --decoder ctc_greedy,frame")  # fmt: skip
+    assert complete("rtfx bench --decoder ctc_greedy,frame") == ["ctc_greedy,frame_looping"]
     assert complete("rtfx profile c.json --graph-trace ") == ["node", "graph"]
     assert complete("rtfx profile c.json --graph-trace=gr") == ["graph"]
     assert complete("rtfx export run --to mark") == ["markdown"]

@@ -42,7 +42,8 @@ def test_twice_the_laps_are_the_same_operators(roofline, tmp_path):
     """The roofline counts the work of one lap, so the number of timed laps does not change it."""
     assert roofline().returncode == 0 and roofline("--laps", 2).returncode == 0
     first, second = (strict_records(tmp_path / "run" / name) for name in ("roofline.jsonl.1", "roofline.jsonl"))
-    for one, other in zip(first[1:], second[1:]):
+    assert len(first) == 3  # provenance, and a record for each case
+    for one, other in zip(first[1:], second[1:], strict=True):
         assert one["operators"] == other["operators"]
 
 
