@@ -50,10 +50,10 @@ def read_archive(path):
     return arcs, ends
 
 
-def best_cost(arcs, end):
+def best_cost(arcs, end, graph_scale=1, acoustic_scale=SCALE):
     least = {0: 0.0}
     for begin, to, _, graph, acoustic, _ in arcs:
-        cost = least[begin] + graph + SCALE * acoustic
+        cost = least[begin] + graph_scale * graph + acoustic_scale * acoustic
         least[to] = min(least.get(to, cost), cost)
     return least[end]
 
@@ -104,6 +104,18 @@ def test_openfst_finds_the_same_best_path(lattice, tmp_path):
         costs = [float(row[3]) for row in rows if len(row) == 4]
         costs += [float(row[1]) for row in rows if len(row) == 2]
         assert sum(costs) == pytest.approx(line["cost"], rel=1e-4)
+
+
+@pytest.mark.parametrize("scales", [{"acoustic": 0.25}, {"graph": 8}, {"acoustic": 0.75, "graph": 0.5}])
+def test_the_scales_weigh_the_costs_of_the_best_path(lattice, tmp_path, scales):
+    options = [word for name, scale in scales.items() for word in (f"--{name}-scale", scale)]
+    assert lattice(*options).returncode == 0
+    arcs, ends = read_archive(tmp_path / "out/lattices.txt")
+    given = {f"{name}_scale": scale for name, scale in scales.items()}
+    for line in lines_of(tmp_path / "out"):
+        own, end = arcs[line["key"]], ends[line["key"]]
+        assert line["cost"] == pytest.approx(best_cost(own, end, **given), rel=1e-4)
+        assert line["cost"] != pytest.approx(best_cost(own, end), rel=1e-2)
 
 
 def test_words_of_least_expected_errors_and_posteriors(lattice, tmp_path):
