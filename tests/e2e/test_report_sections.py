@@ -137,6 +137,23 @@ def test_page_has_all_sections(runs):
     assert text.count("min_<wbr>duration/<wbr>b16/<wbr>fp32</code> <span") == 1
 
 
+def test_a_profile_may_lie_elsewhere(runs, tmp_path):
+    """Without --profile, the page has a profile only if it lies beside the journal."""
+    run, profile, output = tmp_path / "run", tmp_path / "profiles/profile.jsonl", tmp_path / "page.html"
+    shutil.copytree(runs[0], run)
+    profile.parent.mkdir()
+    (run / "profile.jsonl").rename(profile)
+    (run / "trace.json").rename(profile.with_name("trace.json"))
+
+    def sections(*arguments):
+        result = report(run, *arguments, "-o", output)
+        assert result.returncode == 0, result.stderr
+        return {"idle", "timeline"} & set(Page(output.read_text(encoding="utf-8")).ids)
+
+    assert sections() == set()
+    assert sections("--profile", profile) == sections("--profile", profile.parent) == {"idle", "timeline"}
+
+
 def test_a_single_round_has_no_interval(tmp_path):
     for name in ("before", "now"):
         synthetic.write(tmp_path / name, [synthetic.provenance(), synthetic.run()])
