@@ -4,11 +4,9 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import time
 
 import pytest
-from conftest import AUDIO, ROOT, runs_of, small_config, strict_records, unpack_checkpoint
+from conftest import AUDIO, ROOT, rounds_in, runs_of, small_config, strict_records, unpack_checkpoint, wait_until
 
 CHECKPOINTS = ROOT / "tests/data/checkpoints"
 
@@ -89,9 +87,13 @@ def test_inspect_in_words(rtfx):
     assert "fp32" in text and all(len(line) < 200 for line in text.splitlines())
 
 
+STREAMING = CHECKPOINTS / "tiny_streaming.nemo"
+
+
 def test_a_context_of_a_configuration(rtfx, tmp_path):
-    """A configuration that gives one file two contexts has two models, with different results."""
-    path = str(CHECKPOINTS / "tiny_streaming.nemo")
+    """A configuration that gives one file two contexts has two models, with different results. `rtfx transcribe` finds
+    the same with --att-context-size."""
+    path = str(STREAMING)
     models = [{"id": "default", "path": path}]
     models.append({"id": "low", "path": path, "att_context_size": [4, 0]})
     config = tmp_path / "config.json"
@@ -102,6 +104,32 @@ def test_a_context_of_a_configuration(rtfx, tmp_path):
     assert {run["model"]["id"] for run in runs} == {"default", "low"}
     assert len({run["tokens_sha256"] for run in runs}) == 2
     assert len({run["result_key"] for run in runs}) == 2
+    arguments = ["--json", "--decoder", "label_looping", "--batch-size", 2, "--threads", 1, "--device", "cpu"]
+    for run in runs:
+        context = ["--att-context-size", "4,0"] if run["model"]["id"] == "low" else []
+        found = rtfx("transcribe", "--model", path, *arguments, *context, ROOT / "tests/data/two.jsonl")
+        assert found.returncode == 0, found.stderr
+        measured = (tmp_path / f"run/hypotheses/{run['result_key']}.jsonl").read_text().splitlines()
+        lines = [*map(json.loads, measured)], [*map(json.loads, found.stdout.splitlines())]
+        assert [line["tokens"] for line in lines[0]] == [line["tokens"] for line in lines[1]] != [[], []]
+
+
+def test_a_context_of_align_is_that_of_a_model(rtfx, tmp_path):
+    """`rtfx align` with --att-context-size finds the same as with a model whose default is that context."""
+    unpack_checkpoint(STREAMING, tmp_path / "low")
+    settings = tmp_path / "low/model_config.yaml"
+    text = settings.read_text()
+    assert "att_context_size:\n  - - 8\n    - 3\n" in text
+    settings.write_text(text.replace("att_context_size:\n  - - 8\n    - 3\n", "att_context_size:\n  - - 4\n    - 0\n"))
+    (tmp_path / "said.txt").write_text("a stitch in time")
+
+    def words(model, *arguments):
+        result = rtfx("align", "--model", model, "--format", "json", "--threads", 1, "--device", "cpu", *arguments,
+                      "--text", tmp_path / "said.txt", AUDIO / "qs10.flac")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        return [(w["text"], w["start"], w["end"], w["confidence"]) for w in json.loads(result.stdout)["words"]]
+
+    assert words(STREAMING, "--att-context-size", "4,0") == words(tmp_path / "low") != words(STREAMING)
 
 
 def test_a_folder_gives_its_name(rtfx, tmp_path):
@@ -181,7 +209,7 @@ def test_streams_by_a_context_that_can_keep_caches(rtfx, tmp_path):
     assert result.returncode == 2 and "--att-context-size: " in result.stderr
 
 
-def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(program, tmp_path):
+def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(popen, program, tmp_path):
     """A model file that is shortened during a run is named, and no result is lost. Weights stay in the mapped file, so
     reading after its new end causes a SIGBUS."""
     model, journal = tmp_path / "model.nemo", tmp_path / "run/journal.jsonl"
@@ -189,13 +217,8 @@ def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(program, tmp_
     protocol = {"warmup_rounds": 0, "measured_rounds": 1000}
     config = tmp_path / "config.json"
     config.write_text(json.dumps(small_config(models=[str(model)], protocol=protocol)))
-    command = [program, "run", config, "--output", tmp_path / "run"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and (
-        not journal.exists() or '"kind":"run"' not in journal.read_text().replace(" ", "")
-    ):
-        time.sleep(0.05)
+    process = popen([program, "run", config, "--output", tmp_path / "run"])
+    wait_until(process, lambda: rounds_in(journal) > 0)
     os.truncate(model, 4096)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
