@@ -109,6 +109,17 @@ def test_long_files_are_cut(align, text, model, head):
     assert sum(near) >= 0.8 * len(near)
 
 
+def test_chunks_with_the_whole_file_as_context_change_nothing(align, text):
+    arguments = ("--format", "json", "--head", "ctc", "--text", text, CLIP)
+
+    def times(*more):
+        (line,) = lines_of(align(*arguments, *more))
+        return [(word["start"], word["end"]) for word in line["words"]]
+
+    cut = ("--long-above", 2, "--chunk", 2, "--context")
+    assert times(*cut, 60) == times() != times(*cut, 0)
+
+
 def without_ctc_head(path, folder):
     """Writes a checkpoint that has the transducer head alone, and returns its path."""
     import tarfile

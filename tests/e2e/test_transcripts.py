@@ -356,6 +356,27 @@ def test_a_video_in_bench_and_on_standard_input(program, transcribe, tmp_path):
     assert run["dataset"]["audio_seconds"] == pytest.approx(len(samples) / rate, abs=1e-3)
 
 
+def test_a_track_of_a_video_is_chosen(transcribe, tmp_path):
+    """Tracks count from 1 for users and from 0 for ffmpeg. This stand-in for it has sound in the second track alone."""
+    import soundfile
+
+    samples, _ = soundfile.read(CLIPS[2], dtype="float32")
+    (tmp_path / "sound").write_bytes(samples.tobytes())
+    (tmp_path / "ffmpeg").write_text(
+        f"#!/bin/sh\ncase \"$*\" in *'-map 0:a:1 '*) exec /bin/cat '{tmp_path}/sound';; esac\n"
+        "echo 'Stream map matches no streams.' >&2\nexit 1\n"
+    )
+    (tmp_path / "ffmpeg").chmod(0o755)
+    film = tmp_path / "film.mp4"
+    film.write_bytes(b"\0\0\0\x18ftypmp42 a film")
+    env = os.environ | {"PATH": str(tmp_path)}
+    chosen = transcribe("--track", 2, film, env=env)
+    assert chosen.returncode == 0 and chosen.stdout == transcribe(CLIPS[2]).stdout, chosen.stderr
+    for other in ((), ("--track", 1), ("--track", 3)):
+        result = transcribe(*other, film, env=env)
+        assert result.returncode == 1 and "film.mp4: has no such audio track" in result.stderr, result.stderr
+
+
 def test_without_ffmpeg_a_video_is_a_line(program, tmp_path):
     (tmp_path / "film.mp4").write_bytes(b"a film")
     command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", tmp_path / "film.mp4", CLIPS[2]]
