@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ LIBRARY = PROGRAM.with_name("librtfx.so")
 PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="no librtfx.so: `make build` makes it")
+CHECKPOINTS = ROOT / "tests/data/checkpoints"
 CLIPS = [str(AUDIO / name) for name in ("qs01.flac", "1737-146161-0006.flac")]
 
 # All cases run in one process, which the fixture below starts. A crash in one would end them all.
@@ -122,6 +124,17 @@ TRUE = {
     "an_interrupted_retry": "interrupted_retry()",
     "an_error_for_each_thread": "errors_of_joined_calls() == 3",
     "numpy_lengths": "d(frames, numpy.array(lengths))[0] == d(frames, lengths)[0]",
+    "kinds_of_scores": "[rtfx.decoder('label_looping', m, score_kind=kind).score_kind for kind in ('logit', 'logprob')] == "
+                       "['logit', 'logprob']",
+    "counters_of_the_last_call": "0 < joint_calls(10) == joint_calls(10) < joint_calls(frames.shape[1])",
+    "scores_of_rows": "d(frames, lengths).scores.tolist() == [d(frames, lengths)[0].score] != [0.0]",
+    "list_of_alternatives": "alternatives(rtfx.decoder('alsd_pp', m, beam_size=4, nbest=3)(frames, lengths)[0])",
+    "decoder_by_default": "[rtfx.decoder(None, model).name for model in (m, tdt, ctc)] == "
+                          "['label_looping', 'label_looping', 'ctc_greedy'] and "
+                          "list(rtfx.decoder(None, m)(frames, lengths)) == list(d(frames, lengths))",
+    "kinds_of_models": "[(model.kind, model.blank, model.durations) for model in (m, tdt, ctc)] == "
+                       "[('rnnt', 1024, []), ('tdt', 1024, [0, 1, 2, 3, 4]), ('ctc', len(ctc.pieces), [])]",
+    "attention_context": "said_with([4, 0]) != said_with([]) == said_with([8, 3])",
     "last_frame_of_all": "m.words(rtfx.Hypothesis('', [1], [2**31 - 1], 0.0))[0].end > 2**31 * m.frame_seconds - 1e-3",
     "no_autocast": "under_autocast(lambda: m.encode(CLIPS[:1])[0].tolist()) == frames.tolist()",
     "no_autocast_in_decoders": "under_autocast(lambda: list(d(frames, lengths))) == list(d(frames, lengths))",
@@ -142,14 +155,27 @@ TRUE = {
 SCRIPT = """
 import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, shutil
 import signal, sys, threading, time, torch, types, warnings, weakref, rtfx, rtfx.nemo
-MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
+MODEL, TDT, CTC, STREAMING, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background inherits that Ctrl-C is ignored
 m = rtfx.load(MODEL, device="cpu")
+tdt, ctc = (rtfx.load(path, device="cpu") for path in (TDT, CTC))
 d = rtfx.decoder("label_looping", m)
 frames, lengths = m.encode(CLIPS[:1])
 clip = m.read_audio(CLIPS[0])
 with_nan = clip[:9000].clone()
 with_nan[7] = float("nan")
+
+def joint_calls(count):
+    d(frames[:, :count].contiguous(), [count])
+    return d.counters["joint_calls"]
+
+def alternatives(found):
+    scores = [one.score for one in found.nbest]
+    first = dataclasses.replace(found, nbest=[])
+    return len(scores) == 3 and scores == sorted(scores, reverse=True) and found.nbest[0] == first != found.nbest[1]
+
+def said_with(context):
+    return rtfx.load(STREAMING, device="cpu", att_context_size=context).transcribe(CLIPS)[0].hypothesis.tokens
 
 def most_frequent_shifts():
     # How far a word of a stream of five minutes begins from the same word of the whole, in most words of each minute.
@@ -461,7 +487,7 @@ def outcome(code):
         return [[], repr(error)]
 
 if __name__ == "__main__":
-    print(json.dumps({name: outcome(code) for name, code in {**refused, **true, "version": "rtfx.__version__"}.items()}))
+    print(json.dumps({name: outcome(code) for name, code in {**refused, **true, "version": "rtfx.__version__", "about": "rtfx.version()"}.items()}))
 """
 
 
@@ -482,7 +508,9 @@ def outcomes(site):
     """Returns {name: [names of the exception's classes or None, text]}."""
     (site / "cases.py").write_text(SCRIPT)
     refused = {name: code for name, (code, _) in REFUSED.items()}
-    given = json.dumps([str(MODELS / "quickstart-rnnt.nemo"), CLIPS, str(PLUGIN), refused, TRUE])
+    models = [MODELS / "quickstart-rnnt.nemo", MODELS / "quickstart-tdt.nemo", CHECKPOINTS / "tiny_hf_ctc",
+              CHECKPOINTS / "tiny_streaming.nemo"]  # fmt: skip
+    given = json.dumps([*map(str, models), CLIPS, str(PLUGIN), refused, TRUE])
     done = subprocess.run([sys.executable, site / "cases.py", given], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -504,6 +532,20 @@ def test_it_holds(outcomes, name):
 def test_the_version_is_the_programs(outcomes, program):
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     assert outcomes["version"][1] in shown.split()
+    assert outcomes["about"][1] == shown.strip()
+
+
+def test_the_examples_of_the_page_run(site):
+    """The examples of docs/python.md on models, tensors, streams and errors run. The others need NeMo or pandas."""
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    blocks = {section.partition("\n")[0]: re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+              for section in page.split("\n## ")}  # fmt: skip
+    code = [blocks[section] for section in ("Models", "Decoders on tensors", "Live speech", "Errors")]
+    assert all(code)
+    done = subprocess.run([sys.executable, "-c", "\n".join(sum(code, []))], capture_output=True, text=True,
+                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Word(text=") > 5 and "{1: 'absent.wav: no such file; " in done.stdout
 
 
 def test_the_command_starts_without_torch(site):

@@ -1,9 +1,6 @@
 """Tests live speech and boosted phrases from Python, with the wheel."""
 
-import contextlib
 import gc
-import io
-import json
 import random
 import re
 import subprocess
@@ -318,18 +315,3 @@ def test_bad_frames(rtfx_package, rnnt, piece, text):
         stream.push(piece)
     with pytest.raises(rtfx_package.Error, match="NaN in the emissions"):
         stream.push(torch.full((4, 144), float("nan"), device=rnnt.device))
-
-
-def test_the_page(rtfx_package, monkeypatch):
-    """The examples of docs/python.md on models, tensors and streams run."""
-    monkeypatch.chdir(ROOT)
-    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
-    blocks = {section.partition("\n")[0]: re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
-              for section in page.split("\n## ")}  # fmt: skip
-    printed, names = io.StringIO(), {}
-    with contextlib.redirect_stdout(printed):
-        for section in ("Models", "Decoders on tensors", "Live speech"):
-            assert blocks[section]
-            for block in blocks[section]:
-                exec(compile(block, section, "exec"), names)
-    assert json.dumps(printed.getvalue()).count("Word(text=") > 5
