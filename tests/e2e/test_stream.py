@@ -73,6 +73,23 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
     assert "p99" in result.stdout and "DIFFERENT" not in result.stdout
 
 
+def test_a_batch_begins_when_it_is_full_or_has_waited(stream, tmp_path):
+    """The requests of three streams come at the same time."""
+    load = {"streams": [3], "seconds": 1.5, "period_ms": 200, "arrivals": "lockstep"}
+
+    def measured(**limits):
+        result = stream("--force", decoders=["ctc_greedy"], stream=load | limits)
+        assert result.returncode == 0, result.stderr
+        (record,) = streams_of(tmp_path / "run")
+        assert record["requests"] == 3 * 7 and {key: record["stream"][key] for key in limits} == limits
+        return record["metrics"]
+
+    assert measured(max_batch=1)["stream.mean_batch"] == 1
+    assert measured(max_batch=3, max_wait_ms=150)["stream.mean_batch"] == 3
+    late = measured(max_batch=4, max_wait_ms=100)  # a place stays free
+    assert late["stream.mean_batch"] == 3 and late["stream.queue_ms"] >= 100
+
+
 def test_every_kind_of_search_streams(stream, tmp_path):
     decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "modified_beam_search", "ctc_greedy",
                 "ctc_beam"]  # fmt: skip
@@ -203,13 +220,13 @@ def load_by_rule(**changes):
 
 
 def test_a_rule_is_searched_by_trials(stream, tmp_path):
-    load = load_by_rule(final_ms=0.001) | {"streams": [2]}
+    load = load_by_rule(final_ms=0.001, growth=6) | {"streams": [6]}
     data = dataset_of(tmp_path, {f"1737-146161-000{i}.flac": "one two" for i in (7, 9)})
     result = stream(decoders=["ctc_greedy"], datasets=[data], stream=load)
     assert result.returncode == 0, result.stderr
     assert "ctc_greedy: 0 streams keep the rule" in result.stdout and "BROKEN" in result.stdout
     trials = streams_of(tmp_path / "run")
-    assert [trial["batch"]["size"] for trial in trials] == [2, 1]
+    assert [trial["batch"]["size"] for trial in trials] == [6, 1]  # with the default growth, 4 would follow 6
     trial = trials[0]
     assert trial["slo"] is False and trial["confirms"] is False
     used = trial["stream"]
