@@ -54,6 +54,19 @@ def test_the_example_is_exact(rtfx, tmp_path, batch):
     assert run["decoder"]["options"]["max_symbols"] == 10
 
 
+def test_more_word_errors_than_in_fp32_fail_a_run_that_forbids_them(rtfx, tmp_path):
+    own = python("CtcGreedyInFp32", head="ctc")
+    records, result = journal(rtfx, tmp_path, decoders=["ctc_greedy", own], dtypes=["fp32", "bf16"])
+    assert result.returncode == 0, result.stderr
+    errors = {run["dtype"]: run["wer"]["wer"] for run in runs_of(records) if run["decoder"]["id"] == "CtcGreedyInFp32"}
+    assert errors["bf16"] == 1 > errors["fp32"]
+    forbidden = ("--resume", "--set", "verify.wer_above_fp32=0")
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run", *forbidden)
+    points = 100 * (errors["bf16"] - errors["fp32"])
+    said = f"{points:.2f} points more word errors than in fp32, `verify.wer_above_fp32` allows 0.00"
+    assert result.returncode == 13 and f"/CtcGreedyInFp32/b2/bf16: {said}" in result.stderr, result.stderr
+
+
 def test_a_greedy_decoder_that_is_declared_approximate_is_not_replayed(rtfx, tmp_path):
     records, result = journal(rtfx, tmp_path, decoders=[
         "frame_looping", python("Greedy", EXAMPLE / "greedy.py", score_kind="logit")])  # fmt: skip

@@ -42,6 +42,15 @@ class CtcGreedy:
         return {"tokens": labels.gather(1, order), "frames": order, "lengths": kept.sum(1), "scores": score}
 
 
+class CtcGreedyInFp32(CtcGreedy):
+    """Returns the results of ctc_greedy in fp32, and no token in other types."""
+
+    def decode(self, frames, lengths):
+        if frames.dtype == torch.float32:
+            return super().decode(frames, lengths)
+        return {"tokens": [[]] * len(lengths), "frames": [[]] * len(lengths), "scores": [0.0] * len(lengths)}
+
+
 class TdtGreedy:
     """Greedy TDT, one row at a time."""
 
