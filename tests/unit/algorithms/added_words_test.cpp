@@ -155,7 +155,7 @@ TEST(AddedWords, TokenPassingFindsThemToo) {
 
 /// A lexicon and a language model over the quickstart's tokens, with and without some words. Where
 /// the option has a phrase, their files write one word, such as `ab_aft`.
-class AddedWordsTest : public testing::Test {
+class AddedWordsTest : public test::TempFolder {
  protected:
   void SetUp() override {
     std::string lexicon = read_text("tests/data/words.lexicon");
@@ -163,8 +163,8 @@ class AddedWordsTest : public testing::Test {
     lexicon += "backa ack ▁a\nalpha ▁a\nabab ▁ab ▁ab\nab_aft ▁ab ▁a ft\n";
     arpa.replace(arpa.find("ngram 1=7"), 9, "ngram 1=11");
     arpa.insert(arpa.find("\n\\2-grams"), "-1.2\tbacka\n-0.2\talpha\n-0.1\tabab\n-0.7\tab_aft\n");
-    lexicon_ = write(".lexicon", lexicon);
-    arpa_ = write(".arpa", arpa);
+    lexicon_ = write("lexicon.txt", lexicon);
+    arpa_ = write("lm.arpa", arpa);
     const auto ln = [](double log10) { return log10 * std::log(10.0); };
     words_.phrases = {{"backa", ln(1.2), {"ack", "▁a"}, "0"},
                       {"alpha", ln(0.2), {"▁a"}, "1"},
@@ -177,14 +177,6 @@ class AddedWordsTest : public testing::Test {
   static const Checkpoint& quickstart() {
     static const Checkpoint model = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
     return model;
-  }
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
-    const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::string safe = test;
-    std::ranges::replace(safe, '/', '_');
-    const auto path = std::filesystem::path(testing::TempDir()) / (safe + name);
-    std::ofstream(path) << text;
-    return path;
   }
 
   /// Returns emissions in which the tokens of the words are likely.
@@ -262,7 +254,7 @@ TEST_P(AddedWordsOracle, EqualsAGraphThatWasBuiltWithTheWords) {
 TEST_P(AddedWordsOracle, DecodersAndStreamsAgree) {
   const Tokenizer& tokenizer = *quickstart().tokenizer;
   WfstOptions o;
-  o.graph = write(".tlg", "");
+  o.graph = path("words.tlg");
   build_graph(tokenizer, {"tests/data/words.lexicon", "tests/data/words.arpa", GetParam()})
       .graph.write(o.graph);
   o.acoustic_scale = 1;
@@ -320,7 +312,7 @@ TEST_P(AddedWordsOracle, DecodersAndStreamsAgree) {
 }
 
 TEST_F(AddedWordsTest, FilesHavePhrasesCostsAndTokens) {
-  const auto path = write(".words", "ab  a\n\nalpha\t2.5\nbacka\t\tack ▁a\r\n");
+  const auto path = write("words.txt", "ab  a\n\nalpha\t2.5\nbacka\t\tack ▁a\r\n");
   const auto read = read_added_phrases(path);
   ASSERT_EQ(read.size(), 3U);
   EXPECT_EQ(read[0].text, "ab a");
@@ -338,7 +330,8 @@ TEST_F(AddedWordsTest, FilesHavePhrasesCostsAndTokens) {
 TEST_F(AddedWordsTest, BadPhrasesAreRefusedWithTheirPlace) {
   const auto refused = [&](const std::string& line) -> std::string {
     try {
-      spelled_phrases({write(".words", "alpha\n" + line + "\n"), {}, 7}, *quickstart().tokenizer);
+      spelled_phrases({write("words.txt", "alpha\n" + line + "\n"), {}, 7},
+                      *quickstart().tokenizer);
     } catch (const UserError& error) {
       return error.what();
     }

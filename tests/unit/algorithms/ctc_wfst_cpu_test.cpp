@@ -12,6 +12,7 @@
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/beam_cases.h"
+#include "tests/support/own_path.h"
 #include "tests/support/piece_cases.h"
 #include "tests/support/wfst_cases.h"
 
@@ -22,15 +23,12 @@ using test::Words;
 
 class CtcWfstCpuTest : public testing::Test {
  protected:
-  std::filesystem::path file(const std::string& name) const {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    return std::filesystem::path(testing::TempDir()) / (std::string(test->name()) + name);
-  }
+  std::filesystem::path file(const std::string& name) const { return folder_.path() / name; }
 
   WfstOptions options(const WfstGraph& graph) const {
-    graph.write(file(".tlg"));
+    graph.write(file("words.tlg"));
     WfstOptions o;
-    o.graph = file(".tlg");
+    o.graph = file("words.tlg");
     o.acoustic_scale = 1;
     return o;
   }
@@ -45,6 +43,9 @@ class CtcWfstCpuTest : public testing::Test {
     b.lengths_host = std::move(lengths);
     return b;
   }
+
+ private:
+  test::OwnFolder folder_;
 };
 
 TEST_F(CtcWfstCpuTest, WritesTokensFramesAndScores) {
@@ -89,7 +90,7 @@ TEST_F(CtcWfstCpuTest, RowsDoNotDependOnOneAnother) {
 
 TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
   const WfstGraph graph = test::two_token_graph(Topology::compact);
-  std::ofstream(file(".boost")) << "A 2\n\nnever 5\n";
+  std::ofstream(file("boost.txt")) << "A 2\n\nnever 5\n";
   WfstOptions o = options(graph);
   const auto lp = at::tensor(test::logs({{.6, .1, .3}, {.2, .1, .7}, {.1, .7, .2}, {.1, .3, .6}}))
                       .reshape({1, 4, 3})
@@ -101,7 +102,7 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
   EXPECT_EQ(paths[0].words, Words({2}));
   EXPECT_EQ(paths[1].words, Words({1, 1}));
   EXPECT_NEAR(paths[1].cost, 1.9809, 1e-4);
-  o.boost = WordBoostOptions{file(".boost")};
+  o.boost = WordBoostOptions{file("boost.txt")};
   CtcWfstCpu boosted(o);
   boosted.prepare(test::identity_model(2), {});
   EXPECT_EQ(boosted.boosted_words(), (std::vector<std::string>{"A", "never"}));
@@ -116,11 +117,11 @@ class CtcWfstCpuBiases : public CtcWfstCpuTest {
   static constexpr int64_t kFrames = 12;
 
   CtcWfstCpu& prepared(int64_t nbest = 1, double scale = 1) {
-    std::ofstream(file(".boost")) << "two\t1\n";
+    std::ofstream(file("boost.txt")) << "two\t1\n";
     WfstOptions o = options(graph_);
     o.beam = 6;
     o.nbest = nbest;
-    o.boost = WordBoostOptions{file(".boost"), scale};
+    o.boost = WordBoostOptions{file("boost.txt"), scale};
     decoder_.emplace(o);
     decoder_->prepare(test::identity_model(2), {});
     return *decoder_;
@@ -199,11 +200,11 @@ TEST_F(CtcWfstCpuBiases, HoldForStreams) {
 
 TEST_F(CtcWfstCpuBiases, HoldInTheListsOfStreams) {
   prepared(3);
-  nlohmann::json options = {{"graph", file(".tlg").string()},
+  nlohmann::json options = {{"graph", file("words.tlg").string()},
                             {"acoustic_scale", 1},
                             {"beam", 6},
                             {"nbest", 3},
-                            {"boost", {{"path", file(".boost").string()}}}};
+                            {"boost", {{"path", file("boost.txt").string()}}}};
   const EncodedBatch rows = batch(lp_, kFrames, {12, 0, 7});
   for (uint32_t seed = 0; seed < 3; ++seed)
     test::random_pieces({"ctc_wfst_cpu", options, test::identity_model(2), true, biases(), rows},
@@ -251,9 +252,9 @@ TEST_F(CtcWfstCpuBiases, AreRefusedWithTheirPlace) {
 
 TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   const WfstGraph graph = test::two_token_graph(Topology::compact);
-  std::ofstream(file(".boost")) << "A 2\nB 1\n";
+  std::ofstream(file("boost.txt")) << "A 2\nB 1\n";
   WfstOptions o = options(graph);
-  o.boost = WordBoostOptions{file(".boost"), 2, 8, {{"B", 3, "x"}, {"AB", 0, "y"}}};
+  o.boost = WordBoostOptions{file("boost.txt"), 2, 8, {{"B", 3, "x"}, {"AB", 0, "y"}}};
   CtcWfstCpu decoder(o);
   decoder.prepare(test::identity_model(2), {});
   EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "B", "B", "AB"}));
@@ -261,7 +262,7 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   EXPECT_EQ(boosting.costs(), (std::vector<float>{0, -4, -16, -6}));
   // The larger of a word's two boosts counts, and words without a boost are not listed.
   o.boost =
-      WordBoostOptions{file(".boost"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
+      WordBoostOptions{file("boost.txt"), 2, 0, {{"A", 1, "x"}, {"B", 0.5, "y"}, {"AB", 0, "z"}}};
   const WordBoosting larger(o.boost, graph);
   EXPECT_EQ(larger.costs(), (std::vector<float>{0, -4, 0, -2}));
   EXPECT_EQ(larger.words(), (std::vector<std::string>{"A", "B", "A", "B"}));
@@ -272,9 +273,9 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
 
 TEST_F(CtcWfstCpuTest, WordsAreThoseThatTheFileRaisesWhateverTheScale) {
   WfstOptions o = options(test::two_token_graph(Topology::compact));
-  std::ofstream(file(".boost")) << "A 2\nB -2\nnothing 0\nsome 0.5\n";
+  std::ofstream(file("boost.txt")) << "A 2\nB -2\nnothing 0\nsome 0.5\n";
   for (const double scale : {0.0, 3.0, -1.0}) {
-    o.boost = WordBoostOptions{file(".boost"), scale};
+    o.boost = WordBoostOptions{file("boost.txt"), scale};
     CtcWfstCpu decoder(o);
     EXPECT_TRUE(decoder.boosted_words().empty());  // not known before prepare()
     decoder.prepare(test::identity_model(2), {});
@@ -310,19 +311,19 @@ TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
 
 TEST_F(CtcWfstCpuTest, OfTwoBoostsOfAWordTheLargerCounts) {
   for (const char* lines : {"once 12\nonce 0.5\n", "once 0.5\nonce 12\n"}) {
-    std::ofstream(file(".boost")) << lines;
-    EXPECT_EQ(read_word_boosts(file(".boost")), (WordBoosts{{"once", 12.0F}}));
+    std::ofstream(file("boost.txt")) << lines;
+    EXPECT_EQ(read_word_boosts(file("boost.txt")), (WordBoosts{{"once", 12.0F}}));
   }
 }
 
 TEST_F(CtcWfstCpuTest, NamesTheLineOfABadBoost) {
   for (const char* line : {"word", "word x", "word 1 2", "word nan"}) {
-    std::ofstream(file(".boost")) << "good 1\n" << line << "\n";
+    std::ofstream(file("boost.txt")) << "good 1\n" << line << "\n";
     try {
-      read_word_boosts(file(".boost"));
+      read_word_boosts(file("boost.txt"));
       ADD_FAILURE() << line;
     } catch (const UserError& error) {
-      EXPECT_EQ(error.where(), file(".boost").string() + ":2");
+      EXPECT_EQ(error.where(), file("boost.txt").string() + ":2");
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/phrases.h"
+#include "tests/support/own_path.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(MappedFile, HoldsTheFileAsItWas) {
-  const fs::path path = fs::path(testing::TempDir()) / "rtfx_mapped_file";
+  const fs::path path = test::own_path("mapped_file");
   std::ofstream(path) << "contents";
   const auto file = MappedFile::open(path);
   fs::remove(path);
@@ -37,16 +38,14 @@ TEST(MappedFile, HoldsTheFileAsItWas) {
 }
 
 TEST(MappedFile, WhatIsNoFileIsAnError) {
-  const fs::path folder = fs::path(testing::TempDir()) / "rtfx_mapped_files";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const test::OwnFolder own;
+  const fs::path& folder = own.path();
   std::ofstream(folder / "empty");
   ::mkfifo((folder / "pipe").c_str(), 0600);
   fs::create_symlink("loop", folder / "loop");
   for (const char* name : {"", "gone", "empty", "pipe", "loop"})
     EXPECT_THROW(MappedFile::open(folder / name), UserError) << name;
   EXPECT_THROW(MappedFile::open("/dev/null"), UserError);
-  fs::remove_all(folder);
 }
 
 /// Limits the size of all files to `bytes`, as a full disk does.

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/support/own_path.h"
 
 namespace rtfx {
 namespace {
@@ -18,11 +19,10 @@ TEST(Sha256Test, KnownDigests) {  // FIPS 180-4, examples
 }
 
 TEST(Sha256Test, AFileLongerThanTheBufferHashesAsItsBytes) {
-  const auto path = std::filesystem::temp_directory_path() / "rtfx_sha256_test.bin";
+  const auto path = test::own_path("zeros.bin");
   const std::string bytes(200001, '\0');
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(sha256_file(path), sha256(bytes));
-  std::filesystem::remove(path);
 }
 
 TEST(Sha256Test, WhatCannotBeReadIsAUserError) {

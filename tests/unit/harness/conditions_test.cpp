@@ -7,6 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 
 #include "harness/run/make_records.h"
@@ -93,7 +96,15 @@ TEST(Conditions, OnlyLongDelaysAreStops) {
   EXPECT_NEAR(stops.stopped_seconds(), 5, 1e-9);
 }
 
-/// A process stops itself, and its own child lets it go on about 0.6 s later.
+/// Returns the state of a process, which is 'T' while it is stopped, or '?' if there is no process.
+char state_of(pid_t process) {
+  std::ifstream in("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const size_t name = text.rfind(") ");  // the end of the program's name, which may have blanks
+  return name == text.npos ? '?' : text[name + 2];
+}
+
+/// A process stops itself, and its own child lets it go on 0.6 s later.
 TEST(Conditions, AProcessThatWasStoppedKnowsIt) {
   using namespace std::chrono_literals;
   EXPECT_EXIT(
@@ -101,7 +112,10 @@ TEST(Conditions, AProcessThatWasStoppedKnowsIt) {
         const pid_t child = getpid();
         const pid_t waker = fork();
         if (waker == 0) {
-          std::this_thread::sleep_for(800ms);
+          const auto deadline = std::chrono::steady_clock::now() + 30s;
+          while (state_of(child) != 'T' && std::chrono::steady_clock::now() < deadline)
+            std::this_thread::sleep_for(5ms);
+          std::this_thread::sleep_for(600ms);
           kill(child, SIGCONT);
           _exit(0);
         }

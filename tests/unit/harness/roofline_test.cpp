@@ -281,6 +281,13 @@ TEST(NcuCounters, OneErrorForWhatIsNone) {
   EXPECT_TRUE(read_ncu_csv(none.path()).empty());
 }
 
+TEST(NcuCounters, AsksForAsManyKernelsOfTheRegionAsTheUser) {
+  const std::vector<std::string> arguments = ncu_arguments("decode", 7, 9, "out.csv");
+  for (const char* wanted :
+       {"--launch-count=7", "--nvtx-include=rtfx@decode/", "--log-file=out.csv"})
+    EXPECT_EQ(std::ranges::count(arguments, wanted), 1) << wanted;
+}
+
 TEST(NcuCounters, AsksForCountersThatTheGpuHas) {
   const auto metrics = [](int major) {
     return ncu_arguments("decode", 7, major, "out.csv").back();

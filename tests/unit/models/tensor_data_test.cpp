@@ -4,10 +4,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/support/own_path.h"
 
 namespace rtfx {
 namespace {
@@ -62,7 +62,7 @@ TEST(MappedTensor, NothingReachesOutside) {
 }
 
 TEST(MappedTensor, PagesComeBackFromTheFile) {
-  const std::string path = testing::TempDir() + "rtfx_mapped_tensor";
+  const auto path = test::own_path("tensor");
   const StoredBytes source = numbers(100'000);
   std::ofstream(path, std::ios::binary) << source.bytes;
   const auto file = MappedFile::open(path);
@@ -74,7 +74,6 @@ TEST(MappedTensor, PagesComeBackFromTheFile) {
   at::Tensor own = tensor.clone();
   release_pages(own);  // nothing happens to memory that is not a file's
   EXPECT_EQ(own.sum().item<double>(), sum);
-  std::remove(path.c_str());
 }
 
 }  // namespace

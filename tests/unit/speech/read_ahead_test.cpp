@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <thread>
 
 namespace rtfx {
 namespace {
@@ -33,8 +34,10 @@ TEST(ReadAhead, ItemsComeInOrderAndErrorsInTheirPlace) {
   }
 }
 
-/// Returns the number of items that are begun while nobody takes any.
-size_t begun_ahead(const ReadAheadLimits& limits) {
+/// Returns the number of items that are begun while nobody takes any. Waits for `least` of them,
+/// and then for a moment in which more could begin.
+size_t begun_ahead(const ReadAheadLimits& limits, size_t least) {
+  using namespace std::chrono_literals;
   std::atomic<size_t> begun = 0;
   ReadAhead<size_t> items(
       1000, limits,
@@ -43,14 +46,17 @@ size_t begun_ahead(const ReadAheadLimits& limits) {
         return index;
       },
       [](const size_t&) { return size_t{10}; });
-  for (int i = 0; i < 20; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (begun < least && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);
   return begun;
 }
 
 TEST(ReadAhead, ReadsAsFarAheadAsItMay) {
-  EXPECT_EQ(begun_ahead({.threads = 3, .items = 5}), 5U);
+  EXPECT_EQ(begun_ahead({.threads = 3, .items = 5}, 5), 5U);
   // A thread that is reading when the limit is reached adds its item.
-  const size_t begun = begun_ahead({.threads = 2, .items = 500, .bytes = 100});
+  const size_t begun = begun_ahead({.threads = 2, .items = 500, .bytes = 100}, 10);
   EXPECT_GE(begun, 10U);
   EXPECT_LE(begun, 11U);
 }
