@@ -62,14 +62,18 @@ int build_graph_file(const GraphOptions& options) {
     std::fflush(stdout);
   });
   built.graph.write(options.output);
-  if (built.dropped_words > 0)
-    fmt::print("left out: {} lines of the lexicon that cannot be spelled\n", built.dropped_words);
+  if (built.dropped_words > 0) {
+    fmt::print("left out: {} of the lexicon that cannot be spelled\n",
+               counted(built.dropped_words, "line"));
+  }
   if (built.unwanted_words > 0) {
     fmt::print("left out: {} of the lexicon that the language model lacks\n",
                counted(built.unwanted_words, "word"));
   }
-  if (built.dropped_ngrams > 0)
-    fmt::print("left out: {} n-grams with a word that the lexicon lacks\n", built.dropped_ngrams);
+  if (built.dropped_ngrams > 0) {
+    fmt::print("left out: {} with a word that the lexicon lacks\n",
+               counted(built.dropped_ngrams, "n-gram"));
+  }
   print_file(options.output, built.graph);
   return kOk;
 }

@@ -62,7 +62,7 @@ def test_lines_that_cannot_be_spelled_are_an_error_or_left_out(build, tmp_path):
     assert said in refused.stderr and "(--drop-unspelled)" in refused.stderr
     result = build(lexicon=lexicon, **{"drop-unspelled": "true"})
     assert result.returncode == 0, result.stderr
-    assert "left out: 1 lines of the lexicon that cannot be spelled" in result.stdout.splitlines()
+    assert "left out: 1 line of the lexicon that cannot be spelled" in result.stdout.splitlines()
     assert build.path.read_bytes() == plain
 
 
