@@ -204,6 +204,11 @@ std::vector<std::string> whisper_english(std::string_view utf8_text) {
 
 namespace {
 
+std::vector<std::string> split(std::string_view text) {
+  const auto words = split_at(text, kAsciiSpace);
+  return {words.begin(), words.end()};
+}
+
 constexpr UChar32 kApostrophe = '\'', kSpace = ' ', kNoJoiner = 0x200C, kJoiner = 0x200D,
                   kNoWidthSpace = 0x200B, kRightQuote = 0x2019, kModifierApostrophe = 0x02BC;
 
@@ -248,8 +253,7 @@ std::vector<std::string> basic_english(std::string_view text) {
   RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
   normal.toLower(icu::Locale::getRoot());
   std::string utf8;
-  const auto words = split_at(with_spaced_words(normal).toUTF8String(utf8), " ");
-  return {words.begin(), words.end()};
+  return split(with_spaced_words(normal).toUTF8String(utf8));
 }
 
 /// Returns whether UAX #29 has a boundary of words between two neighbours in a word of
