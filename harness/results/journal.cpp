@@ -73,7 +73,7 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
 }
 
 void Journal::end_last_line() {
-  const std::string bytes = read_text_file(path_);
+  const std::string bytes = read_bytes(path_);
   if (bytes.starts_with("\x1f\x8b")) {  // readers unpack gzip under any name
     throw UserError(path_.string(), "holds an earlier run, packed",
                     "rename it to journal.jsonl.gz and unpack it with gunzip, or choose another "
