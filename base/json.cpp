@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace rtfx {
 
@@ -90,8 +91,7 @@ JsonView JsonView::child(const std::string& key, const nlohmann::json& value) co
 
 void JsonView::fail(const std::string& allowed) const {
   constexpr size_t kMost = 200;
-  // A value from the command line need not be UTF-8.
-  std::string text = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = to_text(*value_);
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   throw UserError(where_, fmt::format("{} is not allowed", text), "allowed: " + allowed);
 }
@@ -130,13 +130,8 @@ std::vector<JsonView> JsonView::elements() const {
 std::string JsonView::text() const {
   if (!value_->is_string() || value_->get_ref<const std::string&>().empty())
     fail("a non-empty string");
-  require_no_nul();
+  require_no_nul(value_->get_ref<const std::string&>(), where_);
   return value_->get<std::string>();
-}
-
-void JsonView::require_no_nul() const {
-  if (value_->get_ref<const std::string&>().find('\0') != std::string::npos)
-    throw UserError(where_, "has a NUL character", "leave it out");
 }
 
 bool JsonView::boolean() const {
@@ -171,8 +166,8 @@ std::string JsonView::choice(const std::vector<std::string>& allowed) const {
 
 std::filesystem::path JsonView::file() const {
   if (!value_->is_string()) fail("a file");
-  require_no_nul();
   const std::filesystem::path path = value_->get<std::string>();
+  require_no_nul(path.native(), where_);
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   if (found.type() == std::filesystem::file_type::not_found)

@@ -73,7 +73,6 @@ class JsonView {
 
  private:
   JsonView child(const std::string& key, const nlohmann::json& value) const;
-  void require_no_nul() const;
 
   const nlohmann::json* value_;
   std::string where_;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace rtfx {
 
 std::vector<std::string_view> split_at(std::string_view text, std::string_view separators) {
@@ -15,6 +17,10 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
     begin = end;
   }
   return parts;
+}
+
+void require_no_nul(std::string_view text, std::string_view where) {
+  if (text.find('\0') != text.npos) throw UserError(where, "has a NUL character", "leave it out");
 }
 
 std::string single_spaced(std::string_view text) {

@@ -23,7 +23,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/samples.h"
 #include "datasets/audio_resampler.h"
 #include "datasets/container.h"
@@ -381,12 +380,7 @@ AudioReader::AudioReader(const std::filesystem::path& path, int sample_rate, int
   file_->audio = open_audio(path);
   file_->channel = channel;
   if (file_->audio.mp3) file_->audio.mp3->choose(channel);
-  if (const int channels = file_->audio.info.channels; channel > channels) {
-    throw UserError(
-        path.string(),
-        fmt::format("has {}, and not channel {}", counted(channels, "channel"), channel),
-        "choose another one, or leave the choice out");
-  }
+  require_channel(path, channel, file_->audio.info.channels);
   start();
 }
 
@@ -426,8 +420,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
 
 void AudioReader::start() {
   const SF_INFO& info = file_->audio.info;
-  if (info.channels > 1 && file_->channel == 0)
-    notices_.push_back(fmt::format("mixed {} channels to mono", info.channels));
+  if (info.channels > 1 && file_->channel == 0) notices_.push_back(mixed_notice(info.channels));
   if (info.samplerate != sample_rate_) {
     file_->resampler.emplace(info.samplerate, sample_rate_);
     notices_.push_back(fmt::format("resampled from {} Hz to {} Hz", info.samplerate, sample_rate_));

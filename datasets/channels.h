@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 
 namespace rtfx {
@@ -28,6 +29,13 @@ struct MixPower {
            "one (--channel 1), or all (--channel separate)";
   }
 };
+
+/// Throws UserError for a `channel` beyond the `channels` of the file `path`. Channels count
+/// from 1.
+void require_channel(const std::filesystem::path& path, int channel, int channels);
+
+/// Returns the notice for a recording whose channels are averaged.
+std::string mixed_notice(int channels);
 
 /// Puts one channel, or the average of all, into the first `frames` elements of `samples`. On
 /// input, the channels of a frame are neighbours there. `channel` is a number from 1 on, or 0 for

@@ -73,9 +73,8 @@ void require_manifest(const std::string& manifest) {
 std::string stand_in_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "stand_in.txt";
   if (!std::filesystem::exists(file)) return "";
-  const std::string text = read_bytes(file);
-  const std::string_view plain = without_byte_order_mark(text, file.string());
-  const std::string line(plain.substr(0, plain.find_first_of("\r\n")));
+  const std::string text = read_text(file);
+  const std::string line = text.substr(0, text.find_first_of("\r\n"));
   if (line.empty())
     throw UserError(file.string(), "its first line is empty", "say in it what the audio is");
   return line;

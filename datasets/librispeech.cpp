@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "datasets/audio_files.h"
 #include "datasets/missing_files.h"
@@ -44,8 +44,7 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
       ++number;
       const std::string where = fmt::format("{}:{}", transcript.string(), number);
       require_utf8(line, where);
-      if (line.find('\0') != std::string::npos)
-        throw UserError(where, "has a NUL character", "leave it out");
+      require_no_nul(line, where);
       std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;

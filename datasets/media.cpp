@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "datasets/container.h"
 
 namespace rtfx {
@@ -218,12 +217,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                           const AudioChoice& choice) {
   // ffmpeg returns silence for a channel that the track lacks.
   const int channels = media_channels(path, choice.track);
-  if (choice.channel > channels) {
-    throw UserError(
-        path.string(),
-        fmt::format("has {}, and not channel {}", counted(channels, "channel"), choice.channel),
-        "give another --channel");
-  }
+  require_channel(path, choice.channel, channels);
   // The filter inserts silence where a track begins late or has a gap, so that times are those of
   // the file.
   std::string filter = "aresample=async=1:first_pts=0";
@@ -235,7 +229,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
     // are equal and have the sum 1.
     filter += ",pan=mono|c0<c0";
     for (int c = 1; c < channels; ++c) filter += fmt::format("+c{}", c);
-    notices.push_back(fmt::format("mixed {} channels to mono", channels));
+    notices.push_back(mixed_notice(channels));
   }
   const Output output = run_ffmpeg(
       path, ffmpeg_track(path, choice.track),
