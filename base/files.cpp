@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -54,6 +55,14 @@ path find_program(const std::string& name, std::span<const char* const> patterns
     if (!files.empty()) return files.back();
   }
   return {};
+}
+
+bool has_ending(const path& path, const std::vector<std::string>& endings) {
+  std::string name = path.filename().string();
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::any_of(endings,
+                             [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
 namespace {

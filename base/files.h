@@ -20,6 +20,10 @@ std::filesystem::path find_program(const std::string& name, std::span<const char
 /// Returns the existing files that match the shell pattern (`*`, `?`, `[...]`), sorted by name.
 std::vector<std::filesystem::path> files_like(const std::string& pattern);
 
+/// Returns whether the name of a file, in any case, ends in one of the `endings`, which are lower
+/// case.
+bool has_ending(const std::filesystem::path& path, const std::vector<std::string>& endings);
+
 /// A file that is mapped into memory. The system reads a page when the page is first looked at. If
 /// somebody shortens the file meanwhile, SIGBUS ends this process (harness/machine/sudden_end.h
 /// reports it). Replacing the file by another, as `mv` does, changes nothing.

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "base/files.h"
 #include "base/printable.h"
 #include "datasets/media.h"
 #include "datasets/missing_files.h"
@@ -18,14 +18,6 @@
 namespace rtfx {
 
 namespace {
-
-bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& endings) {
-  std::string name = path.filename().string();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::any_of(endings.begin(), endings.end(),
-                     [&](const std::string& ending) { return name.ends_with(ending); });
-}
 
 /// Returns whether a file is AppleDouble. macOS writes such a file, "._NAME", beside the file NAME
 /// in archives and on disks of other systems. It has attributes of NAME and nothing of its content.
@@ -72,7 +64,7 @@ class FolderWalk {
     std::error_code failed;
     const auto type = entry.status(failed).type();
     if (type == std::filesystem::file_type::directory) return enter(entry.path());
-    if (!ends_in(entry.path(), endings_)) return;
+    if (!has_ending(entry.path(), endings_)) return;
     switch (type) {
       case std::filesystem::file_type::regular:
         if (is_apple_double(entry.path()))

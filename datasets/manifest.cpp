@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,11 +19,8 @@
 namespace rtfx {
 
 bool is_manifest(const std::filesystem::path& path) {
-  std::string name = path.filename().string();
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view ending : {".json", ".jsonl", ".manifest"})
-    if (name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz")) return true;
+  if (has_ending(path, {".json", ".jsonl", ".manifest", ".json.gz", ".jsonl.gz", ".manifest.gz"}))
+    return true;
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed)) return false;
   std::string head(64, '\0');

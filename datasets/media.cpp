@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "datasets/container.h"
 
 namespace rtfx {
@@ -30,13 +30,6 @@ const std::vector<std::string> kForSndfile = {".wav", ".flac", ".ogg", ".oga", "
 const std::vector<std::string> kForFfmpeg = {
     ".mp3", ".m4a",  ".m4b", ".aac", ".wma", ".amr", ".ac3",  ".mp4", ".m4v", ".mov",  ".mkv",
     ".mka", ".webm", ".avi", ".wmv", ".flv", ".mpg", ".mpeg", ".3gp", ".ts",  ".opus", ".caf"};
-
-bool has_ending(const std::filesystem::path& path, const std::vector<std::string>& endings) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(endings, ending) != endings.end();
-}
 
 /// Closes a descriptor when it is destroyed.
 struct Descriptor {
