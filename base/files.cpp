@@ -286,6 +286,20 @@ std::string read_bytes(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+std::string bytes_at(std::istream& file, uint64_t at, size_t count) {
+  std::string bytes(count, '\0');
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(at));
+  file.read(bytes.data(), static_cast<std::streamsize>(count));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
+std::string bytes_at(const std::filesystem::path& path, uint64_t at, size_t count) {
+  std::ifstream file(path, std::ios::binary);
+  return file ? bytes_at(file, at, count) : "";
+}
+
 void cannot_write(const std::filesystem::path& path, int error, std::string_view when_full) {
   const bool full = error == ENOSPC || error == EFBIG || error == EDQUOT;
   throw UserError(path.string(), fmt::format("cannot be written: {}", std::strerror(error)),

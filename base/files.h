@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -111,6 +112,11 @@ std::string read_text(const std::filesystem::path& path);
 /// Returns a whole file, or what a pipe delivers, as it is. Throws UserError for a missing file, a
 /// directory, or a file that cannot be read.
 std::string read_bytes(const std::filesystem::path& path);
+
+/// Returns `count` bytes of a file from byte `at` on, and fewer only at its end. Returns none where
+/// the file cannot be read. The stream may have reached the end of its file before.
+std::string bytes_at(std::istream& file, uint64_t at, size_t count);
+std::string bytes_at(const std::filesystem::path& path, uint64_t at, size_t count);
 
 /// Throws UserError where `path` exists and is no regular file but a folder, a device or a pipe.
 /// Also throws it for every path below /dev and /proc. Follows links.

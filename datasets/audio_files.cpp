@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -24,10 +23,7 @@ namespace {
 bool is_apple_double(const std::filesystem::path& path) {
   constexpr std::string_view kMagic("\0\x05\x16\x07", 4);
   if (!path.filename().string().starts_with("._")) return false;
-  std::string head(kMagic.size(), '\xff');
-  std::ifstream(path, std::ios::binary)
-      .read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head == kMagic;
+  return bytes_at(path, 0, kMagic.size()) == kMagic;
 }
 
 class FolderWalk {

@@ -12,6 +12,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "datasets/mp3.h"
 
 namespace rtfx {
@@ -19,6 +20,8 @@ namespace {
 
 /// From this size on, the writer did not know the size.
 constexpr uint64_t kUnknownSize = 0x7ffff000;
+
+constexpr size_t kHeaderBytes = 65536;
 
 uint32_t little_endian(const std::string& bytes, size_t at) {
   uint32_t value = 0;
@@ -30,16 +33,6 @@ uint64_t big_endian(std::string_view bytes) {
   uint64_t value = 0;
   for (const char byte : bytes) value = value << 8U | static_cast<unsigned char>(byte);
   return value;
-}
-
-/// Returns `count` bytes, and fewer only at the end of the file.
-std::string bytes_at(std::ifstream& in, uint64_t at, size_t count) {
-  std::string bytes(count, '\0');
-  in.clear();
-  in.seekg(static_cast<std::streamoff>(at));
-  in.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(in.gcount()));
-  return bytes;
 }
 
 /// Returns the position of the first byte from `at` on that is not zero, else the end of the file.
@@ -124,13 +117,9 @@ std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
   }
 }
 
-std::string header_of(const std::filesystem::path& path, size_t begin) {
-  std::string header(65536, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(begin));
-  in.read(header.data(), static_cast<std::streamsize>(header.size()));
-  header.resize(static_cast<size_t>(in.gcount()));
-  return header;
+bool begins_as_wav(std::ifstream& in, uint64_t at) {
+  const std::string head = bytes_at(in, at, 12);
+  return head.size() == 12 && head.starts_with("RIFF") && head.ends_with("WAVE");
 }
 
 std::string mended_flac(std::string header) {
@@ -170,7 +159,7 @@ std::string mended_wav(std::string header, size_t size) {
 }  // namespace
 
 std::string mended_header(const std::filesystem::path& path, size_t begin) {
-  std::string header = header_of(path, begin);
+  std::string header = bytes_at(path, begin, kHeaderBytes);
   if (header.size() < 12) return "";
   if (header.starts_with("fLaC")) return mended_flac(std::move(header));
   const bool is_wav = header.starts_with("RIFF") || header.starts_with("BW64");
@@ -181,7 +170,7 @@ bool is_wav_of_other_codec(const std::filesystem::path& path) {
   // These are PCM, Microsoft's ADPCM, floating point, A-law, mu-law, IMA ADPCM, GSM 6.10 and the
   // extensible form, which names one of these.
   constexpr std::array<uint32_t, 8> kRead = {1, 2, 3, 6, 7, 0x11, 0x31, 0xfffe};
-  const std::string header = header_of(path, 0);
+  const std::string header = bytes_at(path, 0, kHeaderBytes);
   const size_t at = header.find("fmt ");
   if (!header.starts_with("RIFF") || at == std::string::npos || at + 12 > header.size())
     return false;
@@ -192,42 +181,29 @@ bool is_wav_of_other_codec(const std::filesystem::path& path) {
 std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t begin) {
   constexpr std::array<uint32_t, 2> kMpeg = {0x50, 0x55};  // layers I and II; layer III
   std::ifstream in(path, std::ios::binary);
-  const auto read = [&](size_t at, size_t count) {
-    std::string bytes(count, '\0');
-    in.seekg(static_cast<std::streamoff>(at));
-    in.read(bytes.data(), static_cast<std::streamsize>(count));
-    return in ? bytes : std::string();
-  };
-  const std::string riff = read(begin, 12);
-  if (!riff.starts_with("RIFF") || !riff.ends_with("WAVE")) return std::nullopt;
+  if (!begins_as_wav(in, begin)) return std::nullopt;
   bool is_mpeg = false;
-  for (size_t at = begin + 12;;) {
-    const std::string head = read(at, 8);
-    if (head.empty()) return std::nullopt;
-    const size_t bytes = little_endian(head, 4), content = at + head.size();
-    if (head.starts_with("fmt ")) {
-      const std::string codec = read(content, 4);
-      if (codec.empty()) return std::nullopt;
+  for (uint64_t at = begin + 12;;) {
+    const std::optional<Chunk> chunk = chunk_at(in, at, Layout::riff);
+    if (!chunk) return std::nullopt;
+    if (chunk->name == "fmt ") {
+      const std::string codec = bytes_at(in, chunk->content, 4);
+      if (codec.size() < 4) return std::nullopt;
       is_mpeg = std::ranges::find(kMpeg, little_endian(codec, 0) & 0xffffU) != kMpeg.end();
     }
-    if (head.starts_with("data")) {
+    if (chunk->name == "data") {
       if (!is_mpeg) return std::nullopt;
-      const bool unknown = bytes == 0 || bytes >= kUnknownSize;
-      return ByteRange{content, unknown ? std::filesystem::file_size(path) : content + bytes};
+      const bool unknown = chunk->bytes == 0 || chunk->bytes >= kUnknownSize;
+      return ByteRange{chunk->content, unknown ? std::filesystem::file_size(path) : chunk->end()};
     }
-    at = content + bytes + bytes % 2;
+    at = chunk->end() + padding_behind(*chunk, Layout::riff);
   }
 }
 
 bool holds_several_wavs(const std::filesystem::path& path, size_t begin) {
   std::ifstream in(path, std::ios::binary);
-  std::string head(12, '\0');
-  const auto is_wav_at = [&](size_t at) {
-    in.seekg(static_cast<std::streamoff>(at));
-    in.read(head.data(), static_cast<std::streamsize>(head.size()));
-    return in && head.starts_with("RIFF") && head.ends_with("WAVE");
-  };
-  return is_wav_at(begin) && is_wav_at(begin + 8 + little_endian(head, 4));
+  return begins_as_wav(in, begin) &&
+         begins_as_wav(in, begin + 8 + little_endian(bytes_at(in, begin + 4, 4), 0));
 }
 
 std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& read) {

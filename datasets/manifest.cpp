@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,10 +22,8 @@ bool is_manifest(const std::filesystem::path& path) {
     return true;
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed)) return false;
-  std::string head(64, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  std::string_view text = std::string_view(head).substr(0, static_cast<size_t>(in.gcount()));
+  const std::string head = bytes_at(path, 0, 64);
+  std::string_view text = head;
   // Other byte order marks are no error here, since an MP3 file may begin with the same bytes as
   // UTF-16.
   if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark))

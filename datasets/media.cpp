@@ -14,7 +14,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -191,15 +190,6 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
       "check the file, or convert it to WAV or FLAC");
 }
 
-/// Returns the first 64 bytes of a file.
-std::string head_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string head(64, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(in.gcount()));
-  return head;
-}
-
 double power_of(const std::vector<float>& samples) {
   double power = 0;
   for (const float x : samples) power += double{x} * x;
@@ -233,7 +223,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
   // ffmpeg continues after damage. What it leaves out would be missing without a message.
   const std::string complaint = last_line(output.complaints);
-  const std::string damage = head_of(path).starts_with("OggS") ? ogg_problem(path, true) : "";
+  const std::string damage = bytes_at(path, 0, 4) == "OggS" ? ogg_problem(path, true) : "";
   if (!damage.empty()) throw UserError(path.string(), damage, "copy or convert the file again");
   if (!complaint.empty() || is_cut(path)) {
     throw UserError(path.string(),
@@ -262,7 +252,7 @@ int channels_of_wav(std::string_view bytes) {
 
 /// Returns whether a file begins like a container that ffmpeg reads, whatever its name is.
 bool begins_as_container(const std::filesystem::path& path) {
-  const std::string head = head_of(path);
+  const std::string head = bytes_at(path, 0, 64);
   const std::string_view start = head;
   constexpr std::array<std::string_view, 6> kStarts = {"\x1A\x45\xDF\xA3",  // Matroska, WebM
                                                        "\x30\x26\xB2\x75",  // ASF: wma, wmv

@@ -6,22 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace rtfx {
 namespace {
-
-std::string bytes_of(const std::filesystem::path& path, size_t begin, size_t count) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(begin));
-  std::string bytes(count, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(in.gcount()));
-  return bytes;
-}
 
 /// Returns whether `bytes` begin with the head of a frame.
 bool is_frame(const std::string& bytes) {
@@ -64,14 +55,14 @@ size_t id3v2_size(const std::string& head) {
 size_t id3v2_bytes(const std::filesystem::path& path, size_t begin) {
   size_t end = begin;
   for (;;) {
-    const std::string head = bytes_of(path, end, 10);
+    const std::string head = bytes_at(path, end, 10);
     if (head.size() < 10 || !head.starts_with("ID3")) return end - begin;
     end += head.size() + id3v2_size(head);
   }
 }
 
 bool begins_as_mp3(const std::filesystem::path& path) {
-  return is_frame(bytes_of(path, id3v2_bytes(path), 2));
+  return is_frame(bytes_at(path, id3v2_bytes(path), 2));
 }
 
 Mp3::Mp3(const std::filesystem::path& path, std::optional<ByteRange> range) : path_(path) {
@@ -120,7 +111,7 @@ off_t Mp3::Bytes::seek(void* data, off_t offset, int whence) {
 
 std::string Mp3::bytes_at(size_t begin, size_t count) const {
   if (begin >= bytes_.size) return "";
-  return bytes_of(path_, bytes_.begin + begin, std::min(count, bytes_.size - begin));
+  return rtfx::bytes_at(path_, bytes_.begin + begin, std::min(count, bytes_.size - begin));
 }
 
 std::vector<float> Mp3::read() {
