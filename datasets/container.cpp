@@ -48,7 +48,7 @@ uint64_t behind_zeros(std::ifstream& in, uint64_t at) {
 
 /// Returns whether a tag begins at byte `at`, or too few bytes are left for the name of a chunk.
 bool is_end_or_tag(std::ifstream& in, uint64_t at) {
-  const std::string head = bytes_at(in, at, 8);
+  const std::string head = bytes_at(in, at, kTagBytes);
   return head.size() < 4 || begins_tag(head);
 }
 
@@ -245,10 +245,6 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
 bool begins_chunk(std::string_view head) {
   return head.size() >= 4 &&
          std::ranges::all_of(head.substr(0, 4), [](char c) { return c >= ' ' && c <= '~'; });
-}
-
-bool begins_tag(std::string_view head) {
-  return head.starts_with("TAG") || head.starts_with("ID3") || head.starts_with("APETAGEX");
 }
 
 bool is_cut(const std::filesystem::path& path) {

@@ -56,16 +56,13 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
 /// Returns whether `head` begins with the name of a chunk: four printable characters.
 bool begins_chunk(std::string_view head);
 
-/// Returns whether `head` begins with a tag of ID3 or APE.
-bool begins_tag(std::string_view head);
-
 /// Returns whether a file in RIFF, such as AVI, or in CAF is shorter than its header says.
 bool is_cut(const std::filesystem::path& path);
 
 /// Returns whether a WAV, RF64, CAF or AU file goes on after the samples that its header declares.
 /// The file begins at byte `begin`. Zeros that follow the samples, which some recorders write, do
-/// not count as audio. Neither do chunks, tags of ID3 and APE, and up to three bytes. Returns false
-/// for other files, and where the header declares no size.
+/// not count as audio. Neither do chunks, tags (begins_tag() in mp3.h), and up to three bytes.
+/// Returns false for other files, and where the header declares no size.
 bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin);
 
 /// Returns whether a FLAC file has been joined to another one. Reads the file once.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -25,10 +24,7 @@ bool is_frame(const std::string& bytes) {
 
 /// Returns whether bytes between frames are of a kind that taggers and recorders leave there.
 bool is_harmless(std::string_view bytes) {
-  for (const std::string_view tag : {"ID3", "TAG", "APETAGEX", "LYRICSBEGIN"}) {
-    if (bytes.starts_with(tag)) return true;
-  }
-  return std::ranges::all_of(bytes, [](char c) { return c == '\0'; });
+  return begins_tag(bytes) || std::ranges::all_of(bytes, [](char c) { return c == '\0'; });
 }
 
 /// Returns whether an encoder wrote the number of following frames into this frame. Such a frame
@@ -44,6 +40,11 @@ bool tells_its_length(const std::string& frame) {
 }  // namespace
 
 void Mp3::Deleter::operator()(mpg123_handle_struct* handle) const { mpg123_delete(handle); }
+
+bool begins_tag(std::string_view head) {
+  return head.starts_with("ID3") || head.starts_with("TAG") || head.starts_with("APETAGEX") ||
+         head.starts_with("LYRICSBEGIN");
+}
 
 size_t id3v2_size(const std::string& head) {
   size_t size = 0;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,11 @@
 struct mpg123_handle_struct;
 
 namespace rtfx {
+
+/// Returns whether `head` begins with a tag of ID3, APE or Lyrics3. Their names have up to
+/// kTagBytes bytes.
+bool begins_tag(std::string_view head);
+inline constexpr size_t kTagBytes = 11;
 
 /// Returns the bytes of an ID3v2 tag that follow its `head` of ten bytes.
 size_t id3v2_size(const std::string& head);

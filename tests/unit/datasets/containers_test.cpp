@@ -316,8 +316,9 @@ TEST_F(ContainersTest, TagsAndFillingBehindTheSamplesAreNoAudio) {
   const std::string au =
       bytes_of(write_audio("a.au", noise(16000), SF_FORMAT_AU | SF_FORMAT_PCM_16));
   const std::string id3 = "TAG" + std::string(125, '\0'), ape = "APETAGEX" + little_endian(2000),
-                    id3v2 = "ID3\x03" + std::string(6, '\0'), zeros(6, '\0');
-  for (const std::string& more : {id3, ape, id3v2, zeros + id3, std::string("\r\n")}) {
+                    id3v2 = "ID3\x03" + std::string(6, '\0'),
+                    lyrics = "LYRICSBEGININD0000200000029LYRICS200" + id3, zeros(6, '\0');
+  for (const std::string& more : {id3, ape, id3v2, lyrics, zeros + id3, std::string("\r\n")}) {
     EXPECT_EQ(samples_in("b.wav", wav + more), 16000U) << more;
     EXPECT_EQ(piped(wav + more).samples.size(), 16000U) << more;
     EXPECT_EQ(samples_in("b.au", au + more), 16000U) << more;
