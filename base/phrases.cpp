@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -72,10 +72,9 @@ std::vector<Phrase> read_phrases(const std::filesystem::path& path) {
     Phrase phrase = checked(line.substr(0, tab), 0, where);
     if (tab < line.size()) {
       const std::string number = single_spaced(line.substr(tab + 1));
-      const auto [end, error] =
-          std::from_chars(number.data(), number.data() + number.size(), phrase.weight);
-      if (error != std::errc() || end != number.data() + number.size() || !is_weight(phrase.weight))
-        refuse_weight(where, phrase.text, "'" + number + "'");
+      const auto weight = parse_number<double>(number);
+      if (!weight || !is_weight(*weight)) refuse_weight(where, phrase.text, "'" + number + "'");
+      phrase.weight = *weight;
     }
     phrases.push_back(std::move(phrase));
   }

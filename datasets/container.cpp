@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "datasets/mp3.h"
 
 namespace rtfx {
@@ -346,10 +346,8 @@ bool promises_more(const std::string& log) {
   for (auto it = std::sregex_iterator(log.begin(), log.end(), kSize); it != std::sregex_iterator();
        ++it) {
     const auto number = [&](size_t group) {
-      const std::string text = (*it)[group];
-      uint64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc() ? value : UINT64_MAX;  // the number has more than 64 bits
+      // The number may have more than 64 bits.
+      return parse_number<uint64_t>((*it)[group].str()).value_or(UINT64_MAX);
     };
     const uint64_t promised = number(1), there = number(2);
     if (promised > there && promised < kUnknownSize) return true;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/numbers.h"
 #include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/config/document.h"
@@ -47,17 +48,13 @@ Tolerances parse_tolerances(const std::vector<std::string>& texts) {
     const Metric& metric = find_metric(text.substr(0, equals), where);
     if (!metric.tolerance && metric.change != Metric::Change::ratio)
       throw UserError(where, "the gate does not judge this metric", "");
-    double value = -1;
-    size_t read = 0;
-    try {
-      if (equals != std::string::npos) value = std::stod(text.substr(equals + 1), &read);
-    } catch (const std::exception&) {
-      read = 0;
-    }
-    if (!(value >= 0 && value < 1) || equals + 1 + read != text.size())
+    const auto value = equals == std::string::npos
+                           ? std::nullopt
+                           : parse_number<double>(std::string_view(text).substr(equals + 1));
+    if (!value || !(*value >= 0 && *value < 1))
       throw UserError(where, "needs a share of at least 0 and below 1",
                       "for example --tolerance rtfx.decode=0.05");
-    tolerances[metric.key] = value;
+    tolerances[metric.key] = *value;
   }
   return tolerances;
 }

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "datasets/audio_files.h"
@@ -197,9 +197,8 @@ std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& input
 TrackChoice track_choice(const std::string& channel, int track) {
   TrackChoice choice{{0, track}, channel == "separate"};
   if (choice.separate || channel == "mix") return choice;
-  const char* const end = channel.data() + channel.size();
-  const auto [rest, error] = std::from_chars(channel.data(), end, choice.audio.channel);
-  if (error != std::errc() || rest != end || choice.audio.channel < 1)
+  choice.audio.channel = parse_number<int>(channel).value_or(0);
+  if (choice.audio.channel < 1)
     throw UserError("--channel", fmt::format("'{}' is no channel", channel),
                     "give mix, separate, or a number from 1 on");
   return choice;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/numbers.h"
 #include "models/formats/hub.h"
 
 namespace rtfx {
@@ -35,16 +35,15 @@ json* member(json& value, const std::string& key, json::json_pointer& pointer,
                                 "part of is a single value",
                                 key),
                     "check the path");
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
-  if (error != std::errc() || end != key.data() + key.size() || index > value.size()) {
+  const auto index = parse_number<size_t>(key);
+  if (!index || *index > value.size()) {
     throw UserError(
         where,
         fmt::format("no such place in the configuration: '{}' in a list of {}", key, value.size()),
         fmt::format("give an index 0..{}", value.size()));
   }
-  pointer /= index;
-  return &value[index];
+  pointer /= *index;
+  return &value[*index];
 }
 
 /// Returns the JSON of a text, or else the text itself, which need not be quoted.

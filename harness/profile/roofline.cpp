@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
 #include "base/terminal.h"
@@ -375,7 +376,7 @@ bool read_fields(std::istream& in, std::vector<std::string>& fields) {
 /// Returns the number in a text such as "1,234.5"; 0 for a text such as "n/a".
 double csv_number(std::string text) {
   std::erase(text, ',');
-  return std::strtod(text.c_str(), nullptr);
+  return parse_number<double>(text).value_or(0);
 }
 
 /// A row whose cells are found by the names of their columns. Units are those of --print-units

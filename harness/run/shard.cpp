@@ -3,22 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <numeric>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace rtfx {
 
 namespace {
 
 std::optional<int64_t> parse_integer(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = parse_number<int64_t>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// Returns the number of tasks of the first node, which is the largest: 4 for "4(x2),3".

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "models/checkpoint/config.h"
 #include "models/settings/config_source.h"
 
@@ -347,11 +347,10 @@ class EncoderReader {
       e_.conv_norm = Norm::instance;
     } else {
       e_.conv_norm = Norm::group;
-      const char* const end = norm.data() + norm.size();
-      const bool named =
-          norm.starts_with(group) && norm.size() > group.size() &&
-          std::from_chars(norm.data() + group.size(), end, e_.norm_groups).ptr == end;
-      if (!named || e_.norm_groups < 1 || e_.width % e_.norm_groups != 0) {
+      const auto groups =
+          norm.starts_with(group) ? parse_number<int64_t>(norm.substr(group.size())) : std::nullopt;
+      e_.norm_groups = groups.value_or(0);
+      if (e_.norm_groups < 1 || e_.width % e_.norm_groups != 0) {
         source_.refuse("unsupported setting encoder.conv_norm_type: " + norm,
                        "rtfx supports: batch_norm, fused_batch_norm, layer_norm, instance_norm, "
                        "group_norm<N> with N groups of equal width");

@@ -5,10 +5,10 @@
 #include <unicode/uscript.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "models/tokenizers/pieces.h"
 
 namespace rtfx {
@@ -29,10 +29,7 @@ struct LetterSet {
 /// Converts "U+0400" to 0x400. Returns a negative number for anything else.
 int32_t number_of(std::string_view text) {
   if (!text.starts_with("U+") && !text.starts_with("u+")) return -1;
-  int32_t c = -1;
-  const char* const end = text.data() + text.size();
-  const auto [behind, error] = std::from_chars(text.data() + 2, end, c, 16);
-  return error == std::errc() && behind == end ? c : -1;
+  return parse_number<int32_t>(text.substr(2), 16).value_or(-1);
 }
 
 LetterSet letters_of(const std::string& entry, std::string_view where) {

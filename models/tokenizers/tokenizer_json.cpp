@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "models/tokenizers/pieces.h"
 
 namespace rtfx {
@@ -81,11 +81,8 @@ JsonDecoder replace(const json& decoder, std::string_view where) {
 std::optional<char> byte_of(std::string_view piece) {
   constexpr int kHexadecimal = 16;
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return std::nullopt;
-  uint8_t byte = 0;
-  const char* end = piece.data() + 5;
-  const auto [stop, error] = std::from_chars(piece.data() + 3, end, byte, kHexadecimal);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return static_cast<char>(byte);
+  const auto byte = parse_number<uint8_t>(piece.substr(3, 2), kHexadecimal);
+  return byte ? std::optional(static_cast<char>(*byte)) : std::nullopt;
 }
 
 /// Joins runs of byte pieces. A run is one text if it is UTF-8 as a whole. Otherwise each of its

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -22,6 +21,7 @@
 
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
+#include "base/numbers.h"
 #include "models/encoder/fp8_support.h"
 
 namespace rtfx {
@@ -44,8 +44,7 @@ at::Device parse_device(const std::string& name, const std::string& where) {
   if (name == "auto") return {at::kCUDA, 0};
   int index = 0;
   if (name.starts_with("cuda:")) {
-    const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), index);
-    if (error != std::errc() || end != name.data() + name.size() || index < 0) index = -1;
+    index = parse_number<int>(std::string_view(name).substr(5)).value_or(-1);
   } else if (name != "cuda") {
     index = -1;
   }
@@ -138,9 +137,7 @@ std::vector<std::optional<double>> numbers_of(const Path& file) {
   std::vector<std::optional<double>> numbers;
   std::ifstream in(file);
   for (std::string word; in >> word;) {
-    char* end = nullptr;
-    const double number = std::strtod(word.c_str(), &end);
-    numbers.push_back(*end == '\0' ? std::optional(number) : std::nullopt);
+    numbers.push_back(parse_number<double>(word));
   }
   return numbers;
 }

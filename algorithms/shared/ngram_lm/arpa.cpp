@@ -2,29 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace rtfx {
 namespace {
 
 constexpr const char* kRemedy = "make or copy the ARPA file again";
 
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Parses a float. A number that is too small for a float becomes 0, while parse() refuses it.
+/// Parses a float. A number that is too small for a float becomes 0, while parse_number() refuses
+/// it.
 std::optional<float> parse_float(std::string_view text) {
-  if (const auto value = parse<float>(text)) return value;
-  const auto wide = parse<double>(text);
+  if (const auto value = parse_number<float>(text)) return value;
+  const auto wide = parse_number<double>(text);
   return wide && std::abs(*wide) < 1 ? std::optional<float>(0.0F) : std::nullopt;
 }
 
@@ -51,8 +44,9 @@ std::optional<std::pair<int64_t, int64_t>> parse_count(std::string_view line) {
   constexpr std::string_view kPrefix = "ngram ";
   const size_t equals = line.find('=');
   if (!line.starts_with(kPrefix) || equals == line.npos) return std::nullopt;
-  const auto order = parse<int64_t>(trimmed(line.substr(kPrefix.size(), equals - kPrefix.size())));
-  const auto count = parse<int64_t>(trimmed(line.substr(equals + 1)));
+  const auto order =
+      parse_number<int64_t>(trimmed(line.substr(kPrefix.size(), equals - kPrefix.size())));
+  const auto count = parse_number<int64_t>(trimmed(line.substr(equals + 1)));
   if (!order || !count || *count < 0) return std::nullopt;
   return std::pair(*order, *count);
 }

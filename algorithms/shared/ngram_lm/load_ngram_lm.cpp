@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "algorithms/shared/ngram_lm/arpa.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/sha256.h"
 #include "base/terminal.h"
 #include "base/utf8.h"
@@ -269,11 +269,7 @@ int32_t parse(std::string_view word) {
   if (word == "<s>") return LmTokens::kStart;
   if (word == "</s>") return LmTokens::kEnd;
   if (word == "<unk>" || word == "<UNK>") return LmTokens::kUnknown;
-  if (is_number(word)) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    return error == std::errc() && end == word.data() + word.size() ? id : LmTokens::kNone;
-  }
+  if (is_number(word)) return parse_number<int32_t>(word).value_or(LmTokens::kNone);
   const int32_t code = single_code_point(word);
   return code >= kFirstCharacter ? code - kFirstCharacter : LmTokens::kNone;
 }

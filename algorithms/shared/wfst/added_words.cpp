@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -15,6 +14,7 @@
 #include "algorithms/shared/wfst/topology.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/phrases.h"
 #include "base/printable.h"
 #include "models/tokenizers/spelling.h"
@@ -111,12 +111,10 @@ std::vector<AddedPhrase> read_added_phrases(const std::filesystem::path& path) {
     AddedPhrase phrase = phrase_of(JsonView(text, where));
     const std::vector<std::string_view> cost = split_fields(fields[1]);
     if (!cost.empty()) {
-      const std::string_view number = cost.front();
-      const auto [end, error] =
-          std::from_chars(number.data(), number.data() + number.size(), phrase.cost);
-      if (error != std::errc() || end != number.data() + number.size() || cost.size() > 1 ||
-          !is_cost(phrase.cost))
+      const auto number = parse_number<double>(cost.front());
+      if (!number || cost.size() > 1 || !is_cost(*number))
         refuse_cost(phrase, fmt::format("'{}'", printable(std::string(fields[1]))));
+      phrase.cost = *number;
     }
     for (const std::string_view token : split_fields(fields[2])) phrase.tokens.emplace_back(token);
     phrases.push_back(std::move(phrase));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -476,11 +476,9 @@ class TextReader {
 
   template <class Number>
   Number number(std::string_view field, const char* name) const {
-    Number value{};
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc() || end != field.data() + field.size())
-      fail(fmt::format("has '{}' where {} should stand", field, name));
-    return value;
+    const auto value = parse_number<Number>(field);
+    if (!value) fail(fmt::format("has '{}' where {} should stand", field, name));
+    return *value;
   }
 
   [[noreturn]] void fail(const std::string& problem) const {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "algorithms/shared/wfst/lexicon.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 
 namespace rtfx {
 
@@ -31,11 +31,7 @@ WordTable read_word_table(const std::filesystem::path& path) {
   std::string_view line;
   while (lines.next(line)) {
     const auto fields = split_fields(line);
-    int32_t id = -1;
-    if (fields.size() == 2) {
-      const char* end = fields[1].data() + fields[1].size();
-      if (std::from_chars(fields[1].data(), end, id).ptr != end) id = -1;
-    }
+    const int32_t id = fields.size() == 2 ? parse_number<int32_t>(fields[1]).value_or(-1) : -1;
     if (id < 0 || id > kMost) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
                       fmt::format("'{}' is no word and its id, at most {}", line, kMost),

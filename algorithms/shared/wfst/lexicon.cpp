@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace rtfx {
@@ -40,13 +40,6 @@ namespace {
 
 using TokenIds = std::unordered_map<std::string, int32_t>;
 
-std::optional<double> number_of(std::string_view field) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  const bool is_one = error == std::errc() && end == field.data() + field.size();
-  return is_one ? std::optional(value) : std::nullopt;
-}
-
 bool is_probability(double value) { return value > 0 && value <= 1; }
 
 /// Returns whether the second column of a lexicon has probabilities. Tokens may be digits, but then
@@ -63,7 +56,7 @@ bool has_probabilities(const std::filesystem::path& path, const TokenIds& ids) {
     const auto fields = split_fields(line);
     if (fields.empty()) continue;
     ++entries;
-    const auto value = fields.size() < 3 ? std::nullopt : number_of(fields[1]);
+    const auto value = fields.size() < 3 ? std::nullopt : parse_number<double>(fields[1]);
     const bool is_token = value && ids.contains(std::string(fields[1]));
     if (!value || (!is_probability(*value) && is_token)) {
       if (other == 0) other = lines.number();
@@ -115,7 +108,8 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
       continue;
     }
     const auto where = [&] { return fmt::format("{}:{}", path.string(), lines.number()); };
-    const auto probability = first_token == 2 && fields.size() > 1 ? number_of(fields[1]) : 1.0;
+    const auto probability =
+        first_token == 2 && fields.size() > 1 ? parse_number<double>(fields[1]) : 1.0;
     if (!probability || !is_probability(*probability)) {
       throw UserError(where(), fmt::format("the probability of '{}' is {}", fields[0], fields[1]),
                       "it must be above 0 and at most 1");

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 
@@ -62,16 +62,14 @@ WordBoosts read_word_boosts(const std::filesystem::path& path) {
     const size_t word_end = tab != line.npos ? line.find_last_not_of(kSpace, tab) + 1
                                              : std::min(line.find_first_of(kSpace), line.size());
     const size_t number = std::min(line.find_first_not_of(kSpace, word_end), line.size());
-    float boost = 0;
-    const auto [end, error] =
-        std::from_chars(line.data() + number, line.data() + line.size(), boost);
-    if (error != std::errc() || end != line.data() + line.size() || !std::isfinite(boost)) {
+    const auto boost = parse_number<float>(line.substr(number));
+    if (!boost || !std::isfinite(*boost)) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
                       fmt::format("'{}' is no word and a number", line),
                       "write a line such as `word 4.5` for each word");
     }
-    const auto [entry, is_new] = boosts.try_emplace(std::string(line.substr(0, word_end)), boost);
-    if (!is_new) entry->second = std::max(entry->second, boost);
+    const auto [entry, is_new] = boosts.try_emplace(std::string(line.substr(0, word_end)), *boost);
+    if (!is_new) entry->second = std::max(entry->second, *boost);
   }
   return boosts;
 }
