@@ -65,19 +65,12 @@ bool has_ending(const path& path, const std::vector<std::string>& endings) {
                              [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
+void Descriptor::close_now() {
+  if (number >= 0) ::close(number);
+  number = -1;
+}
+
 namespace {
-
-/// Closes a file descriptor at the end of the scope. A mapping of the file outlives this.
-struct Descriptor {
-  explicit Descriptor(int number) : number(number) {}
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number;
-};
 
 size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 

@@ -25,6 +25,19 @@ std::vector<std::filesystem::path> files_like(const std::string& pattern);
 /// case.
 bool has_ending(const std::filesystem::path& path, const std::vector<std::string>& endings);
 
+/// Owns a file descriptor, and closes it when it is destroyed.
+struct Descriptor {
+  Descriptor() = default;
+  explicit Descriptor(int number) : number(number) {}
+  ~Descriptor() { close_now(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void close_now();
+
+  int number = -1;  // negative: none
+};
+
 /// A file that is mapped into memory. The system reads a page when the page is first looked at. If
 /// somebody shortens the file meanwhile, SIGBUS ends this process (harness/machine/sudden_end.h
 /// reports it). Replacing the file by another, as `mv` does, changes nothing.

@@ -31,20 +31,6 @@ const std::vector<std::string> kForFfmpeg = {
     ".mp3", ".m4a",  ".m4b", ".aac", ".wma", ".amr", ".ac3",  ".mp4", ".m4v", ".mov",  ".mkv",
     ".mka", ".webm", ".avi", ".wmv", ".flv", ".mpg", ".mpeg", ".3gp", ".ts",  ".opus", ".caf"};
 
-/// Closes a descriptor when it is destroyed.
-struct Descriptor {
-  explicit Descriptor(int number) : number(number) {}
-  ~Descriptor() { close_now(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  void close_now() {
-    if (number >= 0) close(number);
-    number = -1;
-  }
-  int number;
-};
-
 struct Output {
   int start_error = 0;  // errno if the program could not be started
   int code = -1;        // exit code; -1 = it was killed

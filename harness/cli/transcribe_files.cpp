@@ -208,20 +208,16 @@ std::string TranscribeInput::label() const {
   return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
 }
 
-ScratchFile::~ScratchFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 int ScratchFile::descriptor() {
-  if (descriptor_ >= 0) return descriptor_;
+  if (file_.number >= 0) return file_.number;
   std::string name = (fs::temp_directory_path() / "rtfx-XXXXXX").string();
-  descriptor_ = mkstemp(name.data());
-  if (descriptor_ < 0) cannot_write(name, errno, kFreeSpace);
+  file_.number = mkstemp(name.data());
+  if (file_.number < 0) cannot_write(name, errno, kFreeSpace);
   unlink(name.c_str());
-  return descriptor_;
+  return file_.number;
 }
 
-fs::path ScratchFile::path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+fs::path ScratchFile::path() const { return fmt::format("/proc/self/fd/{}", file_.number); }
 
 std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFile& scratch,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "datasets/audio.h"
 #include "datasets/media.h"
 #include "speech/transcript/formats.h"
@@ -48,18 +49,13 @@ struct TranscribeInput {
 /// with the process, even if a signal ends it.
 class ScratchFile {
  public:
-  ScratchFile() = default;
-  ~ScratchFile();
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-
   /// Makes the file at the first call. Throws UserError if it cannot be made.
   int descriptor();
   /// Returns a path by which this process and its children can read the file, after descriptor().
   std::filesystem::path path() const;
 
  private:
-  int descriptor_ = -1;  // children such as ffmpeg inherit it
+  Descriptor file_;  // children such as ffmpeg inherit it
 };
 
 /// Expands the arguments in their order:

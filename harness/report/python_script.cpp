@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace rtfx {
 namespace {
@@ -25,33 +26,15 @@ std::string python() {
   return std::filesystem::exists(own) ? own.string() : "python3";
 }
 
-/// A file without a name that holds `text`, opened at its beginning.
-class Input {
- public:
-  explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
-    if (descriptor_ < 0) fail();
-    size_t written = 0;
-    while (written < text.size()) {
-      const ssize_t count = write(descriptor_, text.data() + written, text.size() - written);
-      if (count < 0) fail();
-      written += static_cast<size_t>(count);
-    }
-    lseek(descriptor_, 0, SEEK_SET);
-  }
-  ~Input() { close(descriptor_); }
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  [[noreturn]] static void fail() {
-    throw UserError("the input of a script", std::strerror(errno),
+/// Writes the input of a script into an empty file, and goes back to its beginning. Throws
+/// UserError where that fails, also for the negative `descriptor` of a file that could not be made.
+void write_input(int descriptor, const std::string& input) {
+  int error = descriptor < 0 ? errno : write_all(descriptor, input);
+  if (error == 0 && lseek(descriptor, 0, SEEK_SET) < 0) error = errno;
+  if (error != 0)
+    throw UserError("the input of a script", std::strerror(error),
                     "check the free memory and the limit of open files");
-  }
-
-  int descriptor_;
-};
+}
 
 /// Exit status of a script that has printed a line about its error.
 constexpr int kToldStatus = 3;
@@ -97,10 +80,11 @@ std::filesystem::path project_file(const std::string& name) {
 void run_script(const std::string& what, const std::string& script,
                 const std::vector<std::string>& arguments, const std::string& input) {
   Command command(script, arguments);
-  const Input file(input);
+  const Descriptor file(memfd_create("rtfx", MFD_CLOEXEC));
+  write_input(file.number, input);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, file.descriptor(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, file.number, STDIN_FILENO);
   pid_t child = 0;
   int status = 0;
   const bool started =

@@ -97,7 +97,7 @@ void Journal::fail(int error) const {
 }
 
 void Journal::open_file(bool alone) {
-  if (file_.number >= 0) close(file_.number);
+  file_.close_now();
   file_.number = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_.number < 0) fail(errno);
   // The lock ends with the process, however that ends. Some file systems have none.
@@ -105,10 +105,6 @@ void Journal::open_file(bool alone) {
     throw UserError(path_.string(), "is being written by another process of rtfx",
                     "wait for it or stop it, or choose another --output");
   }
-}
-
-Journal::Descriptor::~Descriptor() {
-  if (number >= 0) close(number);
 }
 
 void Journal::append(const nlohmann::json& record) { append_line(to_line(record)); }

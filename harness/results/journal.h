@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/files.h"
 #include "harness/results/records.h"
 
 namespace rtfx {
@@ -44,10 +45,6 @@ class Journal {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  struct Descriptor {
-    int number = -1;
-    ~Descriptor();
-  };
   void open_file(bool alone);
   void end_last_line();
   void append_line(const std::string& line);
