@@ -1,15 +1,13 @@
 #include "harness/profile/child_process.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 
+#include "base/process.h"
 #include "harness/results/journal.h"
 #include "harness/results/statistics.h"
 
@@ -24,27 +22,6 @@ std::vector<std::string> profile_arguments(const Config& config, int64_t laps,
   if (!only.empty()) arguments.insert(arguments.end(), {"--only", only});
   return arguments;
 }
-
-int run_program(const std::string& program, std::vector<std::string> arguments) {
-  std::string name = program;
-  std::vector<char*> argv = {name.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  pid_t child = 0;
-  const bool started =
-      posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ) == 0;
-  posix_spawn_file_actions_destroy(&actions);
-  if (!started) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 namespace {
 
@@ -125,7 +102,7 @@ std::vector<record::Profile> undisturbed_laps(const Config& config, int64_t laps
   std::filesystem::remove(file);
   std::vector<std::string> arguments = profile_arguments(config, laps, only);
   arguments.emplace_back("--undisturbed");
-  const int code = run_program(own_program(), std::move(arguments));
+  const int code = run_program(own_program(), std::move(arguments), {.out = STDERR_FILENO});
   if (code != 0) problem = fmt::format("the laps without a collector ended with code {}", code);
   std::vector<record::Profile> profiles;
   if (std::filesystem::exists(file)) {

@@ -16,13 +16,6 @@ namespace rtfx {
 std::vector<std::string> profile_arguments(const Config& config, int64_t laps,
                                            const std::string& only);
 
-/// Runs `program` (a path) and waits for it. Its output goes to standard error. Returns its exit
-/// code; -1 if it could not be started or was ended by a signal.
-int run_program(const std::string& program, std::vector<std::string> arguments);
-
-/// Returns the path of this program.
-std::string own_program();
-
 /// The file of the child's records in the configuration's output folder, while the child runs.
 constexpr const char* kUndisturbed = "undisturbed.jsonl";
 /// The file of a process that Nsight Systems records (nsight_session.h).

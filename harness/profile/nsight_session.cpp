@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/process.h"
 #include "base/terminal.h"
 #include "harness/profile/child_process.h"
 #include "harness/profile/nsight_export.h"
@@ -255,7 +256,7 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
     undisturbed = undisturbed_laps(config, options.laps, options.only, problem);
   }
   print_message("rtfx: notice: {}\n", printable(shell_line(nsys.string(), arguments)));
-  const int code = run_program(nsys.string(), arguments);
+  const int code = run_program(nsys.string(), arguments, {.out = STDERR_FILENO});
   const path journal = output / kRecorded;
   record::Records recorded;
   if (std::filesystem::exists(journal)) recorded = read_journal(journal);

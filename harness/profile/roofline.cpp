@@ -18,6 +18,7 @@
 #include "base/numbers.h"
 #include "base/nvtx.h"
 #include "base/printable.h"
+#include "base/process.h"
 #include "base/terminal.h"
 #include "harness/profile/child_process.h"
 #include "harness/profile/operator_cost.h"
@@ -266,7 +267,7 @@ class Roofline {
     arguments.emplace_back("--recorded");
     record.source = "ncu";
     record.kernels.emplace();
-    const int code = run_program(ncu_.string(), arguments);
+    const int code = run_program(ncu_.string(), arguments, {.out = STDERR_FILENO});
     std::filesystem::remove(config.output / kRecorded);
     try {
       record.kernels = counted_fields(read_ncu_csv(file));
