@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "harness/cli/prepare.h"
+#include "harness/results/statistics.h"
 
 namespace rtfx {
 
@@ -19,6 +20,16 @@ std::string or_configured(std::string help) {
 }
 
 }  // namespace
+
+void add_drift(CLI::App& command, std::optional<double>& drift, const char* runs) {
+  command
+      .add_option("--drift", drift,
+                  fmt::format("Standard deviation between runs of one program, as a share of the "
+                              "mean (default: the spread of five {} or more, else at least {}).",
+                              runs, kRunDrift))
+      ->check(between(0.0, 1.0))
+      ->type_name("SHARE");
+}
 
 void ConfigArguments::add_to(CLI::App& app) {
   app.add_option("config", file, "Configuration in JSON.")->required()->type_name("FILE");

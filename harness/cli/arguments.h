@@ -77,6 +77,12 @@ inline constexpr const char* kDtypeHelp =
     "Number type of encoder and decoder: fp32, bf16 or fp16, and fp64 on a CPU. bf16+fp32: encoder "
     "in bf16, decoder in fp32. fp8: encoder in fp8 on a Hopper GPU, decoder in bf16.";
 
+inline constexpr const char* kRunHelp = "Folder of a run, or its journal.";
+inline constexpr const char* kRun = "RUN";  // the type of an argument with that help
+
+/// Adds --drift to a command that learns the drift from five `runs` ("runs", "baselines") or more.
+void add_drift(CLI::App& command, std::optional<double>& drift, const char* runs);
+
 // The arguments of every command that takes a configuration.
 
 struct ConfigArguments {

@@ -30,6 +30,8 @@
 #include "harness/cli/result_commands.h"
 #include "harness/cli/run_commands.h"
 #include "harness/cli/speech_commands.h"
+#include "harness/cli/table_commands.h"
+#include "harness/cli/watch_commands.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
 #include "speech/runtime/build.h"

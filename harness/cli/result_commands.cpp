@@ -13,12 +13,9 @@
 #include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/config/document.h"
-#include "harness/report/dashboard.h"
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"
 #include "harness/report/open_asr_leaderboard.h"
-#include "harness/report/report.h"
-#include "harness/report/reproduce.h"
 #include "harness/report/summary_writer.h"
 #include "harness/results/changes.h"
 #include "harness/results/comparability.h"
@@ -26,7 +23,6 @@
 #include "harness/results/conclusion.h"
 #include "harness/results/gate.h"
 #include "harness/results/metrics.h"
-#include "harness/results/noise.h"
 #include "harness/run/caching_audit.h"
 #include "harness/run/rescore.h"
 #include "harness/run/verify.h"
@@ -35,9 +31,6 @@
 namespace rtfx {
 
 namespace {
-
-constexpr const char* kRunHelp = "Folder of a run, or its journal.";
-constexpr const char* kRun = "RUN";
 
 /// Parses tolerances such as "rtfx.decode=0.05".
 Tolerances parse_tolerances(const std::vector<std::string>& texts) {
@@ -116,6 +109,10 @@ int run_gate(const GateArguments& args) {
   return code;
 }
 
+void add_allow_inconclusive(CLI::App& command, bool& allow) {
+  command.add_flag("--allow-inconclusive", allow, "Exit with 0 if the verdict is INCONCLUSIVE.");
+}
+
 void add_compare(CLI::App& app) {
   struct Arguments {
     std::string a, b;
@@ -161,14 +158,7 @@ void add_gate(CLI::App& app, int& code) {
                    "5 %. May be repeated.")
       ->allow_extra_args(false)
       ->type_name("METRIC=SHARE");
-  command
-      ->add_option(
-          "--drift", args->drift,
-          fmt::format("Standard deviation between runs of one program, as a share of the mean "
-                      "(default: the spread of five baselines or more, else at least {}).",
-                      kRunDrift))
-      ->check(between(0.0, 1.0))
-      ->type_name("SHARE");
+  add_drift(*command, args->drift, "baselines");
   command
       ->add_option(
           "--allow", args->allowed,
@@ -187,8 +177,7 @@ void add_gate(CLI::App& app, int& code) {
                    "Also write a summary with the verdict in Markdown.")
       ->type_name("FILE");
   command->add_flag("--json", args->json, "Print JSON instead of the table.");
-  command->add_flag("--allow-inconclusive", args->allow_inconclusive,
-                    "Exit with 0 if the verdict is INCONCLUSIVE.");
+  add_allow_inconclusive(*command, args->allow_inconclusive);
   command->callback([args, &code] { code = run_gate(*args); });
 }
 
@@ -252,8 +241,7 @@ void add_verify(CLI::App& app, int& code) {
                    "journal.jsonl.N.")
       ->type_name("FOLDER");
   command->add_flag("--json", args->json, "Print JSON instead of the table.");
-  command->add_flag("--allow-inconclusive", args->allow_inconclusive,
-                    "Exit with 0 if the verdict is INCONCLUSIVE.");
+  add_allow_inconclusive(*command, args->allow_inconclusive);
   // A hidden option for the child process of each audit. The child gets the configuration in place
   // of a journal.
   command->add_option("--child", args->child)->group("");
@@ -407,202 +395,6 @@ void add_result_commands(CLI::App& app, int& code) {
   add_summary(app);
   add_diff_runs(app);
   add_rescore(app);
-}
-
-namespace {
-
-struct ReproduceArguments {
-  std::string table, journal;
-  ConfigArguments config;
-  JournalMode mode;
-  int64_t quick = 0;
-  bool latex = false, yes = false, all = false;
-
-  /// Renders the journals of --from, or of runs/, without running anything.
-  void render_all() const {
-    const std::filesystem::path runs = journal.empty() ? "runs" : journal;
-    rtfx::render_all(runs, config.output.empty() ? runs : std::filesystem::path(config.output));
-  }
-
-  int run() {
-    config.file = table_file(table).string();
-    if (!journal.empty()) {
-      render_table(config.file, journal, config.output, latex);
-      return kOk;
-    }
-    Config loaded = config.load();
-    if (quick > 0) {
-      for (size_t i = 0; i < loaded.datasets.size(); ++i)
-        config.overrides.push_back(fmt::format("datasets.{}.limit={}", i, quick));
-      // A quick run has a folder of its own, so that it never continues a whole one. Its journal
-      // holds the limit, and the table states it.
-      if (config.output.empty()) config.output = loaded.output.string() + "_quick";
-      loaded = config.load();
-    }
-    require_consent(loaded, yes);
-    const int result = run_table(loaded, mode.mode());
-    if (result != kInterrupted) render_table(config.file, loaded.output, "", latex);
-    return result;
-  }
-};
-
-void add_reproduce(CLI::App& app, int& code) {
-  const auto args = std::make_shared<ReproduceArguments>();
-  auto* command = app.add_subcommand("reproduce",
-                                     "Run the configuration of a published table, and print our "
-                                     "figures beside the published ones.");
-  command->add_option("table", args->table, "Name of the table. Without it, rtfx lists all tables.")
-      ->type_name("TABLE");
-  args->config.add_overrides_to(*command);
-  args->mode.add_to(*command);
-  auto* quick = command
-                    ->add_option("--quick", args->quick,
-                                 "Use only the first N utterances of each dataset, for a first "
-                                 "look. The table is then marked QUICK.")
-                    ->check(at_least(1))
-                    ->default_str("");
-  auto* from =
-      command
-          ->add_option(
-              "--from", args->journal,
-              "Make the table from this journal or folder of a run, without running anything. The "
-              "files go to --output (default: beside the journal).")
-          ->type_name("RUN")
-          ->excludes(quick);
-  auto* all =
-      command
-          ->add_flag(
-              "--all", args->all,
-              "Make one page, tables.md, of all tables whose journals are in the folder of --from "
-              "(default: runs), without running anything. It goes to --output (default: that "
-              "folder).")
-          ->excludes(quick);
-  command->add_flag("--yes", args->yes, "Run a large model on a CPU without asking first.");
-  auto* latex = command->add_flag("--latex", args->latex, "Also write the table as LaTeX.");
-  all->excludes(latex);
-  // These options say how to run, and neither --from nor --all runs anything.
-  for (const char* name :
-       {"--set", "--device", "--threads", "--sync-debug", "--resume", "--force", "--yes"}) {
-    from->excludes(command->get_option(name));
-    all->excludes(command->get_option(name));
-  }
-  command->callback([args, command, &code] {
-    const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
-    if (args->all && !args->table.empty())
-      throw UserError("reproduce", "--all is for all tables", "leave out the name, or --all");
-    if (args->all) return args->render_all();
-    if (args->table.empty() && std::ranges::any_of(command->get_options(), is_given)) {
-      throw UserError("reproduce", "names no table",
-                      "give a name that `rtfx reproduce` lists, or --all");
-    }
-    if (args->table.empty()) return print_tables();
-    code = args->run();
-  });
-}
-
-void add_report(CLI::App& app) {
-  const auto args = std::make_shared<ReportOptions>();
-  auto* command =
-      app.add_subcommand("report", "Print the table of a run, and write its HTML page.");
-  command->add_option("run", args->run, kRunHelp)->required()->type_name("RUN");
-  command
-      ->add_option("--baseline", args->baseline,
-                   "Earlier run, as a folder or a journal. The page then shows what changed since "
-                   "then, with 95 % intervals.")
-      ->type_name("RUN");
-  command
-      ->add_option("--history", args->history,
-                   "Folder with the journals of earlier runs. The page then shows RTFx and WER "
-                   "over the revisions of rtfx.")
-      ->type_name("FOLDER");
-  command
-      ->add_option(
-          "--profile", args->profile,
-          "File profile.jsonl of `rtfx profile`, or its folder (default: beside the journal).")
-      ->type_name("FILE");
-  command
-      ->add_option("-o,--output", args->output,
-                   "File for the HTML page (default: report.html beside journal.jsonl, NAME.html "
-                   "beside NAME.jsonl).")
-      ->type_name("FILE");
-  auto* table_only = command->add_flag("--table-only", args->table_only,
-                                       "Print the table only, without writing a page.");
-  // These options are for the page.
-  for (const char* name : {"--baseline", "--history", "--profile", "--output"})
-    table_only->excludes(command->get_option(name));
-  command->add_flag("--costs", args->costs,
-                    "Also print the time of a batch, the GPU memory and the energy of each case.");
-  command->callback([args] { rtfx::report(*args); });
-}
-
-}  // namespace
-
-void add_table_commands(CLI::App& app, int& code) {
-  add_reproduce(app, code);
-  add_report(app);
-}
-
-namespace {
-
-void add_noise(CLI::App& app) {
-  struct Arguments {
-    std::vector<std::string> runs, metrics;
-    std::optional<double> drift;
-    bool json = false;
-  };
-  const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("noise",
-                                     "Print the smallest change that this machine can show, for "
-                                     "each case and several numbers of rounds.");
-  command
-      ->add_option(
-          "run", args->runs,
-          "Folder of a run, or its journal. Several runs of one program show how far runs differ.")
-      ->required()
-      ->type_name("RUN");
-  command
-      ->add_option("--metric", args->metrics,
-                   "Metrics to examine, separated by commas (default: rtfx.total, rtfx.decode).")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("METRIC,...");
-  command
-      ->add_option("--drift", args->drift,
-                   fmt::format("Standard deviation between runs of one program, as a share of the "
-                               "mean (default: the spread of five runs or more, else at least {}).",
-                               kRunDrift))
-      ->check(between(0.0, 1.0))
-      ->type_name("SHARE");
-  command->add_flag("--json", args->json, "Print JSON instead of text.");
-  command->callback([args] {
-    std::vector<ResultSet> runs;
-    for (const std::string& run : args->runs) runs.push_back(read_results(run));
-    const auto rows = noise(runs, args->metrics, args->drift);
-    args->json ? fmt::print("{}", to_line(noise_json(rows))) : print_noise(rows);
-  });
-}
-
-void add_dashboard(CLI::App& app) {
-  const auto args = std::make_shared<DashboardOptions>();
-  auto* command = app.add_subcommand(
-      "dashboard",
-      "Write a folder of web pages that show how the figures of many journals change by revision.");
-  command
-      ->add_option("journals", args->journals, "Folder with journals, which may be in sub-folders.")
-      ->required()
-      ->type_name("FOLDER");
-  command->add_option("--output", args->output, "Folder for index.html and the pages of the runs.")
-      ->required()
-      ->type_name("FOLDER");
-  command->add_flag("--pages", args->pages, "Also make the page of each run that has none.");
-  command->callback([args] { dashboard(*args); });
-}
-
-}  // namespace
-
-void add_watch_commands(CLI::App& app) {
-  add_noise(app);
-  add_dashboard(app);
 }
 
 }  // namespace rtfx
