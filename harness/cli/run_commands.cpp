@@ -212,42 +212,28 @@ void require_live_options(const CLI::App& command) {
                   "leave that out, or give a configuration in place of --model");
 }
 
-void add_stream(CLI::App& app, int& code) {
-  struct Arguments {
-    ConfigArguments config;
-    JournalMode mode;
-    ListenOptions live;
-    std::vector<double> buffer;
-    std::string trial;
-  };
-  const auto args = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "stream",
-      fmt::format(
-          "With a configuration: simulate live streams in real time, and measure latency for each "
-          "number of streams. With --model: print live text of a microphone, a file or standard "
-          "input. Only a configuration takes {}. The options from --microphone on need --model. "
-          "With --model, the defaults are --device auto and --threads 0.",
-          fmt::join(kOnlyWithConfig, ", ")));
-  command
-      ->add_option("config", args->config.file,
-                   "Configuration in JSON. With --model: the audio, which is a file, or - for "
-                   "standard input.")
-      ->type_name("FILE");
-  args->config.add_overrides_to(*command);
-  args->mode.add_to(*command);
-  ListenOptions& live = args->live;
+struct StreamArguments {
+  ConfigArguments config;
+  JournalMode mode;
+  ListenOptions live;
+  std::vector<double> buffer;
+  std::string trial;
+};
+
+/// Adds --model, and the options of live text, which need it.
+void add_live_options(CLI::App& command, StreamArguments& args) {
+  ListenOptions& live = args.live;
   auto* model = command
-                    ->add_option("--model", live.model,
-                                 "Model for live text: a .nemo file, a folder of a Hugging Face "
-                                 "model, or the name of a downloaded one.")
+                    .add_option("--model", live.model,
+                                "Model for live text: a .nemo file, a folder of a Hugging Face "
+                                "model, or the name of a downloaded one.")
                     ->type_name("FILE");
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return command->add_option(name, value, help)->needs(model);
+    return command.add_option(name, value, help)->needs(model);
   };
   command
-      ->add_flag("--microphone", live.microphone,
-                 "Transcribe the microphone, which ALSA's arecord records.")
+      .add_flag("--microphone", live.microphone,
+                "Transcribe the microphone, which ALSA's arecord records.")
       ->needs(model);
   add("--raw", live.raw_rate,
       "Sample rate in Hz of standard input that consists of 16-bit samples without a header. "
@@ -267,7 +253,7 @@ void add_stream(CLI::App& app, int& code) {
       "latency.")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add("--buffer", args->buffer,
+  add("--buffer", args.buffer,
       "Encode a buffer of audio for each chunk instead of caching states: CHUNK,LEFT,RIGHT in "
       "seconds. Text comes after chunk and right context. Default for encoders that cannot cache: "
       "2,10,2.")
@@ -291,8 +277,50 @@ void add_stream(CLI::App& app, int& code) {
       "Seconds without a token, with 1.5 s of speech in them, after which encoder and search start "
       "again from before that speech. 0: never.")
       ->check(between(0.0, kMostWordlessSeconds));
-  command->add_flag("--json", live.json, "Print a line of JSON for each change of the text.")
+  command.add_flag("--json", live.json, "Print a line of JSON for each change of the text.")
       ->needs(model);
+}
+
+/// Prints live text by --model and the options that need it. Returns the exit code.
+int run_live(const StreamArguments& args, const CLI::App& command) {
+  require_live_options(command);
+  ListenOptions options = args.live;
+  options.source = args.config.file;
+  if (options.source.empty() != options.microphone)
+    throw UserError("rtfx stream", "wants audio from one place",
+                    "give - (standard input), a file, or --microphone");
+  if (options.raw_rate > 0 && options.source != "-")
+    throw UserError("--raw", "is for standard input", "give - for the audio");
+  if (!args.buffer.empty() && args.buffer.size() != 3)
+    throw UserError("--buffer", fmt::format("has {} numbers", args.buffer.size()),
+                    "give CHUNK,LEFT,RIGHT in seconds, such as 2,10,2");
+  if (!args.buffer.empty()) options.buffer = {args.buffer[0], args.buffer[1], args.buffer[2]};
+  if (!args.config.device.empty()) options.device = args.config.device;
+  options.threads = args.config.threads.value_or(0);
+  if (options.threads > kMaxThreads)
+    throw UserError("--threads", fmt::format("is {}", options.threads),
+                    fmt::format("give 0 to {}", kMaxThreads));
+  return listen(options);
+}
+
+void add_stream(CLI::App& app, int& code) {
+  const auto args = std::make_shared<StreamArguments>();
+  auto* command = app.add_subcommand(
+      "stream",
+      fmt::format(
+          "With a configuration: simulate live streams in real time, and measure latency for each "
+          "number of streams. With --model: print live text of a microphone, a file or standard "
+          "input. Only a configuration takes {}. The options from --microphone on need --model. "
+          "With --model, the defaults are --device auto and --threads 0.",
+          fmt::join(kOnlyWithConfig, ", ")));
+  command
+      ->add_option("config", args->config.file,
+                   "Configuration in JSON. With --model: the audio, which is a file, or - for "
+                   "standard input.")
+      ->type_name("FILE");
+  args->config.add_overrides_to(*command);
+  args->mode.add_to(*command);
+  add_live_options(*command, *args);
   // A hidden option that a run with `stream.rule` gives to its child processes.
   command->add_option("--child", args->trial)->group("");
   command->callback([args, command, &code] {
@@ -307,25 +335,21 @@ void add_stream(CLI::App& app, int& code) {
       code = rtfx::stream(args->config.load(), args->mode.mode());
       return;
     }
-    require_live_options(*command);
-    ListenOptions options = args->live;
-    options.source = args->config.file;
-    if (options.source.empty() != options.microphone)
-      throw UserError("rtfx stream", "wants audio from one place",
-                      "give - (standard input), a file, or --microphone");
-    if (options.raw_rate > 0 && options.source != "-")
-      throw UserError("--raw", "is for standard input", "give - for the audio");
-    if (!args->buffer.empty() && args->buffer.size() != 3)
-      throw UserError("--buffer", fmt::format("has {} numbers", args->buffer.size()),
-                      "give CHUNK,LEFT,RIGHT in seconds, such as 2,10,2");
-    if (!args->buffer.empty()) options.buffer = {args->buffer[0], args->buffer[1], args->buffer[2]};
-    if (!args->config.device.empty()) options.device = args->config.device;
-    options.threads = args->config.threads.value_or(0);
-    if (options.threads > kMaxThreads)
-      throw UserError("--threads", fmt::format("is {}", options.threads),
-                      fmt::format("give 0 to {}", kMaxThreads));
-    code = listen(options);
+    code = run_live(*args, *command);
   });
+}
+
+/// Adds the options that say how much of a profile is written.
+void add_listing(CLI::App& command, int64_t& top, int64_t& trace_limit) {
+  command
+      .add_option("--top", top,
+                  "Number of kernels listed for each region. With --roofline: kernels or operators "
+                  "for each case (default 10).")
+      ->check(at_least(0));
+  command
+      .add_option("--trace-limit", trace_limit,
+                  "Largest number of events in trace.json. 0: the file is not written.")
+      ->check(at_least(0));
 }
 
 /// Throws UserError that names the arguments of `rtfx profile` itself, before `import`.
@@ -360,15 +384,7 @@ void add_import(CLI::App& profile, int& code) {
                    "Folder for profile.jsonl and trace.json (default: runs/ and the name of the "
                    "first file).")
       ->type_name("FOLDER");
-  command
-      ->add_option("--top", args->options.top,
-                   "Number of kernels listed for each region. With --roofline: kernels or "
-                   "operators for each case (default 10).")
-      ->check(at_least(0));
-  command
-      ->add_option("--trace-limit", args->options.trace_limit,
-                   "Largest number of events in trace.json. 0: the file is not written.")
-      ->check(at_least(0));
+  add_listing(*command, args->options.top, args->options.trace_limit);
   command->callback([args, &profile, &code] {
     require_nothing_before_import(profile);
     NsightImport& options = args->options;
@@ -404,15 +420,7 @@ void add_profile(CLI::App& app, int& code) {
           "Number of laps, which are passes over the dataset after a warm-up round. Where GPU "
           "figures are collected, as many laps are timed before without the collector.")
       ->check(between(1, kMostLaps));
-  command
-      ->add_option("--top", options.top,
-                   "Number of kernels listed for each region. With --roofline: kernels or "
-                   "operators for each case (default 10).")
-      ->check(at_least(0));
-  command
-      ->add_option("--trace-limit", options.trace_limit,
-                   "Largest number of events in trace.json. 0: the file is not written.")
-      ->check(at_least(0));
+  add_listing(*command, options.top, options.trace_limit);
   command
       ->add_option("--graph-trace", args->graph_trace,
                    "How CUDA graphs are recorded. node: every kernel. graph: each run of a graph "
