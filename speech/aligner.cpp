@@ -26,12 +26,9 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kMostAligned = 1024;     // recordings of a batch on a GPU
-constexpr int64_t kChunksOnGpu = 32;       // chunks of a long recording encoded together
-constexpr int64_t kChunksOnCpu = 8;        // the same number on a CPU
-constexpr size_t kAlignReadersForGpu = 8;  // threads
-constexpr size_t kAlignReadersForCpu = 2;  // few, since the model needs the threads
-constexpr double kGuideSeconds = 30;       // length of a row in the greedy search for a guide
+constexpr int64_t kChunksOnGpu = 32;  // chunks of a long recording encoded together
+constexpr int64_t kChunksOnCpu = 8;   // the same number on a CPU
+constexpr double kGuideSeconds = 30;  // length of a row in the greedy search for a guide
 constexpr int64_t kGuideRows = 8;
 constexpr size_t kMostGuideBytes = size_t{4} << 30;  // memory of guide_from()
 
@@ -168,7 +165,7 @@ class Aligner::Pass {
   };
 
   bool on_gpu() const { return model_.device.is_cuda(); }
-  size_t readers() const { return on_gpu() ? kAlignReadersForGpu : kAlignReadersForCpu; }
+  size_t readers() const { return reader_threads(model_.device); }
   ReadAheadLimits read_ahead() const {
     return {.threads = readers(), .items = 8 * readers(), .bytes = kReadAheadBytes};
   }
@@ -222,9 +219,8 @@ class Aligner::Pass {
     if (options_.batch_size > 0) return rows <= options_.batch_size;
     if (!on_gpu()) return rows == 1;
     const double fitting = fitting_batch_seconds(model_, parts_.free_bytes, 1);
-    return rows <= kMostAligned && static_cast<double>(rows) * longest <= fitting &&
-           2 * least_encoder_memory(model_, rows, static_cast<int64_t>(longest * rate())) <=
-               parts_.free_bytes;
+    return rows <= kMostRecordings && static_cast<double>(rows) * longest <= fitting &&
+           fits_easily(model_, rows, static_cast<int64_t>(longest * rate()), parts_.free_bytes);
   }
 
   Encoded encode(const Clips& clips, std::vector<int64_t>& lengths) {

@@ -34,6 +34,8 @@ Clip read_file(const Recording& recording, size_t index, const ReadingRules& rul
 
 }  // namespace
 
+size_t reader_threads(const at::Device& device) { return device.is_cuda() ? 8 : 2; }
+
 Clip read_clip(const Recording& recording, size_t index, const ReadingRules& rules) {
   std::optional<int64_t> prompt;
   if (const PromptConfig* const known = rules.prompts; known != nullptr && known->count > 0) {

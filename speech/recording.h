@@ -45,6 +45,13 @@ struct Clip {
   ClipOfBatch of_batch() const { return {samples(), prompt}; }
 };
 
+/// The most recordings in a batch on a GPU.
+inline constexpr int64_t kMostRecordings = 1024;
+
+/// Returns the number of threads that read recordings for a model on `device`. One thread reads
+/// 4,000 times faster than real time. They are few for a CPU, since the model needs its threads.
+size_t reader_threads(const at::Device& device);
+
 struct ReadingRules {
   int sample_rate = kSampleRate;                // rate of the model, Hz
   const PromptConfig* prompts = nullptr;        // prompts of the model; null = it takes none

@@ -23,12 +23,9 @@
 namespace rtfx {
 namespace {
 
-constexpr size_t kInFlight = 6;            // batches on a GPU
-constexpr int64_t kChunksAtOnce = 8;       // least of a long recording, if they fit
-constexpr int64_t kMostChunks = 64;        // the most, where the memory decides
-constexpr int64_t kMostRecordings = 1024;  // recordings of a batch on a GPU
-constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
-constexpr size_t kReadersForCpu = 2;       // few, since the model needs the threads
+constexpr size_t kInFlight = 6;       // batches on a GPU
+constexpr int64_t kChunksAtOnce = 8;  // least of a long recording, if they fit
+constexpr int64_t kMostChunks = 64;   // the most, where the memory decides
 // The pool holds the recordings of this many batches. They form batches together, the longest ones
 // first. The first pools are small, so that the GPU has work early.
 constexpr double kFirstPool = 0.25, kLargestPool = 4;
@@ -70,7 +67,7 @@ struct Transcriber::Parts {
   int64_t batch_size = 1;
   double batch_seconds =
       std::numeric_limits<double>::infinity();  // seconds of a batch, with padding
-  bool found = false;                           // the size of a batch follows from the memory
+  bool by_memory = false;                       // the size of a batch follows from the memory
 };
 
 /// The work of one call of run().
@@ -83,7 +80,7 @@ class Transcriber::Pass {
         parts_(*transcriber.parts_),
         recordings_(recordings),
         observer_(observer),
-        pool_batches_(parts_.found ? kFirstPool : 1),
+        pool_batches_(parts_.by_memory ? kFirstPool : 1),
         clips_(
             recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
             [](const Job& job) { return job.bytes(); }) {}
@@ -107,7 +104,7 @@ class Transcriber::Pass {
  private:
   int sample_rate() const { return static_cast<int>(model_.config.features.sample_rate); }
 
-  size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
+  size_t readers() const { return reader_threads(model_.device); }
 
   /// Returns the limits of reading ahead. On a CPU, recordings that wait for the model would only
   /// take memory.
@@ -219,10 +216,9 @@ class Transcriber::Pass {
     const auto rows = static_cast<int64_t>(recordings);
     if (rows > parts_.batch_size || seconds * static_cast<double>(rows) > parts_.batch_seconds)
       return false;
-    if (!parts_.found) return true;  // a batch without room is then an error
+    if (!parts_.by_memory) return true;  // a batch without room is then an error
     const auto rate = static_cast<double>(model_.config.features.sample_rate);
-    return 2 * least_encoder_memory(model_, rows, static_cast<int64_t>(seconds * rate)) <=
-           parts_.free_bytes;
+    return fits_easily(model_, rows, static_cast<int64_t>(seconds * rate), parts_.free_bytes);
   }
 
   /// Makes all pieces due, because no batch is in flight. Returns whether there are pieces.
@@ -456,8 +452,9 @@ class Transcriber::Pass {
     const double padded =
         std::min(options_.chunk_seconds + 2 * options_.context_seconds, job.seconds());
     const int64_t wanted =
-        parts_.found ? std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded))
-                     : parts_.batch_size;
+        parts_.by_memory
+            ? std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded))
+            : parts_.batch_size;
     return fitting_chunks(model_, std::max(wanted, kChunksAtOnce),
                           static_cast<int64_t>(padded * sample_rate()), parts_.free_bytes,
                           recordings_[job.recording].name);
@@ -545,7 +542,7 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
     parts_->batch_size = options.batch_size;
   } else if (gpu) {
     parts_->batch_size = kMostRecordings;
-    parts_->found = true;
+    parts_->by_memory = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
   const auto scored = with_blank_penalty(model_, blank_penalty_of(*parts_->decoder));
@@ -555,7 +552,7 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none)
     parts_->judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
   parts_->free_bytes = free_memory(model_->device);
-  if (parts_->found)
+  if (parts_->by_memory)
     parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);
 }
 

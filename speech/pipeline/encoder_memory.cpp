@@ -63,6 +63,10 @@ int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t s
                        static_cast<int64_t>(c10::elementSize(model.encoder_dtype)));
 }
 
+bool fits_easily(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free) {
+  return 2 * least_encoder_memory(model, rows, samples) <= free;
+}
+
 double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in_flight) {
   constexpr double kLeast = 30, kMost = 2400;  // seconds
   constexpr double kShare = 0.5;               // share of memory; the known need is a lower limit
@@ -117,7 +121,7 @@ int64_t fitting_chunks(const AcousticModel& model, int64_t most, int64_t samples
   require_memory(model, 1, samples, free, where,
                  "choose shorter chunks, or use a model of limited attention context");
   int64_t chunks = most;
-  while (chunks > 1 && 2 * least_encoder_memory(model, chunks, samples) > free) --chunks;
+  while (chunks > 1 && !fits_easily(model, chunks, samples, free)) --chunks;
   return chunks;
 }
 

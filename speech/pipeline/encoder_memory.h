@@ -20,6 +20,9 @@ int64_t free_memory(const at::Device& device);
 /// samples.
 int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples);
 
+/// Returns whether encoding needs at most half of `free` bytes, by least_encoder_memory().
+bool fits_easily(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free);
+
 /// Returns the seconds of audio, padding included, of a batch that fits easily into `free` bytes,
 /// with `in_flight` batches in flight. It assumes utterances of 10 s. The result is at most 2,400
 /// s, which keep a large GPU busy, and at least 30 s.
@@ -31,8 +34,8 @@ void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t sa
                             const std::string& where);
 
 /// Returns how many chunks of a long recording are encoded together, each of `samples` samples.
-/// This is `most`, or fewer, at least one, where more would need over half of `free` bytes
-/// (least_encoder_memory()). Throws UserError at `where` if one chunk needs more than `free` bytes.
+/// This is `most`, or fewer, at least one, so that they fit easily into `free` bytes. Throws
+/// UserError at `where` if one chunk needs more than `free` bytes.
 int64_t fitting_chunks(const AcousticModel& model, int64_t most, int64_t samples, int64_t free,
                        const std::string& where);
 
