@@ -185,7 +185,7 @@ class Aligner::Pass {
         recording, index,
         {.sample_rate = rate(),
          .prompts = &model_.config.prompt,
-         .is_long = [this](double s) { return s > options_.long_above; },
+         .is_long = [this](double s) { return s > options_.cuts.long_above; },
          .require_memory = [this](double s,
                                   const std::string& where) { require_memory(1, s, where); }});
     if (!item.clip.is_long)
@@ -283,7 +283,7 @@ class Aligner::Pass {
   /// Returns how many chunks of a long recording are encoded together.
   int64_t chunks_at_once(const Clip& clip) const {
     const double seconds =
-        std::min(options_.chunk_seconds + 2 * options_.context_seconds, clip.seconds());
+        std::min(options_.cuts.chunk_seconds + 2 * options_.cuts.context_seconds, clip.seconds());
     int64_t chunks = kChunksOnCpu;
     if (on_gpu()) {
       const double fitting = fitting_batch_seconds(model_, parts_.free_bytes, 1);
@@ -301,8 +301,8 @@ class Aligner::Pass {
       return static_cast<size_t>(std::lround(seconds / config.frame_seconds()));
     };
     ChunkReader chunks(source, {static_cast<size_t>(config.features.hop * config.encoder.factor()),
-                                std::max<size_t>(2, frames_of(options_.chunk_seconds)),
-                                frames_of(options_.context_seconds),
+                                std::max<size_t>(2, frames_of(options_.cuts.chunk_seconds)),
+                                frames_of(options_.cuts.context_seconds),
                                 [&](int64_t count) { return config.encoded_frames(count); }});
     const auto at_once = static_cast<size_t>(chunks_at_once(clip));
     std::vector<at::Tensor> parts = {at::empty(

@@ -11,6 +11,7 @@
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 #include "models/tokenizers/spelling.h"
+#include "speech/long_audio/chunks.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/recording.h"
 #include "speech/transcriber.h"
@@ -18,10 +19,9 @@
 namespace rtfx {
 
 struct AlignerOptions {
-  Head head = Head::none;   // ctc or transducer; none = ctc where the model has it
-  int64_t batch_size = 0;   // recordings; 0 = one on a CPU, as many as fit on a GPU
-  double long_above = 600;  // seconds; longer recordings are cut into chunks
-  double chunk_seconds = 20, context_seconds = 1;  // lengths of such chunks (long_audio.h)
+  Head head = Head::none;  // ctc or transducer; none = ctc where the model has it
+  int64_t batch_size = 0;  // recordings; 0 = one on a CPU, as many as fit on a GPU
+  Cuts cuts = {};
   double band_seconds = 5;  // transducer: limit of a path's distance to its guide; 0 = none
   double pause = 1;         // seconds without a word that end a segment
 };

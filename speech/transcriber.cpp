@@ -114,7 +114,7 @@ class Transcriber::Pass {
   }
 
   bool is_long(double seconds) const {
-    return seconds > options_.long_above && parts_.decoder->describe().streams;
+    return seconds > options_.cuts.long_above && parts_.decoder->describe().streams;
   }
 
   void require_memory(int64_t rows, double seconds, const std::string& where) const {
@@ -418,13 +418,13 @@ class Transcriber::Pass {
     const size_t index = job.recording;
     tell([&] { observer_.started({index}); });
     try {
-      LongAudioOptions cuts;
-      cuts.chunk_seconds = options_.chunk_seconds;
-      cuts.context_seconds = options_.context_seconds;
-      cuts.batch = chunks_at_once(job);
-      cuts.prompt = job.prompt;
-      cuts.wordless_seconds = parts_.judge ? options_.decode_again / 2 : 0;
-      LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
+      LongAudioOptions options;
+      options.chunk_seconds = options_.cuts.chunk_seconds;
+      options.context_seconds = options_.cuts.context_seconds;
+      options.batch = chunks_at_once(job);
+      options.prompt = job.prompt;
+      options.wordless_seconds = parts_.judge ? options_.decode_again / 2 : 0;
+      LongAudio audio(options, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr,
                       parts_.judge ? &*parts_.judge : nullptr);
       const int rate = sample_rate();
@@ -450,7 +450,7 @@ class Transcriber::Pass {
   /// memory as a batch, and no more than fit.
   int64_t chunks_at_once(const Job& job) const {
     const double padded =
-        std::min(options_.chunk_seconds + 2 * options_.context_seconds, job.seconds());
+        std::min(options_.cuts.chunk_seconds + 2 * options_.cuts.context_seconds, job.seconds());
     const int64_t wanted =
         parts_.by_memory
             ? std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded))

@@ -12,6 +12,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
 #include "models/acoustic_model.h"
+#include "speech/long_audio/chunks.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/recording.h"
@@ -20,10 +21,9 @@
 namespace rtfx {
 
 struct TranscriberOptions {
-  int64_t batch_size = 0;   // recordings; 0 = one on a CPU, and on a GPU fitting_batch_seconds()
-  double long_above = 600;  // seconds; longer recordings are cut into chunks
-  double chunk_seconds = 20, context_seconds = 1;  // lengths of such chunks (long_audio.h)
-  double pause = 1;                                // seconds without a word that end a segment
+  int64_t batch_size = 0;  // recordings; 0 = one on a CPU, and on a GPU fitting_batch_seconds()
+  Cuts cuts = {};
+  double pause = 1;  // seconds without a word that end a segment
   /// A stretch of this many seconds that has no token, but at least 1.5 s of speech, is decoded
   /// again (long_audio/decode_again.h). For a recording that is not cut and has no token, 0.5 s of
   /// speech is enough, whatever its length. In the chunks of long recordings, half as many seconds

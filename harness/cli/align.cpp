@@ -67,9 +67,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
       AcousticModel::build(checkpoint, scope.device(), dtypes);
   Aligner aligner(model, {.head = head,
                           .batch_size = options.batch_size,
-                          .long_above = options.long_above,
-                          .chunk_seconds = options.chunk,
-                          .context_seconds = options.context,
+                          .cuts = options.cuts,
                           .band_seconds = options.band,
                           .pause = options.pause});
   std::vector<Recording> recordings;

@@ -70,16 +70,16 @@ void add_details(CLI::App& command, SpeechOptions& options) {
                   "Seconds without a word that end a segment in subtitles, STM and JSON.")
       ->check(above_zero());
   command
-      .add_option("--long-above", options.long_above,
+      .add_option("--long-above", options.cuts.long_above,
                   "Length in seconds above which a file is cut into chunks at quiet places, which "
                   "bounds memory. 0: every file is cut.")
       ->check(at_least(0));
   command
-      .add_option("--chunk", options.chunk,
+      .add_option("--chunk", options.cuts.chunk_seconds,
                   "Largest length of the chunks of long files, in seconds.")
       ->check(between(0.5, 3600.0));
   command
-      .add_option("--context", options.context,
+      .add_option("--context", options.cuts.context_seconds,
                   "Audio on either side of a chunk that is encoded with it, in seconds.")
       ->check(between(0.0, 3600.0));
 }

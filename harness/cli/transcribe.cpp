@@ -154,9 +154,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   };
   Transcriber transcriber(model, choose,
                           {.batch_size = options.batch_size,
-                           .long_above = options.long_above,
-                           .chunk_seconds = options.chunk,
-                           .context_seconds = options.context,
+                           .cuts = options.cuts,
                            .pause = options.pause,
                            .decode_again = options.decode_again,
                            .with_times = !options.json && options.format != "txt",

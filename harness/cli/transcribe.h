@@ -9,6 +9,7 @@
 
 #include "harness/cli/open_model.h"
 #include "harness/cli/transcribe_files.h"
+#include "speech/long_audio/chunks.h"
 
 namespace rtfx {
 
@@ -24,8 +25,7 @@ struct SpeechOptions : ModelArguments {
   std::string channel = "mix";   // "mix", "separate" or a number from 1 on
   int track = 0;                 // audio track of a container; 0: the first
   double pause = 1;              // seconds without a word that end a segment
-  double long_above = 600;       // files longer than this many seconds are cut (speech/long_audio)
-  double chunk = 20, context = 1;  // seconds; for files that are cut
+  Cuts cuts;                     // of long files
 };
 
 /// Calls `work` with the recordings of options.files, and tells it whether all could be listed. A

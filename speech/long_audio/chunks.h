@@ -14,6 +14,13 @@
 
 namespace rtfx {
 
+/// Says which recordings are cut into chunks, and how long chunks are.
+struct Cuts {
+  double long_above = 600;     // seconds; longer recordings are cut
+  double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
+  double context_seconds = 1;  // context on either side
+};
+
 struct Cut {
   size_t block = 0;    // the first one after the cut
   bool pause = false;  // nobody speaks there

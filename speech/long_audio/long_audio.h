@@ -34,9 +34,9 @@ namespace rtfx {
 struct PipelineStreams;  // speech/pipeline/overlapped_pipeline.h
 
 struct LongAudioOptions {
-  double chunk_seconds = 20;   // the maximum; a chunk except the last has at least half
-  double context_seconds = 1;  // context on either side
-  int64_t batch = 8;           // chunks that are encoded together
+  double chunk_seconds = Cuts().chunk_seconds;
+  double context_seconds = Cuts().context_seconds;
+  int64_t batch = 8;  // chunks that are encoded together
   /// A stretch of a chunk of this many seconds that has no token, but at least 1.5 s of speech, is
   /// decoded again. 0 means none. A stretch may lie on both sides of a cut. So this is half of the
   /// value for recordings that are not cut.

@@ -178,7 +178,7 @@ TEST_F(TranscriberTest, ChunksThatDoNotFitCostTheirRecording) {
   const auto hours = write_audio("hours.wav", std::vector<float>(20000 * 1000),
                                  SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1000);
   Notes notes;
-  Transcriber(model(), label_looping, {.long_above = 60, .chunk_seconds = 1e5})
+  Transcriber(model(), label_looping, {.cuts = {.long_above = 60, .chunk_seconds = 1e5}})
       .run({{"hours", hours}, quickstart(1)}, notes);
   EXPECT_EQ(notes.order, std::vector<size_t>{1});
   EXPECT_HAS(notes.failures[0], "hours: encoding 20000 s of audio needs at least");
@@ -281,7 +281,8 @@ TEST_F(TranscriberTest, AnObserverThatThrowsEndsThePass) {
 
 TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
   Notes notes;
-  Transcriber(model(), label_looping, {.batch_size = 4, .long_above = 3, .chunk_seconds = 4})
+  Transcriber(model(), label_looping,
+              {.batch_size = 4, .cuts = {.long_above = 3, .chunk_seconds = 4}})
       .run({quickstart(1), quickstart(4)}, notes);
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1}));
   EXPECT_GT(notes.done, 3);
@@ -306,7 +307,7 @@ TEST_F(TranscriberTest, SamplesInMemoryGiveWhatTheirFileGives) {
   clips.push_back({"audio[4]", {}, {}, std::span<const float>()});
   for (const double long_above : {600., 3.}) {
     Notes of_files, of_clips;
-    const TranscriberOptions options{.batch_size = 2, .long_above = long_above};
+    const TranscriberOptions options{.batch_size = 2, .cuts = {.long_above = long_above}};
     const auto totals = Transcriber(model(), label_looping, options).run(files, of_files);
     EXPECT_EQ(Transcriber(model(), choose, options).run(clips, of_clips).audio_seconds,
               totals.audio_seconds);
@@ -335,13 +336,14 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
   transcriber.run(recordings, notes);
   EXPECT_EQ(notes.ends, std::vector<size_t>{0});
   EXPECT_EQ(notes.batches.size(), 1U);
-  Transcriber(model(), label_looping, {.batch_size = 1, .long_above = 3, .chunk_seconds = 1})
+  Transcriber(model(), label_looping,
+              {.batch_size = 1, .cuts = {.long_above = 3, .chunk_seconds = 1}})
       .run(recordings, of_long);
   EXPECT_TRUE(of_long.ends.empty());
   EXPECT_EQ(of_long.batches.size(), 1U);
   // A long recording that waits behind a batch is not opened.
   StoppedNotes before_long;
-  Transcriber(model(), label_looping, {.batch_size = 2, .long_above = 5})
+  Transcriber(model(), label_looping, {.batch_size = 2, .cuts = {.long_above = 5}})
       .run({quickstart(1), quickstart(4)}, before_long);
   EXPECT_EQ(before_long.ends, std::vector<size_t>{0});
   EXPECT_EQ(before_long.batches.size(), 1U);
@@ -488,7 +490,7 @@ TEST_F(DecodeAgainTest, ConfidencesAndListsGoWithTheTokens) {
 TEST_F(DecodeAgainTest, TheMeasureThatIsAskedForKeepsNoOtherWords) {
   const ConfidenceOptions low{.entropy = "tsallis", .alpha = 0.01};
   for (const double long_above : {600., 20.}) {
-    const TranscriberOptions options{.long_above = long_above, .chunk_seconds = 12};
+    const TranscriberOptions options{.cuts = {.long_above = long_above, .chunk_seconds = 12}};
     TranscriberOptions asked = options;
     asked.confidence = low;
     const Notes expected = stuck(160, options), notes = stuck(160, asked);
@@ -513,14 +515,14 @@ TEST_F(DecodeAgainTest, TheRunsOfCtcGoWithTheTokens) {
 }
 
 TEST_F(DecodeAgainTest, LongRecordingsAreDecodedAgainInTheirChunks) {
-  const TranscriberOptions options{.long_above = 20, .chunk_seconds = 12};
+  const TranscriberOptions options{.cuts = {.long_above = 20, .chunk_seconds = 12}};
   const Notes expected = plain(options);
   const Notes notes = stuck(160, options);
   const Transcript& transcript = notes.results.at(1).transcript;
   EXPECT_GE(transcript.decoded_again.size(), 2U);
   EXPECT_GT(transcript.words.size(), expected.results.at(1).transcript.words.size() / 2);
   EXPECT_EQ(notes.notices.at(1).size(), transcript.decoded_again.size());
-  EXPECT_TRUE(stuck(160, {.long_above = 20, .chunk_seconds = 12, .decode_again = 0})
+  EXPECT_TRUE(stuck(160, {.cuts = {.long_above = 20, .chunk_seconds = 12}, .decode_again = 0})
                   .results.at(1)
                   .transcript.decoded_again.empty());
 }
