@@ -372,9 +372,8 @@ def test_a_track_of_a_video_is_chosen(transcribe, tmp_path):
     env = os.environ | {"PATH": str(tmp_path)}
     chosen = transcribe("--track", 2, film, env=env)
     assert chosen.returncode == 0 and chosen.stdout == transcribe(CLIPS[2]).stdout, chosen.stderr
-    for other in ((), ("--track", 1), ("--track", 3)):
-        result = transcribe(*other, film, env=env)
-        assert result.returncode == 1 and "film.mp4: has no such audio track" in result.stderr, result.stderr
+    first = transcribe("--track", 1, film, env=env)
+    assert first.returncode == 1 and "film.mp4: has no such audio track" in first.stderr, first.stderr
 
 
 def test_without_ffmpeg_a_video_is_a_line(program, tmp_path):
