@@ -22,6 +22,7 @@ scorer normalises them.
 import argparse
 import csv
 import json
+import lzma
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ import subprocess
 import tarfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
+import zlib
 from pathlib import Path
 
 import soundfile
@@ -39,6 +41,8 @@ MOST_SECONDS = 30  # of a segment that is cut from a longer recording
 LEAST_SECONDS = 5  # a sentence that ends earlier does not end its segment
 PAUSE_SECONDS = 2  # a longer pause ends a segment
 NITE = "{http://nite.sourceforge.net/}"
+
+END_OF_TAR = bytes(2 * tarfile.BLOCKSIZE)
 
 # The partition "full-corpus-asr", which the site of the AMI corpus recommends.
 AMI_PARTS = {
@@ -62,6 +66,21 @@ def require_any(found, parts, problem, remedy):
         raise UserError(f"{problem}{' of ' if parts else ''}{', '.join(parts)}; {remedy}")
 
 
+def unpack_tar(source, folder):
+    """Unpacks a tar archive, which may be compressed, and requires its end.
+
+    tarfile takes a damaged header, or the end of a file that was cut, for the end of the archive."""
+    with tarfile.open(source) as archive:
+        # The filter came with Python 3.11.4; Debian 12 has 3.11.2.
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        stream = archive.fileobj
+        stream.seek(archive.offset)
+        if stream.read(len(END_OF_TAR)) != END_OF_TAR:
+            raise tarfile.ReadError(f"damaged at byte {archive.offset}")
+        while stream.read(1 << 20):
+            pass  # gzip compares its checksum at its end
+
+
 def unpacked(source, output):
     """Returns the folder itself, or the folder of an archive's contents, which is unpacked once."""
     require(source, "give the folder or the archive that was downloaded")
@@ -77,11 +96,11 @@ def unpacked(source, output):
             with zipfile.ZipFile(source) as archive:
                 archive.extractall(folder)
         else:
-            with tarfile.open(source) as archive:
-                # The filter came with Python 3.11.4; Debian 12 has 3.11.2.
-                archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{source}: {error}; download the archive again") from None
+            unpack_tar(source, folder)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the system's error, such as a full disk
+        raise UserError(f"{source}: damaged ({error}); download the archive again") from None
     done.touch()
     return folder
 
@@ -175,7 +194,11 @@ def cut(recording, segments, folder):
             raise UserError(f"{recording}: ends at {len(samples) / hz:.2f} s, before {name} ends at {end:.2f} s; download it again")
         if not path.exists():
             partial_file = path.with_suffix(".part")
-            soundfile.write(partial_file, piece, hz, format="FLAC")
+            try:
+                soundfile.write(partial_file, piece, hz, format="FLAC")
+            except RuntimeError as error:
+                partial_file.unlink(missing_ok=True)
+                raise UserError(f"{path}: {error}; check {recording} and the room on the disk") from None
             partial_file.replace(path)
         lines.append(utterance(path, text, len(piece) / hz))
     return lines

@@ -92,6 +92,35 @@ def test_librispeech_from_its_archive(prepare, tmp_path):
         ]
 
 
+def flipped(data, place):
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def cut_before(data, place):
+    return data[:place]
+
+
+@pytest.mark.parametrize("damage, packed", [(flipped, False), (cut_before, False), (flipped, True)])
+def test_a_damaged_archive_is_refused_each_time(tmp_path, damage, packed):
+    """Python's tarfile takes a damaged header for the end of an archive, and does not read gzip's checksum."""
+    folder = make_librispeech(tmp_path / "made")
+    path = tmp_path / ("test-other.tar.gz" if packed else "test-other.tar")
+    with tarfile.open(path, "w:gz" if packed else "w") as archive:
+        archive.add(folder / "test-other", "LibriSpeech/test-other")
+    place = path.stat().st_size - 8  # gzip's checksum
+    if not packed:
+        with tarfile.open(path) as archive:
+            place = [member.offset for member in archive if member.name.endswith(".flac")][-1]
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole, place))
+    for _ in range(2):
+        text = complaint("librispeech", path, tmp_path, "--part", "test-other")
+        assert f"{path}: damaged (" in text and "download the archive again" in text
+    path.write_bytes(whole)
+    result = script("prepare_dataset.py", "librispeech", path, "--output", tmp_path / "out", "--part", "test-other")
+    assert "2 utterances" in result.stdout, result.stderr
+
+
 def test_librispeech_errors(tmp_path):
     folder = make_librispeech(tmp_path)
     assert "no such file or folder" in complaint("librispeech", tmp_path / "none", tmp_path)
@@ -234,6 +263,15 @@ def test_ami(prepare, tmp_path, zipped):
     assert [line["duration"] for line in found["test"]] == [1.5, 0.5]
     (tmp_path / "amicorpus/EN2002a/audio/EN2002a.Headset-1.wav").unlink()
     assert "download the individual headsets" in complaint("ami", tmp_path, tmp_path)
+
+
+def test_audio_that_flac_cannot_hold_is_named_and_leaves_no_part(tmp_path):
+    make_ami(tmp_path, tmp_path / "ami_public_manual_1.6.2")
+    recording = tmp_path / "amicorpus/EN2002a/audio/EN2002a.Headset-1.wav"
+    soundfile.write(recording, np.zeros((5 * RATE, 9)), RATE)  # FLAC has at most eight channels
+    text = complaint("ami", tmp_path, tmp_path)
+    assert "EN2002a-B-0000100-0000250.flac: " in text and f"check {recording} and the room on the disk" in text
+    assert not list((tmp_path / "out/audio").iterdir())
 
 
 def test_europarl(prepare, tmp_path):
