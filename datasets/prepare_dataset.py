@@ -36,6 +36,7 @@ from pathlib import Path
 import soundfile
 
 from text_lines import lines_of
+from user_errors import UserError
 
 MOST_SECONDS = 30  # of a segment that is cut from a longer recording
 LEAST_SECONDS = 5  # a sentence that ends earlier does not end its segment
@@ -49,10 +50,6 @@ AMI_PARTS = {
     "dev": "ES2011 IS1008 TS3004 IB4001 IB4002 IB4003 IB4004 IB4010 IB4011".split(),
     "test": "ES2004 IS1009 TS3003 EN2002".split(),
 }
-
-
-class UserError(Exception):
-    """An error of the user. Its text has the form "where: problem; remedy"."""
 
 
 def require(path, what):

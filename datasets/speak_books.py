@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy.signal import resample_poly
-from text_lines import lines_of
+from text_lines import lines_of, objects_of, text_of
+from user_errors import UserError, run_script
 
 RATE = 16000  # Hz
 FILE_SECONDS = 600
@@ -47,6 +48,13 @@ def words_of(text):
 
 def runs_of(words):
     return {tuple(words[i : i + NEIGHBOURS]) for i in range(len(words) - NEIGHBOURS + 1)}
+
+
+def texts_of(manifest):
+    """Returns the texts of a test set."""
+    if manifest.suffix == ".tsv":
+        return [line.split("\t")[-1] for line in lines_of(manifest)]
+    return [text_of(place, line, "text") for place, line in objects_of(manifest)]
 
 
 def sentences_of(book):
@@ -95,16 +103,29 @@ def command_of(program, voice, text, output, choice):
     return [program, *options, "-o", output], text
 
 
+def run_program(command, data, name):
+    """Runs a program with `data` as its input, and returns its messages."""
+    done = subprocess.run(command, input=data, capture_output=True)
+    said = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
+    if done.returncode:
+        raise UserError(f"{name}: {said or f'ended with code {done.returncode}'}; install it whole, or remove it")
+    return said
+
+
 def speak(program, voice, text, folder, choice):
     """Returns speech at RATE with a random level, and random silence around it."""
     output = Path(folder) / "spoken.wav"
+    output.unlink(missing_ok=True)  # a voice that fails must not leave the speech of another
     command, source = command_of(program, voice, text, str(output), choice)
-    subprocess.run(command, input=source.encode(), check=True, capture_output=True)
-    with wave.open(str(output)) as audio:
-        hz = audio.getframerate()
-        samples = np.frombuffer(audio.readframes(audio.getnframes()), "<i2").astype(np.float32)
+    said = run_program(command, source.encode(), f"{program}, voice {voice}")
+    try:
+        with wave.open(str(output)) as audio:
+            hz = audio.getframerate()
+            samples = np.frombuffer(audio.readframes(audio.getnframes()), "<i2").astype(np.float32)
+    except (FileNotFoundError, EOFError, wave.Error):
+        raise UserError(f"{program}, voice {voice}: {said or 'no audio'}; install it whole, or remove it") from None
     if not samples.any():
-        raise SystemExit(f"speak_books: error: {program}, voice {voice}: silence for '{text[:40]}'")
+        raise UserError(f"{program}, voice {voice}: silence for '{text[:40]}'; install it whole, or remove it")
     if hz != RATE:
         samples = resample_poly(samples, RATE, hz).astype(np.float32)
     loud = np.flatnonzero(np.abs(samples) > 64)
@@ -122,9 +143,7 @@ def write_file(path, utterances, voices, bits):
         while start < FILE_SECONDS * RATE:
             spoken, text = next(utterances, (None, None))
             if text is None:
-                raise SystemExit(
-                    f"speak_books: error: the books end within {path}; name more books, or give a smaller --hours"
-                )
+                raise UserError(f"{path}: the books end within it; name more books, or give a smaller --hours")
             program = choice.choices(voices, shares)[0]
             voice = choice.choice(VOICES[program][1])
             samples = speak(program, voice, spoken, folder, choice)
@@ -135,7 +154,7 @@ def write_file(path, utterances, voices, bits):
     raw = ["--raw", "--raw-rate", str(RATE), "--raw-chan", "1", "--padding", "0"]
     unfinished = path.with_suffix(".part")
     coder = ["opusenc", "--quiet", "--speech", "--comp", "5", "--bitrate", f"{bits:g}", *raw]
-    subprocess.run([*coder, "-", str(unfinished)], input=np.concatenate(parts).tobytes(), check=True)
+    run_program([*coder, "-", str(unfinished)], np.concatenate(parts).tobytes(), f"{path}: opusenc")
     manifest = "".join(json.dumps(line) + "\n" for line in lines)
     path.with_suffix(".jsonl").write_text(manifest, encoding="utf-8")
     unfinished.replace(path)
@@ -157,24 +176,22 @@ def main():
     )  # fmt: skip
     arguments = parser.parse_args()
     if not shutil.which("opusenc"):
-        raise SystemExit("speak_books: error: opusenc is missing; `apt install opus-tools`")
+        raise UserError("opusenc is missing; `apt install opus-tools`")
     programs = [program for program in VOICES if shutil.which(program)]
     if not programs:
-        raise SystemExit("speak_books: error: no program speaks; `apt install espeak-ng`")
+        raise UserError("no program speaks; `apt install espeak-ng`")
     known = set()
     for manifest in arguments.without:
-        for line in lines_of(manifest):
-            text = line.split("\t")[-1] if manifest.suffix == ".tsv" else json.loads(line)["text"]
-            known |= runs_of(words_of(text))
+        known |= {run for text in texts_of(manifest) for run in runs_of(words_of(text))}
     utterances = iter(utterances_of(arguments.books, known))
     arguments.folder.mkdir(parents=True, exist_ok=True)
     seconds, number = 0.0, arguments.first
     while seconds < arguments.hours * 3600:
         path = arguments.folder / f"{number:03}.opus"
         if path.exists():
-            lines = lines_of(path.with_suffix(".jsonl"))
-            seconds += sum(json.loads(line)["duration"] for line in lines)
-            for _ in lines:
+            spoken = [line for _, line in objects_of(path.with_suffix(".jsonl"))]
+            seconds += sum(line["duration"] for line in spoken)
+            for _ in spoken:
                 next(utterances, None)
         else:
             seconds += write_file(path, utterances, programs, arguments.bits)
@@ -183,4 +200,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script("speak_books", main)

@@ -34,6 +34,7 @@ except ImportError:
     raise SystemExit("speak_librispeech: error: this Python has no numpy; start it with .venv/bin/python") from None
 
 from split_manifest import write_split
+from user_errors import UserError, run_script
 
 try:
     import soundfile
@@ -55,10 +56,6 @@ QUIET = 64  # of 32768; below it, the ends of espeak-ng's audio count as silence
 CLIPS = 8  # of each length, for batches of equal clips
 CLIP_SECONDS = (7.4, 23, 77)
 STRETCH = 1.04  # pitch and speed may change by this factor to reach a length
-
-
-class UserError(Exception):
-    """An error of the user. Its text has the form "where: problem; remedy"."""
 
 
 def read_transcripts(name="test-other", limit=None):
@@ -220,6 +217,15 @@ def parse_arguments():
     return arguments
 
 
+def begin_folder(folder, what):
+    """Makes a folder for stand-in audio and marks it first, so that an interrupted run does not mix two sets."""
+    mark, said = folder / "stand_in.txt", what + "\n"
+    if mark.exists() and (held := mark.read_text(encoding="utf-8")) != said:
+        raise UserError(f"{folder}: holds {held.strip()}; give another folder")
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    mark.write_text(said, encoding="utf-8")
+
+
 def run(arguments):
     ending = arguments.format or ("flac" if soundfile else "wav")
     if ending != "wav" and not soundfile:
@@ -229,12 +235,7 @@ def run(arguments):
             f"{arguments.espeak}: not found; `apt install espeak-ng`, or copy a folder "
             "made on another machine"
         )
-    mark, said = arguments.folder / "stand_in.txt", STAND_IN.format(arguments.set) + "\n"
-    if mark.exists() and mark.read_text(encoding="utf-8") != said:
-        held = mark.read_text(encoding="utf-8").strip()
-        raise UserError(f"{arguments.folder}: holds {held}; give another folder or another --set")
-    (arguments.folder / "audio").mkdir(parents=True, exist_ok=True)
-    mark.write_text(said, encoding="utf-8")  # first, so that an interrupted run does not mix two sets
+    begin_folder(arguments.folder, STAND_IN.format(arguments.set))
     rows = read_transcripts(arguments.set, arguments.limit)
     clips = {} if arguments.limit else {s: join_clips(rows, s) for s in CLIP_SECONDS}
     everything = rows + [row for group in clips.values() for row in group]
@@ -252,11 +253,9 @@ def run(arguments):
 def main():
     try:
         run(parse_arguments())
-    except (UserError, OSError) as error:
-        raise SystemExit(f"speak_librispeech: error: {error}") from None
     except KeyboardInterrupt:
         raise SystemExit("speak_librispeech: interrupted; start it again to go on") from None
 
 
 if __name__ == "__main__":
-    main()
+    run_script("speak_librispeech", main)

@@ -11,7 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from text_lines import lines_of
+from text_lines import audio_of, objects_of
+from user_errors import UserError, run_script
 
 
 def reader_of(line):
@@ -36,11 +37,16 @@ def write(lines, path):
 
 def write_split(manifest):
     """Returns the paths that were written, or None where there are too few readers for two sets."""
-    lines = [json.loads(line) for line in lines_of(manifest) if line.strip()]
+    paths = manifest.with_name("dev.jsonl"), manifest.with_name("test.jsonl")
+    if any(path.exists() and path.samefile(manifest) for path in paths):
+        raise UserError(f"{manifest}: would be overwritten; rename it first")
+    lines = []
+    for place, line in objects_of(manifest):
+        audio_of(place, line)
+        lines.append(line)
     dev, test = split(lines)
     if not dev or not test:
         return None
-    paths = manifest.with_name("dev.jsonl"), manifest.with_name("test.jsonl")
     for part, path in zip((dev, test), paths):
         write(part, path)
     return paths
@@ -52,14 +58,11 @@ def main():
     )
     parser.add_argument("manifest", type=Path)
     manifest = parser.parse_args().manifest
-    try:
-        paths = write_split(manifest)
-    except (OSError, ValueError, KeyError) as error:
-        raise SystemExit(f"split_manifest: error: {manifest}: {error}") from None
+    paths = write_split(manifest)
     if not paths:
-        raise SystemExit(f"split_manifest: error: {manifest}: fewer than four readers; give a larger set")
+        raise UserError(f"{manifest}: fewer than four readers; give a larger set")
     print("\n".join(map(str, paths)))
 
 
 if __name__ == "__main__":
-    main()
+    run_script("split_manifest", main)

@@ -1,5 +1,6 @@
-"""Tests datasets/prepare_dataset.py on miniature downloads in each set's layout, and split_manifest.py."""
+"""Tests datasets/prepare_dataset.py on miniature downloads in each set's layout, split_manifest.py and cut_test_other.py."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -332,6 +333,83 @@ def test_lines_without_text_stay_in_a_split(tmp_path):
     assert result.returncode == 0, result.stderr
     parts = {part: (tmp_path / f"{part}.jsonl").read_text(encoding="utf-8").split("\n")[:-1] for part in ("dev", "test")}
     assert {part: len(of) for part, of in parts.items()} == {"dev": 6, "test": 18}
+
+
+@pytest.fixture
+def datasets(monkeypatch):
+    """datasets("split_manifest") imports a script of the folder datasets."""
+    monkeypatch.syspath_prepend(str(ROOT / "datasets"))
+    return importlib.import_module
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "test.jsonl"])
+def test_a_split_does_not_overwrite_its_manifest(datasets, tmp_path, name):
+    manifest = tmp_path / name
+    text = "".join(json.dumps({"audio_filepath": f"{reader}-1-0.flac"}) + "\n" for reader in range(101, 105))
+    manifest.write_text(text)
+    (tmp_path / "link.jsonl").symlink_to(name)
+    error = datasets("user_errors").UserError
+    for path in (manifest, tmp_path / "link.jsonl"):
+        with pytest.raises(error, match=f"{path}: would be overwritten; rename it first"):
+            datasets("split_manifest").write_split(path)
+    assert manifest.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [("[1]", "is no JSON object"), ("{", "Expecting property name"), ('{"text": "a"}', "has no audio_filepath"),
+     ('{"audio_filepath": 5}', "audio_filepath is no text")],
+)  # fmt: skip
+def test_a_bad_line_of_a_manifest_is_named(datasets, tmp_path, line, problem):
+    manifest = tmp_path / "manifest.jsonl"
+    manifest.write_text(json.dumps({"audio_filepath": "101-1-0.flac"}) + f"\n\n{line}\n")
+    with pytest.raises(datasets("user_errors").UserError, match=f"{manifest}:3: {problem}"):
+        datasets("split_manifest").write_split(manifest)
+
+
+def test_an_error_takes_one_line(tmp_path):
+    (tmp_path / "manifest.jsonl").write_bytes(b"\xff\n")
+    result = script("split_manifest.py", tmp_path / "manifest.jsonl")
+    assert result.returncode == 1
+    assert result.stderr == f"split_manifest: error: {tmp_path}/manifest.jsonl: is not in UTF-8; convert it\n"
+
+
+@pytest.fixture
+def cut_test_other(datasets, tmp_path, monkeypatch):
+    """cut_test_other() makes two pieces of a tone."""
+    module = datasets("cut_test_other")
+    monkeypatch.setattr(module, "read_transcripts", lambda: [("101-1-0", 16000, "one"), ("101-1-1", 8000, "two")])
+    tone(tmp_path / "tone.wav", 1.2)
+    (tmp_path / "tones.jsonl").write_text('{"audio_filepath": "tone.wav"}\n\n')
+    monkeypatch.setattr(sys, "argv", ["cut_test_other.py", str(tmp_path / "pieces"), str(tmp_path / "tones.jsonl")])
+    return module.main
+
+
+def test_cut_audio_is_marked_and_has_no_texts(cut_test_other, tmp_path):
+    """An empty text would be an empty reference, and every word of a result an insertion."""
+    for _ in range(2):
+        cut_test_other()
+        lines = [json.loads(line) for line in (tmp_path / "pieces/manifest.jsonl").read_text().splitlines()]
+        assert lines == [
+            {"audio_filepath": "audio/101-1-0.wav", "duration": 1.0},
+            {"audio_filepath": "audio/101-1-1.wav", "duration": 0.5},
+        ]
+        said = (tmp_path / "pieces/stand_in.txt").read_text()
+        assert said == "other recordings cut to the lengths of LibriSpeech test-other\n"
+
+
+def test_cut_audio_does_not_replace_other_stand_ins(cut_test_other, datasets, tmp_path):
+    (tmp_path / "pieces").mkdir()
+    (tmp_path / "pieces/stand_in.txt").write_text("espeak-ng speech\n")
+    with pytest.raises(datasets("user_errors").UserError, match="pieces: holds espeak-ng speech; give another folder"):
+        cut_test_other()
+    assert [path.name for path in (tmp_path / "pieces").iterdir()] == ["stand_in.txt"]
+
+
+def test_recordings_that_cannot_be_cut_are_named(cut_test_other, datasets, tmp_path):
+    (tmp_path / "tone.wav").write_bytes(b"no audio")
+    with pytest.raises(datasets("user_errors").UserError, match=r"tone.wav: .*; .*tones.jsonl:1 names it"):
+        cut_test_other()
 
 
 def test_the_split_of_test_other(monkeypatch):

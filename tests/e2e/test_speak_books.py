@@ -57,6 +57,24 @@ def test_sentences_of_test_sets_are_not_spoken(speak_books, book):
     assert left < every and not any("so many green lamps" in text for text in left)
 
 
+def test_the_lines_of_test_sets(speak_books, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "hello"}\n\n{"audio_filepath": "a.wav"}\n')
+    (tmp_path / "b.tsv").write_text("1\thello\n")
+    assert speak_books.texts_of(tmp_path / "a.jsonl") == ["hello", ""]
+    assert speak_books.texts_of(tmp_path / "b.tsv") == ["hello"]
+
+
+def test_a_voice_that_fails_is_named(speak_books, tmp_path, monkeypatch):
+    def refusal(script):
+        monkeypatch.setattr(speak_books, "command_of", lambda *_: (["sh", "-c", script], ""))
+        with pytest.raises(speak_books.UserError) as error:
+            speak_books.speak("flite", "slt", "hello", tmp_path, None)
+        return str(error.value)
+
+    assert refusal("echo no voice >&2; exit 3") == "flite, voice slt: no voice; install it whole, or remove it"
+    assert refusal("true") == "flite, voice slt: no audio; install it whole, or remove it"
+
+
 @pytest.mark.skipif(not shutil.which("opusenc"), reason="opusenc is not installed: apt install opus-tools")
 @pytest.mark.skipif(not shutil.which("espeak-ng"), reason="espeak-ng is not installed")
 def test_a_file_and_its_manifest(speak_books, book, tmp_path, monkeypatch):
@@ -70,6 +88,16 @@ def test_a_file_and_its_manifest(speak_books, book, tmp_path, monkeypatch):
     assert info.duration == pytest.approx(seconds) and seconds >= 4
     assert lines[-1]["offset"] + lines[-1]["duration"] == pytest.approx(seconds)
     assert all(line["audio_filepath"] == "000.opus" and line["text"] for line in lines)
+
+
+def test_a_missing_book_is_named(tmp_path):
+    for name in ("opusenc", "flite"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    command = [sys.executable, ROOT / "datasets/speak_books.py", tmp_path / "out", tmp_path / "none.txt"]
+    result = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("speak_books: error: ") and "none.txt" in result.stderr
 
 
 def test_a_missing_program_is_named(book, tmp_path):
