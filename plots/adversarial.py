@@ -16,12 +16,31 @@ NO_SHARE, ALL = 0.0, 1.0
 COLUMNS = 3
 
 
-def share_of(case):
-    """Returns the share of adversarial utterances in the name of the case's set; None for a set without one.
+def sets_and_share(case):
+    """Returns the name of the case's sets without the share, and its share of adversarial utterances.
 
-    The number of utterances may follow the share: long_p0.01_320."""
-    found = re.search(r"p(\d+(?:\.\d+)?)(_\d+)?$", case.dataset)
-    return float(found[1]) if found else None
+    Both are None for a set without a share. The number of utterances may follow the share: long_p0.01_320."""
+    found = re.search(r"[_-]?p(\d+(?:\.\d+)?)(_\d+)?$", case.dataset)
+    return (case.dataset[: found.start()], float(found[1])) if found else (None, None)
+
+
+def share_of(case):
+    return sets_and_share(case)[1]
+
+
+def panel_of(case):
+    """Returns what the cases of a panel share: model, decoder, dtype and the name of their sets."""
+    return case.model, case.decoder, case.dtype, sets_and_share(case)[0]
+
+
+def titles_of(panels):
+    """Returns the panels' titles, with the dtype and the sets where they vary."""
+    varies = [len(set(values)) > 1 for values in zip(*panels)]
+
+    def title(model, decoder, dtype, sets):
+        return ", ".join([decoder, model, *[dtype] * varies[2], *[sets] * varies[3]])
+
+    return [title(*panel) for panel in panels]
 
 
 def seconds_of(case):
@@ -30,11 +49,11 @@ def seconds_of(case):
 
 
 def times_of(cases):
-    """Returns {(model, decoder): {share: {batch size: times as slow as with the share 0}}}."""
+    """Returns {panel_of(case): {share: {batch size: times as slow as with the share 0}}}."""
     seconds = {}
     for case in cases:
         if case.rounds and case.has_words and share_of(case) is not None and case.last["batch"]["by"] == "count":
-            panel = seconds.setdefault((case.model, case.decoder), {})
+            panel = seconds.setdefault(panel_of(case), {})
             panel.setdefault(share_of(case), {})[case.last["batch"]["size"]] = seconds_of(case)
     times = {}
     for panel, shares in seconds.items():
@@ -47,10 +66,14 @@ def times_of(cases):
     return times
 
 
+def length_of(case):
+    """Returns the mean length of the set's utterances in seconds."""
+    return case.last["dataset"]["audio_seconds"] / case.last["dataset"]["utterances"]
+
+
 def length_ratio(cases):
     """Returns how many times as long adversarial utterances are as the others, from the mean lengths of two sets."""
-    lengths = {share_of(case): case.last["dataset"]["audio_seconds"] / case.last["dataset"]["utterances"]
-               for case in cases if case.rounds and share_of(case) is not None}  # fmt: skip
+    lengths = {share_of(case): length_of(case) for case in cases}
     share = max(lengths, default=NO_SHARE)
     if share == NO_SHARE or NO_SHARE not in lengths:
         return None
@@ -59,8 +82,7 @@ def length_ratio(cases):
 
 def true_shares(cases):
     """Returns {(share in the name, batch size): share in the set}, from mean lengths: a small set has no exact percent."""
-    lengths = {(share_of(case), case.last["batch"]["size"]): case.last["dataset"]["audio_seconds"] / case.last["dataset"]["utterances"]
-               for case in cases if case.rounds and share_of(case) is not None}  # fmt: skip
+    lengths = {(share_of(case), case.last["batch"]["size"]): length_of(case) for case in cases}
     return {(share, size): (seconds - lengths[NO_SHARE, size]) / (lengths[ALL, size] - lengths[NO_SHARE, size])
             for (share, size), seconds in lengths.items()
             if lengths.get((NO_SHARE, size), math.inf) < lengths.get((ALL, size), -math.inf)}  # fmt: skip
@@ -72,7 +94,7 @@ def expected(share, size, all_slow):
 
 
 def draw(cases, width):
-    times, lengths, true = times_of(cases), length_ratio(cases), true_shares(cases)
+    times = times_of(cases)
     if not times:
         return None
     columns = min(COLUMNS, len(times)) if width > 5 else 1
@@ -80,7 +102,9 @@ def draw(cases, width):
     figure, axes = new_figure(rows, columns, width, [1.9] * rows)
     shares = sorted({share for panel in times.values() for share in panel})
     handles = {}
-    for cell, ((model, decoder), panel) in zip(axes.flat, times.items()):
+    for cell, title, (key, panel) in zip(axes.flat, titles_of(times), times.items()):
+        alike = [case for case in cases if case.rounds and sets_and_share(case)[0] == key[-1]]
+        lengths, true = length_ratio(alike), true_shares(alike)
         for share, sizes in panel.items():
             style = series_style(shares.index(share))
             points = sorted(sizes.items())
@@ -94,7 +118,7 @@ def draw(cases, width):
         cell.axhline(1, color=INK, linewidth=0.6)
         size_axis(cell, [size for sizes in panel.values() for size in sizes])
         cell.grid(axis="y")
-        name_panel(cell, f"{decoder}, {model}", width / columns)
+        name_panel(cell, title, width / columns)
     for cell in axes.flat[len(times) :]:
         cell.remove()
     for row in axes:

@@ -185,6 +185,29 @@ def test_the_formula_takes_the_share_that_a_set_has(drawn):
     assert dashed.get_ydata()[0] == pytest.approx(adversarial.expected(4 / 320, 8, 6))
 
 
+def test_each_dtype_and_each_group_of_sets_has_its_own_panel(drawn):
+    """In every panel, the set with p1 is as many times slower as its records say."""
+    slowness = {("fp32", "long"): 2, ("bf16", "long"): 3, ("fp32", "noisy"): 4}
+    records = []
+    for (dtype, sets), slower in slowness.items():
+        for share in (0, 0.25, 1):
+            name = f"{sets}_p{share}_320"
+            record = synthetic.run(batch=8, dtype=dtype, decode_seconds=slower if share else 1)
+            seconds = 320 * (5 + 25 * share * (sets == "long"))
+            record["dataset"] = record["dataset"] | {"id": name, "utterances": 320, "audio_seconds": seconds}
+            record["case"] = record["case"].replace("quickstart/", f"{name}/")
+            records.append(record | {"result_key": record["case"]})
+    figure = drawn(adversarial, records)
+    cells = {cell.get_title(loc="left").replace("\n", " "): cell for cell in figure.axes}
+    assert list(cells) == [f"label_looping, quickstart-rnnt, {dtype}, {sets}" for dtype, sets in slowness]
+    for cell, slower in zip(cells.values(), slowness.values()):
+        solid = [line.get_ydata()[0] for line in cell.lines if line.get_marker() != "None"]
+        assert solid == pytest.approx([slower, slower])
+    # The utterances of "noisy" have equal lengths, which must not be mixed with those of "long".
+    (dashed,) = [line for line in cells["label_looping, quickstart-rnnt, bf16, long"].lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 1]
+    assert dashed.get_ydata()[0] == pytest.approx(adversarial.expected(0.25, 8, 3))
+
+
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_the_same_figure_is_the_same_file(tmp_path, ending):
     journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *synthetic.typical()]))
