@@ -12,6 +12,13 @@ from rival_table import decode_seconds, is_rival
 from style import draw_lines, lines_over, main
 
 
+def is_nemo(case):
+    """Returns whether a decoder of rivals/nemo made the case, as it tells by its class and its versions.
+
+    The options of any other decoder in Python are its own, and may have a `boost` of another meaning."""
+    return is_rival(case) and option(case, "class") in SEARCHES and option(case, "versions", "nemo") is not None
+
+
 def boosted_percent(case, share):
     """Returns a share of the boosted words in percent; None where the references have none or the journal lacks counts."""
     found = (case.last.get("boosted") or {}).get(share)
@@ -24,8 +31,9 @@ def f_score(case):
 
 def false_alarms(case):
     """Returns how many boosted words the results have and the references lack, per 100 reference words."""
-    boosted = case.last.get("boosted")
-    return boosted and 100 * boosted["false_alarms"] / case.last["wer"]["reference_words"]
+    alarms = (case.last.get("boosted") or {}).get("false_alarms")
+    words = (case.last.get("wer") or {}).get("reference_words")
+    return None if alarms is None or not words else 100 * alarms / words
 
 
 MEASURES = {
@@ -43,7 +51,8 @@ SCALE = ("boost", "scale")
 def phrases(case):
     """Returns the name of the list of phrases; None where nothing is boosted."""
     if is_rival(case):
-        path = option(case, "options", "boost")
+        path = option(case, "options", "boost") if is_nemo(case) else None
+        path = path if isinstance(path, str) else None
     else:
         path = option(case, "boost") and (option(case, "boost", "path") or "phrases")
     return path and Path(path).stem
@@ -77,7 +86,7 @@ SEARCHES = {
 
 
 def search(case):
-    return SEARCHES.get(option(case, "class")) if is_rival(case) else case.last["decoder"]["name"]
+    return SEARCHES[option(case, "class")] if is_nemo(case) else case.last["decoder"]["name"]
 
 
 def by_rules_of_nemo(case):
@@ -87,12 +96,11 @@ def by_rules_of_nemo(case):
 
 def package(case):
     """Returns "rtfx" or "nemo 3.0.0" with the options that distinguish it from others of the same search."""
-    if not is_rival(case):
+    if not is_nemo(case):
         parts = ["rtfx", by_rules_of_nemo(case) and "rules nemo"]
         parts.append(option(case, "merge") == "max" and "merge max")
     else:
-        versions = option(case, "versions") or {}
-        parts = [f"nemo {versions.get('nemo', '')}".rstrip()]
+        parts = [f"nemo {option(case, 'versions', 'nemo')}"]
         weighted = option(case, "options", "blank_lm_score_mode") == "lm_weighted_full"
         parts.append(weighted and "blank weighted")
     return ", ".join(filter(None, parts))
@@ -122,7 +130,7 @@ def draw_beside(cases, width):
     for title, group in by_batch(panels(cases)).items():
         for key in dict.fromkeys((search(case), phrases(case)) for case in group):
             some = [case for case in group if (search(case), phrases(case)) == key]
-            if any(is_rival(case) for case in some):
+            if any(is_nemo(case) for case in some):
                 groups[f"{title}: {key[0]}, {key[1]}"] = some
     lines = lines_over(groups, [SCALE, ("options", "boost_alpha")], package, magnitude)
     lines = {
@@ -136,7 +144,7 @@ def draw_beside(cases, width):
 
 
 def draw(cases, width):
-    if any(is_rival(case) and phrases(case) for case in cases):
+    if any(is_nemo(case) and phrases(case) for case in cases):
         return draw_beside(cases, width)
     lines = lines_over(by_batch(panels(cases)), [SCALE], line_name)
     figure, axes = draw_lines(lines, MEASURES, "boost (scaled cost)", width)

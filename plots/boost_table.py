@@ -10,12 +10,10 @@ equal, else "–".
 """
 
 import argparse
-import json
 from pathlib import Path
 
-from boost import by_rules_of_nemo, f_score, magnitude, package, phrases, search, seconds
-from journal import read_journal, stand_in_sentences, wer_percent
-from rival_table import is_rival
+from boost import by_rules_of_nemo, f_score, is_nemo, magnitude, package, phrases, search, seconds
+from journal import plain_or_gzip, read_journal, read_records, stand_in_sentences, wer_percent
 from script import OneLineParser, decimal, file_of, markdown, run_script, write_text
 
 HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx", "WER, its rules", "WER, rival",
@@ -28,7 +26,7 @@ def settings(case):
 
 def ours_like(case, cases):
     """Returns the cases of rtfx with the same phrases and boost, by its own rules and by the rival's; None for a missing one."""
-    like = [c for c in cases if not is_rival(c) and settings(c) == settings(case)
+    like = [c for c in cases if not is_nemo(c) and settings(c) == settings(case)
             and (phrases(c), magnitude(c)) == (phrases(case), magnitude(case))]  # fmt: skip
     own = next((c for c in like if not by_rules_of_nemo(c)), None)
     theirs = next((c for c in like if by_rules_of_nemo(c)), None)
@@ -37,9 +35,7 @@ def ours_like(case, cases):
 
 def hypotheses(folder, case):
     path = folder / "hypotheses" / f"{case.last['result_key']}.jsonl"
-    if not path.is_file():
-        return None
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_records(path) if plain_or_gzip(path).is_file() else None
 
 
 def equality(folder, ours, rival):
@@ -74,7 +70,7 @@ def tables(journal, folder):
     cases = [case for case in journal.cases if case.rounds]
     rivals = {}
     for case in cases:
-        if is_rival(case):
+        if is_nemo(case):
             rivals.setdefault((*settings(case), package(case)), []).append(case)
     for (model, dataset, batch, dtype, name, rival), some in rivals.items():
         yield f"## {markdown(model)}, {markdown(dataset)}, batch {batch}, {dtype}: {name} beside {markdown(rival)}"

@@ -125,15 +125,19 @@ def plain_or_gzip(path):
     return packed if packed.is_file() and not Path(path).exists() else Path(path)
 
 
-def read_text(path):
-    """Returns the text of plain_or_gzip(path). A gzip file may have any name."""
+def read_bytes(path):
+    """Returns the content of plain_or_gzip(path). A gzip file may have any name."""
     path = plain_or_gzip(path)
     data = path.read_bytes()
     try:
         is_packed = path.suffix == ".gz" or data.startswith(b"\x1f\x8b")
-        return (gzip.decompress(data) if is_packed else data).decode("utf-8")
+        return gzip.decompress(data) if is_packed else data
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise SystemExit(f"{printable(path)}: a damaged gzip file") from None
+
+
+def read_text(path):
+    return read_bytes(path).decode("utf-8")
 
 
 def journal_name(path):
@@ -142,19 +146,28 @@ def journal_name(path):
     return (path.with_suffix("") if path.suffix == ".gz" else path).stem
 
 
-def read_records(path):
-    """Returns all whole records. A torn last line is ignored; any other bad line is an error."""
-    records = []
-    lines = read_text(path).split("\n")
+def json_lines(path):
+    """Yields (number of the line, record) of all whole records, with texts as they are.
+
+    A torn last line is ignored, also one that ends within a character. Any other bad line is an error."""
+    lines = read_bytes(path).split(b"\n")
     for number, line in enumerate(lines, 1):
-        if not line:
+        if not line.strip():
             continue
         try:
-            records.append(printable_json(json.loads(line)))
-        except json.JSONDecodeError as error:
+            record = json.loads(line.decode("utf-8"))
+        except ValueError as error:  # of the encoding or of JSON
             if number < len(lines):
                 raise SystemExit(f"{printable(path)}:{number}: not a JSON object ({error})") from None
-    return records
+            continue
+        if not isinstance(record, dict):
+            raise SystemExit(f"{printable(path)}:{number}: not a JSON object")
+        yield number, record
+
+
+def read_records(path):
+    """Returns all whole records, with texts that a terminal does not obey."""
+    return [printable_json(record) for _, record in json_lines(path)]
 
 
 def read_journal(path):
@@ -165,11 +178,12 @@ def read_journal(path):
         raise SystemExit(f"{printable(path)}: no journal there; give the folder of a run")
     try:
         command = [PROGRAM, "summary", path]
-        summary = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        summary = subprocess.run(command, capture_output=True, encoding="utf-8", errors="backslashreplace", check=True).stdout
     except FileNotFoundError:
         raise SystemExit(f"{PROGRAM}: no such program; `make build`, or set RTFX_BIN") from None
     except subprocess.CalledProcessError as error:
-        raise SystemExit(error.stderr.strip()) from None
+        ended = f"{PROGRAM} summary {printable(path)}: ended with code {error.returncode}"
+        raise SystemExit(error.stderr.strip() or ended) from None
     summary = printable_json(json.loads(summary))
     cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
     return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"], summary["tuned"])
@@ -219,9 +233,14 @@ def panels(cases):
     return groups
 
 
+def options_of(case):
+    """Returns the decoder's options, of which a journal need not have any."""
+    return case.last["decoder"].get("options") or {}
+
+
 def option(case, *keys):
     """Returns the value of a nested option; None where the decoder has none."""
-    value = case.last["decoder"]["options"]
+    value = options_of(case)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
@@ -237,7 +256,7 @@ def other_options(case, swept):
             if value is not None and (*place, key) not in swept
         }
 
-    return kept(case.last["decoder"]["options"])
+    return kept(options_of(case))
 
 
 def differing(options, place=()):
@@ -270,7 +289,7 @@ def arm(case):
 def percent(case, *counts):
     """Returns the sum of edit counts per 100 reference words; None without reference words."""
     wer = case.last.get("wer")
-    if not wer or not wer["reference_words"]:
+    if not wer or not wer.get("reference_words"):
         return None
     return 100 * sum(wer[c] for c in counts) / wer["reference_words"]
 

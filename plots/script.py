@@ -9,6 +9,7 @@ import contextlib
 import errno
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -69,6 +70,11 @@ def markdown(text):
 def markdown_row(texts):
     """Returns a row of a Markdown table from texts that are not escaped yet."""
     return f"| {' | '.join(map(markdown, texts))} |"
+
+
+def decimals_of(mean):
+    """Returns the decimals of a mean, as harness/results/table.cpp has them. Below 1, two digits are significant."""
+    return 0 if mean >= 100 else 1 if mean >= 1 or mean <= 0 else 1 - math.floor(math.log10(mean))
 
 
 def decimal(value, digits):
@@ -172,7 +178,11 @@ def breakable(name):
 def run_script(work):
     """Calls `work()` and turns errors with files into one line.
 
-    rtfx gives the exit status of these lines (RTFX_ERROR_STATUS), so that it does not explain them again."""
+    rtfx gives the exit status of these lines (RTFX_ERROR_STATUS), so that it does not explain them again. A locale
+    without a character gets it escaped, such as \\xfc."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # pytest's has none
+            stream.reconfigure(errors="backslashreplace")
     try:
         _work_with_lines(work)
     except SystemExit as error:
@@ -183,6 +193,10 @@ def run_script(work):
         raise SystemExit(int(status)) from None
 
 
+# Bad input raises these errors where a script looks for fields that are not there.
+UNEXPECTED = (KeyError, TypeError, AttributeError, IndexError, ValueError, ZeroDivisionError)
+
+
 def _work_with_lines(work):
     try:
         work()
@@ -191,7 +205,7 @@ def _work_with_lines(work):
         raise SystemExit(f"{place}: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise SystemExit(f"not a file of rtfx: {printable(error)}") from None
-    except (KeyError, TypeError) as error:
+    except UNEXPECTED as error:
         raise SystemExit(f"not what `rtfx` writes: {type(error).__name__} {printable(error)}") from None
 
 

@@ -67,7 +67,11 @@ def read_trace(path):
 def left_out_of(counts, process):
     """Returns how many events the trace lacks of a case. Traces of earlier releases have one count for all cases."""
     by_process = counts.get("left_out_by_process")
-    return counts["left_out_events"] if by_process is None else by_process[process - 1]
+    if by_process is None:
+        return counts["left_out_events"]
+    if not 1 <= process <= len(by_process):
+        raise SystemExit(f"not a timeline of `rtfx profile`: process {process} of {len(by_process)}")
+    return by_process[process - 1]
 
 
 def track_of(lap, track):
