@@ -7,12 +7,13 @@ browser and computes no mean, interval or mark of its own.
 import json
 import shutil
 import sys
+import urllib.parse
 from pathlib import Path
 
 import jinja2
 from change_points import LEAST, LEVEL, change_points
 from journal import journal_name
-from script import OneLineParser, breakable, printable, printable_json, run_script, write_text
+from script import OneLineParser, breakable, decimals_of, printable, printable_json, run_script, write_text
 
 FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
 
@@ -29,7 +30,7 @@ def shows(page, journal):
 
 
 def page_of(journal, folder, output):
-    """Returns the name of the run's page beside index.html; None without one.
+    """Returns the link from index.html to the run's page; None without a page. The journal's name is not escaped.
 
     A page beside the journal is copied there, unless it is older than the journal."""
     path = Path(journal)
@@ -40,7 +41,7 @@ def page_of(journal, folder, output):
     if path.suffix in (".jsonl", ".gz") and shows(beside, folder / path):
         page.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside, page)
-    return name if shows(page, folder / path) else None
+    return urllib.parse.quote(name) if shows(page, folder / path) else None
 
 
 def series_of(runs):
@@ -177,7 +178,8 @@ def latest_results(series, runs):
 def figure(value, scale=1):
     if value is None:
         return "–"
-    return f"{scale * value:,.0f}" if scale * value >= 100 else f"{scale * value:.2f}"
+    value *= scale
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{max(2, decimals_of(value))}f}"
 
 
 def for_script(value):
@@ -186,15 +188,16 @@ def for_script(value):
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
-def render(facts, folder, output):
+def render(facts, pages):
+    """Returns the page. `pages` has the link to the page of each run."""
     runs = facts["runs"]
     series = series_of(runs)
     add_changes(series)
     tell_apart(series)
     about = [
         {key: run[key] for key in ("journal", "started", "revision", "dirty", "machine")}
-        | {"page": page_of(run["journal"], folder, output)}
-        for run in runs
+        | {"page": page}
+        for run, page in zip(runs, pages, strict=True)
     ]
     data = {"metrics": facts["metrics"], "marks": facts["mark_meanings"], "runs": about, "series": series}
     environment = jinja2.Environment(
@@ -230,8 +233,9 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    page = render(printable_json(json.load(sys.stdin)), arguments.journals, arguments.output)
-    write_text(arguments.output / "index.html", page)
+    facts = json.load(sys.stdin.buffer)
+    pages = [page_of(run["journal"], arguments.journals, arguments.output) for run in facts["runs"]]
+    write_text(arguments.output / "index.html", render(printable_json(facts), pages))
     print(f"dashboard: {printable(arguments.output / 'index.html')}")
 
 

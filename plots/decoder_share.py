@@ -19,7 +19,7 @@ def seconds_of(case):
 
 
 def draw(cases, width):
-    cases = [case for case in cases if case.has_words and sum(seconds_of(case)) > 0]
+    cases = [case for case in cases if case.has_words and not case.is_overlapped and sum(seconds_of(case)) > 0]
     if not cases:
         return None
     columns = 5 if width > NARROW else 2

@@ -415,13 +415,15 @@ def stamps(table, journal):
         yield f"{failed} of {len(journal.cases)} cases failed."
 
 
-def remarks(table, journal):
-    """Yields the remarks that readers need beside a table. Those of the paper come first."""
+def remarks(table, journal, escape=str):
+    """Yields the remarks that readers need beside a table. Those of the paper come first.
+
+    escape() is for texts of the journal. Those of the paper are Markdown already."""
     yield from table["paper"].get("remarks", [])
     gpus = {about["device"].get("uuid") for about in parts(journal)}
     if len(gpus) > 1 and any("over_model" in cell for cell in table["cells"]):
         yield f"{len(gpus)} GPUs measured our models, so that comparisons of models hold the difference of the GPUs. No interval does."
-    yield from journal.tuned
+    yield from map(escape, journal.tuned)
 
 
 def setting_rows(table, journal):
@@ -440,7 +442,7 @@ def markdown(table, journal):
     yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
     yield from map(row, setting_rows(table, journal))
     yield ""
-    yield from (f"- {text}" for text in remarks(table, journal))
+    yield from (f"- {text}" for text in remarks(table, journal, script.markdown))
     for section in sections(table, journal):
         yield from ("", f"## {section.title}", "", f"{section.note}.", "")
         yield from (row(HEADS), "|---|---|---|--:|--:|--:|--:|---|")

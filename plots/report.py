@@ -6,7 +6,6 @@ words of both sides where they differ, changes since a baseline run, and the his
 
 import html
 import json
-import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -25,7 +24,7 @@ import skip_blank
 import trade_off
 import wasted
 from journal import STAND_IN_DATA, STAND_IN_MODEL, plain_or_gzip, read_journal, stand_in_sentences
-from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script, write_text
+from script import OneLineParser, breakable, counted, decimals_of, file_of, printable, printable_json, run_script, write_text
 from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
 
@@ -216,7 +215,7 @@ def figure_of(case, metric):
     mean, deviation = case.metric(metric)
     if mean is None:
         return None
-    decimals = 0 if mean >= 100 else 1 if mean >= 1 or mean <= 0 else 1 - math.floor(math.log10(mean))
+    decimals = decimals_of(mean)
     return f"{mean:,.{decimals}f}", f"{deviation:,.{decimals}f}" if len(case.rounds) > 1 else None
 
 
@@ -452,8 +451,12 @@ def main():
     profile = arguments.profile or journal.path.parent
     if not plain_or_gzip(profile).exists():
         raise SystemExit(f"{printable(profile)}: no profile there")
+    if arguments.profile and profile.is_dir() and not any(
+        plain_or_gzip(profile / name).is_file() for name in ("profile.jsonl", "trace.json")
+    ):
+        raise SystemExit(f"{printable(profile)}: holds no profile.jsonl and no trace.json; give the folder of a profile")
     output = arguments.output
-    write_text(output, render(journal, profile, printable_json(json.load(sys.stdin))))
+    write_text(output, render(journal, profile, printable_json(json.load(sys.stdin.buffer))))
     print(f"report: {printable(output)}")
 
 

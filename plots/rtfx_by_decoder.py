@@ -1,6 +1,7 @@
 """Draws RTFx by decoder, total and for decoding alone, for each model and batch size."""
 
 from journal import panels
+from script import decimals_of
 from style import BAR, FAINT, NARROW, legend, log_scale, main, name_panel, name_rows, new_figure, series_style, spans_decades
 
 METRICS = {"rtfx.total": "RTFx total", "rtfx.decode": "RTFx decode"}
@@ -55,7 +56,7 @@ def draw_batch(cell, group, decoders, batches, batch, metric):
     style = {"markersize": 4.5, "elinewidth": 0.9, **series_style(i)}
     points = cell.errorbar(means, rows, xerr=[below, deviations], linestyle="", **style)
     for row, mean, deviation in zip(rows, means, deviations):
-        text = f"{mean:.0f}" if mean >= 100 else f"{mean:.1f}"
+        text = f"{mean:.{decimals_of(mean)}f}"
         cell.annotate(
             text,
             (mean + deviation, row),

@@ -14,15 +14,16 @@ sys.path.insert(0, str(ROOT / "plots"))
 
 from journal import read_journal  # noqa: E402
 from rival_reports import rewrite  # noqa: E402
-from script import counted, markdown  # noqa: E402
+from script import counted, decimals_of, markdown  # noqa: E402
 
 
 def number(case, metric):
+    """Returns mean and deviation over rounds, with the digits of the program's tables."""
     mean, deviation = case.metric(metric)
     if mean is None:
         return "–"
-    digits = 1 if mean < 100 else 0
-    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+    digits = decimals_of(mean)
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}" if len(case.rounds) > 1 else f"{mean:.{digits}f}"
 
 
 def word_errors(case):

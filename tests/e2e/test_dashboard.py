@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 import change_points
+import dashboard
 import numpy as np
 import pytest
 import synthetic_journal as synthetic
@@ -85,6 +87,15 @@ def test_pages_of_runs_come_along(rtfx, site):
     pages = [run["page"] for run in data["runs"]]
     assert pages[3] == "runs/run03/journal.html" and not any(pages[:3] + pages[4:])
     assert (site / pages[3]).read_text() == "<p>the page of run 3</p>"
+
+
+@pytest.mark.parametrize("name", ["run#1", "100%25", "a b?", "\u00fc\u202e"])
+def test_links_to_pages_are_encoded(tmp_path, name):
+    synthetic.write(tmp_path / "runs" / name, [synthetic.provenance()])
+    (tmp_path / "runs" / name / "report.html").write_text("the page")
+    link = dashboard.page_of(f"{name}/journal.jsonl", tmp_path / "runs", tmp_path / "site")
+    assert re.fullmatch(r"runs/[\w%]+/journal.html", link, re.ASCII)
+    assert (tmp_path / "site" / urllib.parse.unquote(link)).read_text() == "the page"
 
 
 def test_pages_are_made_where_they_are_wanted(rtfx, tmp_path):

@@ -7,13 +7,18 @@ import sys
 
 import boost
 import boost_table
+import dashboard
+import decoder_share
 import journal
+import paper_table
 import pytest
+import readme_table
 import script as scripts
 import skip_blank
 import synthetic_journal as synthetic
 import timeline
 from conftest import ROOT
+from forked_script import script
 from journal import read_journal, read_records
 
 
@@ -114,6 +119,47 @@ def test_the_summary_is_utf8_under_any_locale(tmp_path):
     code = "import sys, journal; print(ascii(journal.read_journal(sys.argv[1]).provenance['question']))"
     locale = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
     assert python(code, path, **locale).stdout == b"'Wie fl\\xfcssig?'\n"
+
+
+def test_standard_input_of_pages_is_utf8_under_any_locale(tmp_path):
+    """The dashboard refuses facts without runs, but it reads them first."""
+    command = [sys.executable, ROOT / "plots/dashboard.py", tmp_path, "-o", tmp_path / "out"]
+    facts = '{"runs": [{"cases": [], "journal": "a", "\u00fc": 1}]}'.encode()
+    done = subprocess.run(command, input=facts, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii:strict"})
+    assert done.stderr == b"not what `rtfx` writes: KeyError 'started'\n"
+
+
+def test_digits_are_those_of_the_programs_tables(read):
+    values = {0: 1, 0.004: 4, 0.042: 3, 0.5: 2, 1: 1, 35.2: 1, 100: 0}
+    assert {value: scripts.decimals_of(value) for value in values} == values
+    single, *_ = read(synthetic.run(decode_seconds=3000))
+    assert (rtfx := single.metric("rtfx.decode")[0]) == 0.04
+    assert readme_table.number(single, "rtfx.decode") == f"{rtfx:.3f}"
+    (several,) = read(synthetic.run(decode_seconds=2), synthetic.run(round=1, decode_seconds=2))
+    assert readme_table.number(several, "rtfx.decode") == "60.0 ± 0.0"
+    shown = {None: "–", 0: "0.00", 0.004: "0.0040", 35.2: "35.20", 1234: "1,234"}
+    assert {value: dashboard.figure(value) for value in shown} == shown
+
+
+def test_rings_show_no_overlapped_passes(read):
+    record = synthetic.run()
+    assert decoder_share.draw(read(record), 8) is not None
+    record["pipeline"] = {"in_flight": 2, "audio": "samples"}
+    assert decoder_share.draw(read(record), 8) is None
+
+
+def test_texts_of_a_journal_are_escaped_in_remarks():
+    held = journal.Journal("a", [synthetic.provenance()], [], tuned=["a*b*|`c` is tuned."])
+    table = {"paper": {"remarks": ["`code` of the paper."]}, "cells": []}
+    assert [*paper_table.remarks(table, held, scripts.markdown)] == ["`code` of the paper.", r"a\*b\*\|\`c\` is tuned."]
+    assert [*paper_table.remarks(table, held)] == ["`code` of the paper.", "a*b*|`c` is tuned."]
+
+
+def test_a_folder_without_a_profile_is_refused(tmp_path):
+    path = synthetic.write(tmp_path / "run", [synthetic.provenance(), synthetic.run()])
+    done = script("plots/report.py", path, "--profile", tmp_path, "-o", tmp_path / "page.html", stdin="{}")
+    assert done.returncode == 1 and not (tmp_path / "page.html").exists()
+    assert done.stderr == f"{tmp_path}: holds no profile.jsonl and no trace.json; give the folder of a profile\n"
 
 
 def test_a_killed_summary_is_named(tmp_path):
