@@ -6,7 +6,8 @@ time of its algorithm alone also excludes the making of Python objects (`objects
 
 FILE holds a rival's own measurement as JSON lines, on the same GPU and audio. Each line has `model` (NAME.nemo),
 `decoder`, `dtype`, `batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer` in percent. It may have `core_s` (the
-algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
+algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it). Searches whose name is
+that of a greedy one of rtfx, perhaps with _graphs after it, count as greedy. A line that belongs to no table is named.
 
 The script prints a table for each model and dtype: milliseconds of decoding in a pass over all audio. --rtfx prints
 seconds of audio for each second of decoding instead, so that columns may be of different audio. --only selects
@@ -17,12 +18,13 @@ rival's search of its kind, by the decoders' ids.
 """
 
 import argparse
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 
-from journal import read_journal, read_records, stand_in_sentences, wer_percent
-from script import OneLineParser, file_of, markdown, run_script, write_text
+from journal import json_lines, options_of, read_journal, stand_in_sentences, wer_percent
+from script import OneLineParser, file_of, markdown, printable, printable_json, run_script, write_text
 
 
 ONE_GRAPH, ONE_BY_ONE = "one CUDA graph", "launched one by one"
@@ -93,7 +95,7 @@ class Row:
 
 def our_row(case):
     """Makes the row of one of our decoders. Some journals call the options `graphs`, `form` and `step`."""
-    options = case.last["decoder"].get("options", {})
+    options = options_of(case)
     launch = next((options[key] for key in ("loop", "graphs", "form") if key in options), "host")
     fused = case.last["decoder"]["name"] == "fused_looping" or "fused" in (
         options.get("kernels"), options.get("step"))  # fmt: skip
@@ -113,7 +115,7 @@ def is_rival(case):
 
 def rival_row(case):
     """Makes the row of a rival's decoder, which names its versions and launches among its options."""
-    options = case.last["decoder"]["options"]
+    options = options_of(case)
     # A decoder that fails in its first batch has not told its versions.
     versions = {k: v for k, v in options.get("versions", {}).items() if k not in ("python", "torch")}
     mode = versions.pop("graph_mode", None)
@@ -127,7 +129,7 @@ def rival_row(case):
 
 def counter_seconds(case, name):
     """Returns the seconds of a counter of microseconds in each round; None where a round lacks it."""
-    counts = [round["counters"].get(name) for round in case.rounds]
+    counts = [(round.get("counters") or {}).get(name) for round in case.rounds]
     return None if None in counts else [count / 1e6 for count in counts]
 
 
@@ -153,7 +155,7 @@ def their_row(record, name):
     launch = THEIR_LAUNCHES.get(record.get("graph_mode"), "launch not stated")
     language = "Python" if "graph_mode" in record else ""
     algorithm = record["decoder"].removesuffix("_graphs")
-    return Row(name, False, "operators", launch, algorithm, language)
+    return Row(name, False, "operators", launch, algorithm, language, is_greedy=algorithm in OUR_GREEDY)
 
 
 def span(values):
@@ -203,19 +205,25 @@ def rows_of(journals, wanted, rtfx=False):
     return tables
 
 
-def add_rival(tables, records, rival):
-    for record in records:
+def add_rival(tables, path, rival):
+    """Adds the rival's own measurements to the tables, and says which ones have no place there."""
+    for number, record in json_lines(path):
+        record, place = printable_json(record), f"{printable(path)}:{number}"
         if "decode_s" not in record:
+            print(f"{place}: left out, since it has no decode_s", file=sys.stderr)
             continue
         key = (Path(record["model"]).stem, record["dtype"], round(record["audio_s"]))
         if key not in tables:
+            print(f"{place}: left out, since no journal has {key[0]}, {key[1]} and {key[2]} s of audio", file=sys.stderr)
             continue
-        name = f"{rival} {record['decoder']}"
+        name, batch = f"{rival} {record['decoder']}", record["batch"]
         row = tables[key].setdefault(name, their_row(record, name))
-        row.seconds[record["batch"]] = record["decode_s"]
+        if batch in row.seconds:
+            raise SystemExit(f"{place}: a second measurement of {name}, batch {batch}; leave one out")
+        row.seconds[batch] = record["decode_s"]
         if record.get("core_s"):
-            row.core[record["batch"]] = record["core_s"]
-        row.wers[record["batch"]] = record["wer"]
+            row.core[batch] = record["core_s"]
+        row.wers[batch] = record["wer"]
 
 
 def best(rows, batch, times):
@@ -340,7 +348,7 @@ def main():
 
     tables = rows_of(journals, wanted, arguments.rtfx)
     for path in arguments.rival:
-        add_rival(tables, read_records(path), arguments.name)
+        add_rival(tables, path, arguments.name)
     compared = {key: list(rows.values()) for key, rows in tables.items()}
     compared = {key: rows for key, rows in compared.items() if any(not row.ours for row in rows)}
     if not compared:

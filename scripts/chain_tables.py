@@ -268,12 +268,21 @@ TABLES = {"about": about, "speeds": speeds, "batches": batches, "types": types, 
           "transcribe": transcribe, "prompt": prompt}
 
 
+def with_rows(lines):
+    """Returns the lines of a table; nothing where it has heads alone, since its journals are missing."""
+    lines = list(lines)
+    heads_alone = len(lines) == 2 and lines[1].startswith("|---|")
+    return [] if heads_alone else lines
+
+
 def main():
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
-    folders = {path.parent.name: Folder(path) for path in root.glob("*/chain")}
+    folders = {path.parent.name: Folder(path) for path in root.glob("*/chain") if any(path.glob("*.jsonl*"))}
+    if not folders:
+        raise SystemExit(f"{root}: holds no GPU/chain/*.jsonl")
     for name, table in TABLES.items():
-        rewrite(pages, f"chain:{name} ({'|'.join(folders)})", lambda gpu: table(folders[gpu]))
+        rewrite(pages, f"chain:{name} ({'|'.join(folders)})", lambda gpu: with_rows(table(folders[gpu])))
 
 
 if __name__ == "__main__":

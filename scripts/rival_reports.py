@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "plots"))
 
 from intervals import half_interval, ratio_of_rounds  # noqa: E402
 from script import markdown  # noqa: E402
-from journal import DOUBTFUL_MARKS, journal_name, plain_or_gzip, read_journal  # noqa: E402
+from journal import DOUBTFUL_MARKS, journal_name, plain_or_gzip, read_journal, read_records  # noqa: E402
 from rival_table import FAILED, core, is_rival, rows_of, seconds  # noqa: E402
 
 GREEDY = [
@@ -340,7 +340,7 @@ def alignment(folder):
     if not (ours.exists() and theirs.exists()):
         return
     made = json.loads(ours.read_text(encoding="utf-8"))
-    rows = [json.loads(line) for line in theirs.read_text(encoding="utf-8").splitlines()]
+    rows = read_records(theirs)
     best = {}
     for one in made["benchmarks"]:
         found = re.match(r"alignment/cuda/batch(\d+)/", one["name"])
@@ -396,10 +396,10 @@ def verdicts(journal):
 
     Pairs of which one side alone has a language model or boosted phrases are left out, since they search for different things."""
     rows = {}
-    added = {case.rounds[0]["decoder"]["id"]: adds_scores(case.rounds[0]) for case in journal.cases if case.rounds}
+    added = {case.decoder: adds_scores(case.last) for case in journal.cases if case.rounds}
     for case in journal.cases:
-        if case.rounds and is_rival(case) and case.rounds[0].get("exactness", {}).get("baseline"):
-            record = case.rounds[0]
+        record = case.worst_run  # the first round with the case's grade
+        if record and is_rival(case) and record["exactness"].get("baseline"):
             if adds_scores(record) != added.get(record["exactness"]["baseline"]):
                 continue
             key = (record["model"]["id"], record["dtype"], record["decoder"]["id"], record["exactness"]["baseline"])
@@ -426,12 +426,17 @@ def verdicts(journal):
 def rewrite(pages, mark, lines):
     """Writes the lines that lines(options of the mark) yields between `<!-- MARK -->` and its end, on each page.
 
-    Returns how many such places the pages have."""
+    A place for which no lines come stays as it is. Returns how many such places the pages have."""
     places = 0
     block = re.compile(rf"(<!-- {mark} -->).*?(<!-- /{mark.split(':')[0]} -->)", re.DOTALL)
+
+    def filled_in(found):
+        made = list(lines(*found.groups()[1:-1]))
+        return "\n".join([found[1], *made, found[found.re.groups]]) if made else found[0]
+
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        filled, more = block.subn(lambda found: "\n".join([found[1], *lines(*found.groups()[1:-1]), found[found.re.groups]]), text)
+        filled, more = block.subn(filled_in, text)
         page.write_text(filled, encoding="utf-8")
         places += more
     return places

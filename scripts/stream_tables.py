@@ -62,8 +62,6 @@ def about(journals, ours, nemo):
 def table(folder):
     journals = [read_journal(path) for path in sorted(folder.glob("c120_*.jsonl*"))]
     nemo = sustained_by_nemo(sorted(folder.glob("nemo_streams_*.jsonl*")))
-    if not journals:
-        return
     ours = sustained(case for journal in journals for case in journal.streams)
     yield from about(journals, ours, nemo)
     yield ""
@@ -95,6 +93,8 @@ def factor(bf16, _, nemo):
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/streams"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "reports/README.md"]
+    if not any(folder.glob("c120_*.jsonl*")):
+        raise SystemExit(f"{folder}: holds no c120_*.jsonl")
     rewrite(pages, "streams:sustained", lambda: table(folder))
 
 

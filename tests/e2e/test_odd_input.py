@@ -7,12 +7,14 @@ import sys
 
 import boost
 import boost_table
+import chain_tables
 import dashboard
 import decoder_share
 import journal
 import paper_table
 import pytest
 import readme_table
+import rival_reports
 import script as scripts
 import skip_blank
 import synthetic_journal as synthetic
@@ -160,6 +162,27 @@ def test_a_folder_without_a_profile_is_refused(tmp_path):
     done = script("plots/report.py", path, "--profile", tmp_path, "-o", tmp_path / "page.html", stdin="{}")
     assert done.returncode == 1 and not (tmp_path / "page.html").exists()
     assert done.stderr == f"{tmp_path}: holds no profile.jsonl and no trace.json; give the folder of a profile\n"
+
+
+@pytest.mark.parametrize("name, made, mark", [("stream_tables", "c120.jsonl", "streams:sustained"),
+                                              ("chain_tables", "h100/chain/notes.txt", "chain:speeds h100")])  # fmt: skip
+def test_a_wrong_folder_erases_no_table(tmp_path, name, made, mark):
+    (tmp_path / made).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / made).write_text("")
+    page = tmp_path / "page.md"
+    page.write_text(text := f"<!-- {mark} -->\nkept\n<!-- /{mark.partition(':')[0]} -->\n")
+    done = script(f"scripts/{name}.py", tmp_path, page)
+    assert done.returncode == 1 and done.stderr.startswith(f"{tmp_path}: holds no ")
+    assert page.read_text() == text
+
+
+def test_a_table_without_lines_stays_as_it_is(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(text := "<!-- a:b -->\nkept\n<!-- /a -->\n")
+    assert rival_reports.rewrite([page], "a:b", lambda: iter(())) == 1 and page.read_text() == text
+    assert rival_reports.rewrite([page], "a:b", lambda: ["new"]) == 1 and "\nnew\n" in page.read_text()
+    assert chain_tables.with_rows(["| a |", "|---|"]) == []
+    assert len(chain_tables.with_rows(["| a |", "|---|", "| 1 |"])) == 3
 
 
 def test_a_killed_summary_is_named(tmp_path):

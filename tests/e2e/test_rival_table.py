@@ -5,9 +5,10 @@ import re
 import statistics
 
 import pytest
+import rival_reports
 from conftest import ROOT
 from forked_script import script
-from journal import read_records, read_text
+from journal import read_journal, read_records, read_text
 from rival_reports import FOLDERS
 
 JOURNAL = ROOT / "reports/h100/rivals/nemo.jsonl.gz"
@@ -49,13 +50,15 @@ def cells(text, name):
 
 def test_the_ratio_is_of_the_fastest(ours, tmp_path):
     rival = tmp_path / "rival.jsonl"
-    records = [rival_record(), rival_record(decoder="frame", decode_s=0.05)]
+    # A beam search that is faster still is no greedy search.
+    times = {"label_looping": 0.1, "frame_looping": 0.05, "maes_batch_b4": 0.01}
+    records = [rival_record(decoder=name, decode_s=seconds) for name, seconds in times.items()]
     rival.write_text("".join(json.dumps(record) + "\n" for record in records))
     result = table(ours, "--rival", rival, "--name", "Other")
     assert result.returncode == 0, result.stderr
     heads = cells(result.stdout, "decoding and copy to the host")
     at = heads.index("batch 32")
-    assert cells(result.stdout, "Other frame")[at] == "50.0"
+    assert cells(result.stdout, "Other frame_looping")[at] == "50.0"
     fastest = float(cells(result.stdout, "fused_persistent")[at])
     ratio = float(cells(result.stdout, "Other's fastest")[at])
     assert ratio == pytest.approx(50 / fastest, rel=0.02)
@@ -116,6 +119,28 @@ def test_every_value_of_loop_has_words(ours, tmp_path, loop, launched):
     assert result.returncode == 0, result.stderr
     at = cells(result.stdout, "decoding and copy to the host").index("how; what the time holds")
     assert cells(result.stdout, "label_looping |")[at] == f"operators, {launched}, C++; decode + d2h"
+
+
+def test_measurements_without_a_table_are_named(ours, tmp_path):
+    rival = tmp_path / "rival.jsonl"
+    records = [rival_record(), {"decoder": "label"}, rival_record(audio_s=6690.2), rival_record(dtype="fp32")]
+    rival.write_text("\n" + "".join(json.dumps(record) + "\n" for record in records))
+    result = table(ours, "--rival", rival)
+    assert result.returncode == 0
+    assert result.stderr.splitlines() == [
+        f"{rival}:3: left out, since it has no decode_s",
+        f"{rival}:4: left out, since no journal has standin256-rnnt, bf16 and 6690 s of audio",
+        f"{rival}:5: left out, since no journal has standin256-rnnt, fp32 and 6691 s of audio",
+    ]
+
+
+def test_a_second_measurement_is_refused(ours, tmp_path):
+    rival = tmp_path / "rival.jsonl"
+    records = [rival_record(), rival_record(batch=128), rival_record(decode_s=0.2)]
+    rival.write_text("".join(json.dumps(record) + "\n" for record in records))
+    result = table(ours, "--rival", rival)
+    assert result.returncode == 1
+    assert result.stderr == f"{rival}:3: a second measurement of NeMo label, batch 32; leave one out\n"
 
 
 def test_other_audio_is_not_compared(ours, tmp_path):
@@ -266,6 +291,24 @@ def test_the_tables_of_pages(tmp_path):
         counts, first = exactness["grades"], exactness["first_difference"]
         assert cell.startswith(f"{counts['bitwise'] + counts['exact']} of {sum(counts.values())}")
         assert cell.endswith(f" at {first['seconds']:.2f} s") if first else " at " not in cell
+
+
+def test_the_round_with_the_worst_grade_is_judged(tmp_path):
+    """A case that differs in a later round does not count as equal."""
+
+    def plant(record):
+        if record["decoder"]["id"] == "nemo_ctc_greedy":
+            is_worst = record["round"] == 1
+            first = {"utterance": "planted", "frame": 1, "seconds": 1.25, "baseline_words": "a", "words": "b"}
+            counts = {"bitwise": 3, "different": 4} if is_worst else {"bitwise": 7}
+            record["exactness"] |= {
+                "grade": "different" if is_worst else "bitwise",
+                "grades": dict.fromkeys(record["exactness"]["grades"], 0) | counts,
+                "first_difference": first if is_worst else None,
+            }
+
+    text = rival_reports.verdicts(read_journal(changed(tmp_path, plant, batches=(32,))))
+    assert cells(text, "standin256-rnnt, bf16: nemo_ctc_greedy : ctc_greedy")[1] == "3 of 7; planted at 1.25 s"
 
 
 def test_a_failed_case_says_so_in_both_tables(tmp_path):
