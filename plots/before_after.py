@@ -3,7 +3,7 @@
 The arguments are folders or journals of `rtfx run` of one configuration. The two builds ran in turns on a quiet
 machine. The table shows for each case the decoding time after / before, as a ratio of the means over all runs of a
 build, with its 95 % interval over runs. The column A/A shows how far runs of the same build lie apart, as the largest
-ratio of any two. A change whose interval contains 1 counts as none.
+ratio of any two. A change whose interval contains 1 counts as none. The last line names cases that some run lacks.
 """
 
 import math
@@ -38,6 +38,11 @@ def rows(before, after):
             yield case, ratio, ratio_of_alike(old, new), max(apart(old), apart(new))
 
 
+def not_in_all(runs):
+    """Returns the cases that some run lacks, such as one that failed in one build."""
+    return [case for case in dict.fromkeys(case for run in runs for case in run) if not all(case in run for run in runs)]
+
+
 def judged(interval):
     low, high = interval
     return "none" if low <= 1 <= high else "slower" if low > 1 else "faster"
@@ -56,6 +61,8 @@ def table(before, after):
     mean = math.exp(sum(math.log(ratio) for _, ratio, *_ in found) / len(found))
     noise = statistics.median(noise for *_, noise in found)
     lines.append(f"| geometric mean; median A/A | {mean:.3f} | | {noise:.3f} | |")
+    if absent := not_in_all([*before, *after]):
+        lines += ["", f"Not in all runs: {', '.join(map(markdown, absent))}."]
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,15 @@ def journal(folder, name, **seconds):
     return synthetic.write(folder / name, records)
 
 
+def test_a_case_that_one_run_lacks_is_named(tmp_path):
+    runs = [journal(tmp_path, name, kept=1.0) for name in ("b1", "a1", "b2")]
+    runs.append(journal(tmp_path, "a2", kept=1.0, new=1.0))
+    times = [before_after.seconds_per_second(run) for run in runs]
+    *_, blank, last = before_after.table(times[0::2], times[1::2]).splitlines()
+    assert (blank, last) == ("", "Not in all runs: quickstart-rnnt/quickstart/new/b16/fp32.")
+    assert "Not in all runs" not in before_after.table(times[0::2], [times[1]] * 2)
+
+
 def test_a_change_has_an_interval_that_excludes_1(tmp_path):
     # The difference of `near` is larger than that between two runs of a build. One case in five shows this by chance.
     runs = [
