@@ -106,18 +106,20 @@ def records(run: str | os.PathLike) -> list[dict[str, Any]]:
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         path = path.with_name(path.name + ".gz")
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as text:
-            *lines, torn = text.read().split("\n")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as data:
+            *lines, torn = data.read().split(b"\n")
+    except (OSError, EOFError, zlib.error) as error:
         raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     found = []
     for number, line in enumerate([*lines, torn], 1):
         try:
-            record = json.loads(line) if line.strip() else {}
-        except json.JSONDecodeError as error:
+            record = json.loads(line.decode("utf-8")) if line.strip() else {}
+        except ValueError as error:  # of JSON, or of a line that ends within a character
             if number > len(lines):
                 break
-            raise Error(f"{path}:{number}: is no JSON ({error.msg}); restore the journal") from None
+            raise Error(f"{path}:{number}: is no JSON ({error}); restore the journal") from None
+        if not isinstance(record, dict):
+            raise Error(f"{path}:{number}: is no JSON object; restore the journal")
         if record.get("kind") == "run":
             found.append(_flat(record))
     return found

@@ -21,6 +21,21 @@ def package():
         yield package
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_is_torn_within_a_character_is_ignored(package, tmp_path, packed):
+    data = JOURNAL.encode() + '{"kind": "run", "text": "\u00fc'.encode()[:-1]
+    path = tmp_path / ("journal.jsonl.gz" if packed else "journal.jsonl")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert [record["question"] for record in package.records(path)] == ["two\u2028lines"]
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"5", b'{"a": "\xc3"}'])
+def test_a_line_that_is_no_object_is_named(package, tmp_path, line):
+    (tmp_path / "journal.jsonl").write_bytes(JOURNAL.encode() + line + b"\n")
+    with pytest.raises(package.Error, match="journal.jsonl:3: is no JSON"):
+        package.records(tmp_path)
+
+
 @pytest.fixture
 def runs(package, tmp_path, monkeypatch):
     """runs(code, message) makes run() start a program that writes JOURNAL, prints the message and exits with the
