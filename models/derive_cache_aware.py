@@ -24,6 +24,7 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import random
 import time
 from collections import defaultdict
@@ -422,7 +423,10 @@ class Speech:
 
         lines = defaultdict(list)
         for manifest in manifests:
-            for number, text in enumerate(manifest.read_text(encoding="utf-8").splitlines(), 1):
+            # str.splitlines() would also divide at U+2028 and the like.
+            for number, text in enumerate(manifest.read_text(encoding="utf-8").split("\n"), 1):
+                if not text.strip():
+                    continue
                 try:
                     line = json.loads(text)
                     lines[manifest.parent / line["audio_filepath"]].append(line)
@@ -624,34 +628,41 @@ def errors(reference, found):
 
 @torch.no_grad()
 def evaluate(teacher, student, speech, arguments):
-    """Prints losses and word error rates in % of held-out speech, whole utterances, without noise."""
+    """Prints losses and word error rates in % of held-out speech, whole utterances, without noise.
+
+    The losses are of all utterances that last 0.5 s to LONGEST, and the rates are of those with a text. An empty text
+    is a reference without words."""
     device = speech.audio.device
-    results = defaultdict(lambda: defaultdict(float))
+    results, total = defaultdict(lambda: defaultdict(float)), 0
     batches = speech.batches(arguments.batch_seconds, random.Random(0))
     for rows in batches:
         audio, lengths = speech.batch(rows)
-        spoken = [u.text.lower().split() for u in rows] if all(u.text for u in rows) else None
+        spoken = [None if u.text is None else u.text.lower().split() for u in rows]
 
         def count_words(name, frames, frame_lengths, spoken=spoken):
             for head, search in teacher.heads.searches.items():
                 for words, wanted in zip(search(frames, frame_lengths), spoken, strict=True):
-                    results[name][f"{head} WER"] += errors(wanted, words)
+                    if wanted is not None:
+                        results[name][f"{head} WER"] += errors(wanted, words)
 
         with autocast(device):
             targets = teacher(audio, lengths)
-            if spoken:
-                results[""]["words"] += sum(map(len, spoken))
+            total += sum(len(words) for words in spoken if words is not None)
+            if any(words is not None for words in spoken):
                 count_words("teacher", *targets)
             for context in CONTEXTS:
                 outputs = student(audio, lengths, context)
                 parts = losses(teacher.heads, targets, outputs, arguments.delay)
                 for part, value in parts.items():
                     results[str(context)][part] += value.item() / len(batches)
-                if spoken:
+                if any(words is not None for words in spoken):
                     count_words(str(context), *outputs)
-    words = results.pop("", {}).get("words", 0)
+    judged = sum(u.text is not None for u in speech.used)
+    print(f"held out: WER of {judged} of {len(speech.utterances)} utterances, {total} words", flush=True)
     for name, values in results.items():
-        line = (f"{k} {100 * v / words:.2f} %" if "WER" in k else f"{k} {v:.4f}" for k, v in values.items())
+        if total == 0:
+            values = {k: v for k, v in values.items() if "WER" not in k}
+        line = (f"{k} {100 * v / total:.2f} %" if "WER" in k else f"{k} {v:.4f}" for k, v in values.items())
         print(f"held out, {name}: {', '.join(line)}", flush=True)
     return results
 
@@ -714,7 +725,18 @@ def arguments_of(command_line):
     return arguments
 
 
+def require_writable(output):
+    """Refuses a path that cannot be written, before the training and not after it."""
+    if output.is_dir():
+        raise UserError(f"{output}: is a folder; give the path of a file")
+    if not output.parent.is_dir():
+        raise UserError(f"{output.parent}: no such folder; make it first")
+    if not os.access(output.parent, os.W_OK):
+        raise UserError(f"{output.parent}: cannot be written; give another folder")
+
+
 def run(arguments):
+    require_writable(arguments.output)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(arguments.seed)
     begin = time.monotonic()

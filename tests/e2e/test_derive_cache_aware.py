@@ -18,6 +18,32 @@ FILES = tuple(sorted(AUDIO.glob("*.flac")))[::4]
 HEADS = ("frame_looping", "ctc_greedy")
 
 
+@pytest.mark.parametrize("output, problem", [("none/a.nemo", "none: no such folder; make it first"), (".", "is a folder")])
+def test_an_output_that_cannot_be_written_is_refused_before_the_training(tmp_path, monkeypatch, output, problem):
+    monkeypatch.setattr(derive, "Checkpoint", lambda path: pytest.fail("the teacher was read"))
+    with pytest.raises(SystemExit, match=problem):
+        derive.main([str(TEACHER), str(tmp_path / output), str(MANIFEST)])
+
+
+def test_held_out_utterances_without_a_text_are_counted(monkeypatch, capsys):
+    """An utterance without a text leaves its batch in the rates, and an empty text is a reference without words."""
+    used = [derive.Utterance(0, derive.RATE, text) for text in ("a b", None, "")]
+    speech = Namespace(audio=torch.zeros(1), used=used, utterances=[*used, derive.Utterance(0, 1, "short")],
+                       batches=lambda *_: [used], batch=lambda rows: (None, None))  # fmt: skip
+
+    class Model:
+        heads = Namespace(searches={"CTC": lambda *_: [["a"], ["x"], ["y"]]})
+
+        def __call__(self, *_):
+            return None, None
+
+    monkeypatch.setattr(derive, "losses", lambda *_: {})
+    derive.evaluate(Model(), Model(), speech, Namespace(batch_seconds=1, delay=0))
+    first, teacher, *_ = capsys.readouterr().out.splitlines()
+    assert first == "held out: WER of 2 of 4 utterances, 2 words"
+    assert teacher == "held out, teacher: CTC WER 100.00 %"  # a missing word and one too many
+
+
 @pytest.fixture(scope="module")
 def derived(tmp_path_factory):
     """Derives a checkpoint in a few training steps on the quickstart recordings."""
