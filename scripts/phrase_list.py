@@ -10,19 +10,27 @@ utterance asks for COUNT + OTHERS phrases of its own.
 
 import argparse
 import collections
-import gzip
 import json
 import random
 import re
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "datasets"))
+
+from text_lines import lines_of, objects_of, text_of  # noqa: E402
+from user_errors import UserError, run_script  # noqa: E402
 
 
 def words(text):
-    return re.findall(r"[a-z']+", text.lower())
+    """Returns runs of letters of any script, and apostrophes."""
+    return re.findall(r"(?:[^\W\d_]|')+", text.lower())
 
 
-def read(path):
-    return (gzip.open(path, "rt") if path.suffix == ".gz" else path.open()).read()
+def sample(draw, found, count, what):
+    if count > len(found):
+        raise UserError(f"{what}: {len(found)} words of six letters or more, and {count} are wanted; give more text")
+    return draw.sample(found, count)
 
 
 def main():
@@ -34,25 +42,28 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--each", type=Path, help="manifest to write")
     arguments = parser.parse_args()
+    if arguments.others and not arguments.text:
+        parser.error("--others: needs --text, from which the words come")
     said = collections.Counter()
-    for manifest in arguments.manifests:
-        for line in manifest.read_text().splitlines():
-            said.update(words(json.loads(line)["text"]))
+    lines = [place_and_line for manifest in arguments.manifests for place_and_line in objects_of(manifest)]
+    for place, line in lines:
+        said.update(words(text_of(place, line, "text")))
     draw = random.Random(1)
     rare = sorted(word for word, times in said.items() if times == 1 and len(word) >= 6)
     others = []
     if arguments.others:
-        others = sorted({word for word in words(read(arguments.text)) if len(word) >= 6} - said.keys())
+        text = "\n".join(lines_of(arguments.text))
+        others = sorted({word for word in words(text) if len(word) >= 6} - said.keys())
 
     def drawn():
-        return draw.sample(rare, arguments.count) + draw.sample(others, arguments.others)
+        own = sample(draw, rare, arguments.count, "words that the manifests have once")
+        return own + sample(draw, others, arguments.others, arguments.text)
 
-    arguments.output.write_text("".join(word + "\n" for word in drawn()))
+    arguments.output.write_text("".join(word + "\n" for word in drawn()), encoding="utf-8")
     if arguments.each:
-        lines = [line for manifest in arguments.manifests for line in manifest.read_text().splitlines()]
-        asking = [json.loads(line) | {"boost": drawn()} for line in lines]
-        arguments.each.write_text("".join(json.dumps(line) + "\n" for line in asking))
+        asking = [line | {"boost": drawn()} for _, line in lines]
+        arguments.each.write_text("".join(json.dumps(line) + "\n" for line in asking), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    run_script("phrase_list", main)

@@ -80,7 +80,7 @@ def steps():
 def sample(manifest, count):
     """Writes `count` utterances, evenly spread over the lengths, beside the manifest. Returns that file, or the
     manifest if it has no more than `count`."""
-    lines = [line for line in (ROOT / manifest).read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [line for line in (ROOT / manifest).read_text(encoding="utf-8").split("\n") if line.strip()]
     if count >= len(lines):
         return manifest
     by_length = sorted(range(len(lines)), key=lambda i: json.loads(lines[i])["duration"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import soundfile
 import torch
 
+from manifests import utterances_of
 from restore import about, restored
 
 
@@ -55,8 +56,7 @@ def main():
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    lines = options.manifest.read_text(encoding="utf-8").splitlines()
-    paths = [options.manifest.parent / json.loads(line)["audio_filepath"] for line in lines]
+    paths = [options.manifest.parent / line["audio_filepath"] for line in utterances_of(options.manifest)]
     with ThreadPoolExecutor() as readers:
         clips = list(readers.map(read, paths))
     clips.sort(key=len, reverse=True)

@@ -33,6 +33,7 @@ import soundfile
 import torch
 from nemo.utils import logging
 from omegaconf import open_dict
+from manifests import utterances_of
 from restore import about, restored
 
 logging.setLevel(logging.ERROR)
@@ -56,10 +57,10 @@ def prepared(options):
 def ring(manifest, limit):
     """Returns all recordings one after the other, [n] float32."""
     folder, clips = Path(manifest).parent, []
-    for line in Path(manifest).read_text(encoding="utf-8").splitlines()[:limit]:
-        samples, rate = soundfile.read(folder / json.loads(line)["audio_filepath"], dtype="float32")
+    for line in utterances_of(manifest)[:limit]:
+        samples, rate = soundfile.read(folder / line["audio_filepath"], dtype="float32")
         if rate != 16000:
-            sys.exit(f"{line}: {rate} Hz; 16000 is needed")
+            sys.exit(f"{line['audio_filepath']}: {rate} Hz; 16000 is needed")
         clips.append(torch.from_numpy(samples))
     return torch.cat(clips)
 

@@ -30,6 +30,7 @@ from nemo.utils import logging
 
 import rtfx
 import rtfx.nemo
+from manifests import utterances_of
 from restore import about, restored
 
 logging.setLevel(logging.ERROR)
@@ -116,8 +117,7 @@ def machine(device):
 def records(options):
     import nemo
 
-    lines = Path(options.manifest).read_text(encoding="utf-8").splitlines()[: options.limit]
-    utterances = [json.loads(line) for line in lines]
+    utterances = utterances_of(options.manifest)[: options.limit]
     if options.longest_first:
         utterances.sort(key=lambda one: -one["duration"])
     files = [str(Path(options.manifest).parent / one["audio_filepath"]) for one in utterances]

@@ -29,7 +29,10 @@ def read(folder):
             raise SystemExit(f"{folder / name}: no such file; make it with `rtfx emissions`")
     lp = np.load(folder / "emissions.npy", mmap_mode="r")
     utterances, begin = [], 0
-    for line in (folder / "utterances.jsonl").read_text(encoding="utf-8").splitlines():
+    # str.splitlines() would also divide at U+2028 and the like.
+    for line in (folder / "utterances.jsonl").read_text(encoding="utf-8").split("\n"):
+        if not line:
+            continue
         about = json.loads(line)
         end = begin + about["frames"]
         text = about["text"]
