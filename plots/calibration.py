@@ -9,10 +9,11 @@ A word is right where an alignment with the fewest edits matches it with the sam
 punctuation do not count, and missing words count nowhere."""
 
 import bisect
+import json
 import math
 from pathlib import Path
 
-from journal import journal_name, json_lines
+from journal import journal_name, read_text
 from matplotlib.lines import Line2D
 from script import OneLineParser, printable, run_script
 from style import FAINT, GREY, add_output, entry_width, legend, new_figure, save, series_style
@@ -49,7 +50,10 @@ def right_words(hypothesis, reference):
 def read_words(path):
     """Returns [(confidence, whether it is right)] of all words."""
     words = []
-    for _, record in json_lines(path):
+    for line in read_text(path).split("\n"):  # str.splitlines() would also divide at U+2028 and the like
+        if not line.strip():
+            continue
+        record = json.loads(line)
         if "reference" not in record:
             continue
         reference = [word for word in map(plain, record["reference"].split()) if word]
