@@ -36,7 +36,7 @@ TUNED_ONE_BY_ONE = 64  # utterances of the development set for searches that tak
 # {TABLE or TABLE:MODEL: {batch size: utterances of the largest set}}; other batch sizes take all utterances.
 SAMPLES = {
     "label_looping_table1": {1: 320, 4: 1024},
-    "label_looping_table2": {1: 64},
+    "label_looping_table2": {1: 640},
     "label_looping_table3": {1: 320, 4: 1024},
     "label_looping_table4": {1: 320, 4: 1024},
     "beam_ablations": {1: 32, 32: 512},
