@@ -348,7 +348,7 @@ TEST_F(AddedWordsTest, BadPhrasesAreRefusedWithTheirPlace) {
            {"be日ta", "the model's tokenizer cannot spell 'be日ta'"}}) {
     const std::string error = refused(line);
     EXPECT_NE(error.find(complaint), std::string::npos) << line << ": " << error;
-    EXPECT_NE(error.find(".words:2"), std::string::npos) << error;
+    EXPECT_NE(error.find("words.txt:2"), std::string::npos) << error;
   }
   EXPECT_EQ(refused("beta\t1"), "");
   EXPECT_THROW(spelled_phrases({}, *quickstart().tokenizer), UserError);
