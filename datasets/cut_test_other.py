@@ -45,6 +45,9 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("manifest", type=Path)
     arguments = parser.parse_args()
+    output = arguments.folder / "manifest.jsonl"
+    if output.exists() and output.samefile(arguments.manifest):
+        raise UserError(f"{arguments.manifest}: would be overwritten; give another folder")
     samples, begin, lines = ring(arguments.manifest), 0, []
     begin_folder(arguments.folder, STAND_IN)
     for name, total, _ in read_transcripts():
@@ -52,8 +55,8 @@ def main():
         begin = (begin + total) % len(samples)
         (arguments.folder / f"audio/{name}.wav").write_bytes(encode(piece, "wav"))
         lines.append({"audio_filepath": f"audio/{name}.wav", "duration": total / RATE})
-    write(lines, arguments.folder / "manifest.jsonl")
-    print(f"{arguments.folder / 'manifest.jsonl'}: {len(lines)} pieces")
+    write(lines, output)
+    print(f"{output}: {len(lines)} pieces")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ LEAST_SECONDS = 5  # a sentence that ends earlier does not end its segment
 PAUSE_SECONDS = 2  # a longer pause ends a segment
 NITE = "{http://nite.sourceforge.net/}"
 
-END_OF_TAR = bytes(2 * tarfile.BLOCKSIZE)
+END_OF_TAR = bytes(tarfile.BLOCKSIZE)  # some programs write one such block, and most two
 
 # The partition "full-corpus-asr", which the site of the AMI corpus recommends.
 AMI_PARTS = {
@@ -97,7 +97,7 @@ def unpacked(source, output):
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the system's error, such as a full disk
-        raise UserError(f"{source}: damaged ({error}); download the archive again") from None
+        raise UserError(f"{source}: damaged ({error}); download the archive again, or unpack it and give the folder") from None
     done.touch()
     return folder
 

@@ -54,7 +54,11 @@ def texts_of(manifest):
     """Returns the texts of a test set."""
     if manifest.suffix == ".tsv":
         return [line.split("\t")[-1] for line in lines_of(manifest)]
-    return [text_of(place, line, "text") for place, line in objects_of(manifest)]
+    lines = list(objects_of(manifest))
+    for place, line in lines:
+        if line.get("text") is None:  # its sentences could not be kept apart
+            raise UserError(f"{place}: has no text; name a manifest with texts")
+    return [text_of(place, line, "text") for place, line in lines]
 
 
 def sentences_of(book):

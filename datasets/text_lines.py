@@ -1,25 +1,32 @@
 """Reading text files and manifests line by line."""
 
+import codecs
 import gzip
 import json
 import zlib
+from pathlib import Path
 
 from user_errors import UserError
 
 
 def lines_of(path):
-    """Returns the lines of a UTF-8 file, plain or gzip, without their ends.
+    """Returns the lines of a UTF-8 file or pipe, plain or gzip, without their ends.
 
     str.splitlines() would also divide at U+2028 and the like."""
-    with open(path, "rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
+    data = Path(path).read_bytes()  # once, since a pipe gives its bytes only once
     try:
-        with (gzip.open if is_packed else open)(path, "rt", encoding="utf-8-sig") as file:
-            return [line.removesuffix("\n") for line in file]
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not in UTF-8; convert it") from None
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise UserError(f"{path}: a damaged gzip file; make it again") from None
+    lines = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").split(b"\n") if data else []
+    return [_decoded(f"{path}:{number}", line.removesuffix(b"\r")) for number, line in enumerate(lines, 1)]
+
+
+def _decoded(place, line):
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{place}: is not in UTF-8; convert the file") from None
 
 
 def objects_of(path):

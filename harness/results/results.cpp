@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -49,13 +50,15 @@ double most_sustained(const BySize& by_size, double failed) {
 }
 
 /// Adds a case for each decoder with the largest number of streams that was sustained. `cases`
-/// holds the numbers of streams that failed.
+/// holds the numbers of streams that failed. A failure under other settings than those of the
+/// group's results does not count.
 void add_sustained(std::vector<CaseResult>& streams, const std::vector<CaseResult>& cases) {
-  std::map<std::string, double> failed;  // least number of each group
+  std::map<std::pair<std::string, std::string>, double> failed;  // by group and result key
   for (const CaseResult& result : cases) {
     const auto size = result.summary.failure ? streams_of(result.about()) : std::nullopt;
     if (!size) continue;
-    double& least = failed.try_emplace(name_of_all_streams(result), *size).first->second;
+    const std::pair key(name_of_all_streams(result), result.about().result_key);
+    double& least = failed.try_emplace(key, *size).first->second;
     least = std::min(least, static_cast<double>(*size));
   }
   std::map<std::string, BySize> groups;
@@ -63,10 +66,12 @@ void add_sustained(std::vector<CaseResult>& streams, const std::vector<CaseResul
     groups[name_of_all_streams(result)].emplace(result.about().batch.size, &result);
   std::vector<CaseResult> more;
   for (const auto& [name, by_size] : groups) {
-    const auto failure = failed.find(name);
-    const double most =
-        most_sustained(by_size, failure == failed.end() ? std::numeric_limits<double>::infinity()
-                                                        : failure->second);
+    double least_failed = std::numeric_limits<double>::infinity();
+    for (const auto& [size, result] : by_size) {
+      const auto failure = failed.find({name, result->about().result_key});
+      if (failure != failed.end()) least_failed = std::min(least_failed, failure->second);
+    }
+    const double most = most_sustained(by_size, least_failed);
     CaseResult& all = more.emplace_back(*by_size.begin()->second);
     all.sustained = true;
     auto& last = std::get<record::StreamRun>(all.summary.last);

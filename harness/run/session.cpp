@@ -249,7 +249,12 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
   Shard first = shard;
   first.index = 0;
   state_->first_process = state_->text_of("process/" + first.label());
-  meet("begin", kToCome);
+  try {
+    meet("begin", kToCome);
+  } catch (...) {
+    if (shard.index == 0) announce_no_run();
+    throw;
+  }
   state_->has_begun = true;
 }
 
@@ -258,6 +263,13 @@ void Rendezvous::announce(const std::string& own) {
   state_->enter(run);
   state_->say("refused", "");
   state_->say("run", run);
+}
+
+void Rendezvous::announce_no_run() {
+  try {
+    state_->say("run", "");
+  } catch (const std::exception&) {  // the store has gone, so that nobody can join
+  }
 }
 
 void Rendezvous::join(const std::string& own) {

@@ -75,6 +75,8 @@ class Rendezvous {
  private:
   struct State;
   void announce(const std::string& own);
+  /// Says that shard 0 has left its run, so that no early shard joins it. Throws nothing.
+  void announce_no_run();
   void join(const std::string& own);
   void meet(const std::string& name, std::chrono::minutes limit);
 

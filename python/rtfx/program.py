@@ -99,8 +99,9 @@ def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> It
 
 def records(run: str | os.PathLike) -> list[dict[str, Any]]:
     """Returns one flat dict for each measured round of a run's folder or journal, packed or not. Dots join nested
-    names ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. An incomplete last
-    line, left by an interrupted run, is ignored."""
+    names ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. A round that was
+    measured again after a failure of its case replaces the earlier one. An incomplete last line, left by an interrupted
+    run, is ignored."""
     path = Path(run)
     path = path / "journal.jsonl" if path.is_dir() else path
     if not path.exists() and path.with_name(path.name + ".gz").exists():
@@ -110,7 +111,8 @@ def records(run: str | os.PathLike) -> list[dict[str, Any]]:
             *lines, torn = data.read().split(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    found = []
+    found: list[dict[str, Any]] = []
+    failed: set[str] = set()  # cases whose last record is a failure
     for number, line in enumerate([*lines, torn], 1):
         try:
             record = json.loads(line.decode("utf-8")) if line.strip() else {}
@@ -120,7 +122,14 @@ def records(run: str | os.PathLike) -> list[dict[str, Any]]:
             raise Error(f"{path}:{number}: is no JSON ({error}); restore the journal") from None
         if not isinstance(record, dict):
             raise Error(f"{path}:{number}: is no JSON object; restore the journal")
+        case = record.get("case")
+        if record.get("kind") == "failure":
+            failed.add(case)
         if record.get("kind") == "run":
+            if case in failed:
+                failed.remove(case)
+                names = ("case", "result_key", "round")
+                found = [one for one in found if any(one.get(name) != record.get(name) for name in names)]
             found.append(_flat(record))
     return found
 

@@ -1,10 +1,12 @@
 """Reads manifests."""
 
-import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "datasets"))
+from text_lines import objects_of
 
 
 def utterances_of(manifest):
-    """Returns the objects of a manifest's lines. str.splitlines() would also divide at U+2028 and the like."""
-    lines = Path(manifest).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line.strip()]
+    """Returns the objects of a manifest's lines."""
+    return [line for _, line in objects_of(manifest)]

@@ -302,11 +302,11 @@ def test_sustained_streams_keep_the_limit_of_latency(rtfx, tmp_path, slo, most):
     assert [case["streams-sustained"]["value"] for case in bmf.values() if "streams-sustained" in case] == [most]
 
 
-@pytest.mark.parametrize("number, most", [(32, 16), (100, 64), (8, 0)])
-def test_a_number_of_streams_that_failed_ends_the_sustained_ones(rtfx, tmp_path, number, most):
-    failed = synthetic.failure(stage="stream")
+@pytest.mark.parametrize("number, key, most", [(32, "now", 16), (100, "now", 64), (8, "now", 0), (32, "other settings", 64)])
+def test_a_number_of_streams_that_failed_ends_the_sustained_ones(rtfx, tmp_path, number, key, most):
+    failed = synthetic.failure(stage="stream") | {"result_key": key}
     failed["case"] = failed["case"].replace("/b16/", f"/streams{number}/")
-    records = [synthetic.stream(size) | {"result_key": f"s{size}"} for size in (16, 64)]
+    records = [synthetic.stream(size) | {"result_key": "now"} for size in (16, 64)]
     synthetic.write(tmp_path, [synthetic.provenance(), *records, failed])
     bmf = strict(rtfx("export", tmp_path, "--to", "bmf", "--metric", "streams.sustained").stdout)
     assert [case["streams-sustained"]["value"] for case in bmf.values() if "streams-sustained" in case] == [most]

@@ -122,6 +122,18 @@ def test_a_damaged_archive_is_refused_each_time(tmp_path, damage, packed):
     assert "2 utterances" in result.stdout, result.stderr
 
 
+def test_an_archive_may_end_with_one_block(tmp_path):
+    folder = make_librispeech(tmp_path / "made")
+    path = tmp_path / "test-other.tar"
+    with tarfile.open(path, "w") as archive:
+        archive.add(folder / "test-other", "LibriSpeech/test-other")
+        archive.fileobj.flush()
+        end = archive.offset
+    path.write_bytes(path.read_bytes()[: end + tarfile.BLOCKSIZE])
+    result = script("prepare_dataset.py", "librispeech", path, "--output", tmp_path / "out", "--part", "test-other")
+    assert "2 utterances" in result.stdout, result.stderr
+
+
 def test_librispeech_errors(tmp_path):
     folder = make_librispeech(tmp_path)
     assert "no such file or folder" in complaint("librispeech", tmp_path / "none", tmp_path)
@@ -371,7 +383,7 @@ def test_an_error_takes_one_line(tmp_path):
     (tmp_path / "manifest.jsonl").write_bytes(b"\xff\n")
     result = script("split_manifest.py", tmp_path / "manifest.jsonl")
     assert result.returncode == 1
-    assert result.stderr == f"split_manifest: error: {tmp_path}/manifest.jsonl: is not in UTF-8; convert it\n"
+    assert result.stderr == f"split_manifest: error: {tmp_path}/manifest.jsonl:1: is not in UTF-8; convert the file\n"
 
 
 @pytest.fixture
@@ -404,6 +416,14 @@ def test_cut_audio_does_not_replace_other_stand_ins(cut_test_other, datasets, tm
     with pytest.raises(datasets("user_errors").UserError, match="pieces: holds espeak-ng speech; give another folder"):
         cut_test_other()
     assert [path.name for path in (tmp_path / "pieces").iterdir()] == ["stand_in.txt"]
+
+
+def test_cut_audio_does_not_replace_its_own_recordings(cut_test_other, datasets, tmp_path, monkeypatch):
+    (tmp_path / "tones.jsonl").rename(manifest := tmp_path / "manifest.jsonl")
+    monkeypatch.setattr(sys, "argv", ["cut_test_other.py", str(tmp_path), str(manifest)])
+    with pytest.raises(datasets("user_errors").UserError, match="manifest.jsonl: would be overwritten"):
+        cut_test_other()
+    assert not (tmp_path / "stand_in.txt").exists()
 
 
 def test_recordings_that_cannot_be_cut_are_named(cut_test_other, datasets, tmp_path):

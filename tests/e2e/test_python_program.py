@@ -29,6 +29,16 @@ def test_a_line_that_is_torn_within_a_character_is_ignored(package, tmp_path, pa
     assert [record["question"] for record in package.records(path)] == ["two\u2028lines"]
 
 
+def test_a_round_after_a_failure_replaces_the_earlier_one(package, tmp_path):
+    def round_of(number, started, key="k"):
+        return {"kind": "run", "case": "a", "result_key": key, "round": number, "started": started}
+
+    records = [round_of(0, "1"), round_of(1, "2"), {"kind": "failure", "case": "b"}, round_of(1, "3", "other"),
+               {"kind": "failure", "case": "a"}, round_of(1, "4")]  # fmt: skip
+    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert [record["started"] for record in package.records(tmp_path)] == ["1", "3", "4"]
+
+
 @pytest.mark.parametrize("line", [b"[1]", b"5", b'{"a": "\xc3"}'])
 def test_a_line_that_is_no_object_is_named(package, tmp_path, line):
     (tmp_path / "journal.jsonl").write_bytes(JOURNAL.encode() + line + b"\n")

@@ -58,10 +58,13 @@ def test_sentences_of_test_sets_are_not_spoken(speak_books, book):
 
 
 def test_the_lines_of_test_sets(speak_books, tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "hello"}\n\n{"audio_filepath": "a.wav"}\n')
+    (tmp_path / "a.jsonl").write_text('{"text": "hello"}\n\n{"text": ""}\n')
     (tmp_path / "b.tsv").write_text("1\thello\n")
     assert speak_books.texts_of(tmp_path / "a.jsonl") == ["hello", ""]
     assert speak_books.texts_of(tmp_path / "b.tsv") == ["hello"]
+    (tmp_path / "c.jsonl").write_text('{"text": "hello"}\n{"audio_filepath": "a.wav"}\n')
+    with pytest.raises(speak_books.UserError, match="c.jsonl:2: has no text"):  # else its sentences might be spoken
+        speak_books.texts_of(tmp_path / "c.jsonl")
 
 
 def test_a_voice_that_fails_is_named(speak_books, tmp_path, monkeypatch):

@@ -41,6 +41,12 @@ def test_plain_and_packed_lines_and_what_is_left_out(tmp_path):
     assert first == second and "2 texts; 1 left out" in result.stderr
 
 
+def test_a_pipe_is_read_whole():
+    command = f"{sys.executable} {SCRIPT} {MODELS / 'quickstart-rnnt.nemo'} <(printf 'hello there\\nhello there\\n')"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert result.returncode == 0 and "2 texts; 0 left out" in result.stderr, result.stderr
+
+
 def test_manifests_of_every_ending(tmp_path):
     line = json.dumps({"text": "hello\u2028there"}, ensure_ascii=False).encode() + b"\n"
     for name in ("a.json", "b.JSONL", "c.manifest"):

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
+#include "base/error.h"
 #include "harness/run/session.h"
 
 namespace rtfx {
@@ -66,6 +67,16 @@ TEST_F(RendezvousTest, ASecondRunWithTheSameSettingsHasBarriersOfItsOwn) {
     second->leave("this ends the run");  // which is no cause for the next run to end
     second.reset();
   }
+}
+
+TEST_F(RendezvousTest, AnEarlyShardDoesNotJoinARunThatWasRefused) {
+  auto first = come(0), second = come(1, "other settings");
+  EXPECT_THROW(first.get(), UserError);
+  EXPECT_THROW(second.get(), UserError);
+  auto coming = come(1);
+  EXPECT_TRUE(waits(coming));
+  const Place one = come(0).get();
+  const Place other = coming.get();  // ends before shard 0 does, which waits for it
 }
 
 /// The shard may wait for as long as shard 0 works, for example on the merged journal.
