@@ -195,6 +195,11 @@ struct Rendezvous::State {
     store->set(key("process/" + shard.label()), bytes(this_process()));
   }
 
+  /// Returns whether the shard of this number has left the run, at its end.
+  bool has_left(const std::string& run) {
+    return store->check({place + run + "/done/" + shard.label()});
+  }
+
   std::string text_of(const std::string& name) {
     const auto text = store->get(key(name));
     return {text.begin(), text.end()};
@@ -289,13 +294,15 @@ void Rendezvous::join(const std::string& own) {
       continue;
     }
     const int64_t number = number_at_end(theirs);
-    const bool is_over = number <= last;  // shard 0 has not begun a run since this shard's last one
+    const bool is_known = number <= last;  // a shard of this number has been in that run
+    const bool is_own = theirs == fmt::format("{}/{}", own, number);
     const auto now = Clock::now();
-    if (!is_over && theirs == fmt::format("{}/{}", own, number)) {
+    if (!is_known && is_own) {
       state_->say(used, std::to_string(number));
       return state_->enter(theirs);
     }
-    if (is_over)
+    // Shard 0 has not begun a run since. If the known run goes on, this shard is a stray one.
+    if (theirs.empty() || (is_known && (is_own || state_->has_left(theirs))))
       other_since = Clock::time_point::max();
     else
       other_since = std::min(other_since, now);

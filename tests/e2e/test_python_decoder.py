@@ -213,7 +213,7 @@ def test_a_fault_is_a_failure_of_its_case(faults, fault):
     assert result.returncode == 1
     (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
     expected = FAULTS | {
-        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Addresses, Unprintable, Faulty",
+        "no_class": "no class 'Nobody'; there are: CtcGreedy, CtcGreedyInFp32, TdtGreedy, NBest, Addresses, Unprintable, Faulty",
         "no_argument": "missing 1 required positional argument: 'fault'",
         "syntax": "SyntaxError: ",
         "syntax_again": "SyntaxError: ",
