@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ class Stream(library.Handle, Generic[Piece, Result]):
         self._streams = streams
         self.number = number
         self._ended: list[Utterance | library.Error] = []  # utterances that no result holds yet, or errors in their places
+        self._last: tuple[Hypothesis, list[DecodedAgain]] | None = None  # what finish() has found, until it returns it
         # The collector may run on any thread and during a call. The next call then closes the stream.
         self._left = weakref.finalize(self, streams._left.append, number)
         self._left.atexit = False
@@ -133,18 +135,30 @@ class Streams(library.Handle, Generic[Piece, Result]):
         return results
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
-        """Returns the last utterance of the stream and closes it. Waits for the device."""
+        """Returns the last utterance of the stream and closes it. Waits for the device. If a NaN reached an utterance,
+        raises its error, and the next call returns the others. A last utterance with a NaN is then empty."""
         self._own(stream)
         with self._together.turn:
             self._close_left()
-            found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
-            ended, ended_count = ctypes.POINTER(UtteranceView)(), ctypes.c_int64()
-            library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count),
-                         ctypes.byref(ended), ctypes.byref(ended_count))  # fmt: skip
-            stream._left.detach()
-            stream._keep(ended[: ended_count.value])
-            decoded_again = [parts[i].value() for i in range(count.value)]
-            return self._result(found.value(f"stream {stream.number}"), decoded_again, stream._utterances())
+            if stream._last is None:
+                stream._last = self._finish(stream)
+            ended = stream._utterances()
+            last, stream._last = stream._last, None
+            return self._result(*last, ended)
+
+    def _finish(self, stream: Stream[Piece, Result]) -> tuple[Hypothesis, list[DecodedAgain]]:
+        found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
+        ended, ended_count = ctypes.POINTER(UtteranceView)(), ctypes.c_int64()
+        library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count),
+                     ctypes.byref(ended), ctypes.byref(ended_count))  # fmt: skip
+        stream._left.detach()
+        stream._keep(ended[: ended_count.value])
+        decoded_again = [parts[i].value() for i in range(count.value)]
+        try:
+            return found.value(f"stream {stream.number}"), decoded_again
+        except library.Error as error:
+            stream._ended.append(error)
+            return Hypothesis(text="", tokens=[], frames=[], score=math.nan), decoded_again
 
     def _own(self, stream: Stream[Piece, Result]) -> None:
         if not isinstance(stream, Stream) or stream._streams is not self:

@@ -147,6 +147,7 @@ TRUE = {
     "failures_of_a_decoder": "failures_of_a_decoder()",
     "a_stream_goes_on_after_nan": "said_in_a_stream([with_nan]) == said_in_a_stream([])",
     "a_nan_loses_no_other_utterance": "utterances_beside_nan()",
+    "a_nan_loses_no_other_result": "finished_beside_nan()",
     "forked": "forked() == 'rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead'",
     "forked_during_a_call": "forked_during_a_call() == forked()",
     "interrupted": "interrupted()",
@@ -412,6 +413,21 @@ def utterances_beside_nan():
         texts = [[utterance.text for utterance in found[stream].ended] for stream in (first, second)]
         return "NaN" in str(error) and len(expected) > 0 and texts == [expected, expected] and \
             streams.push({first: [], second: []})[first].ended == []
+
+def finished_beside_nan():
+    # A NaN in one of the utterances that finish() finds is an error for one call. The next call returns the others.
+    streams = m.streams("ctc_greedy", max_streams=2, buffer=(1, 3, 1))
+    whole, beside = streams.open(), streams.open()
+    streams.push({whole: clip, beside: clip})
+    beside._ended.append(rtfx.Error("one with NaN"))
+    for expected in ("one with NaN", streams.finish(whole).text, "is not open"):
+        try:
+            found = beside.finish().text
+        except rtfx.Error as error:
+            found = str(error)
+        if expected not in found or not found:
+            return f"{found!r} instead of {expected!r}"
+    return True
 
 def forked_during_a_call():
     # A thread that the child does not have holds the turn.
