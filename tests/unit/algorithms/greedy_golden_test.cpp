@@ -212,6 +212,36 @@ TEST(TdtTable, MinimumDurationDependsOnBatchMates) {
   EXPECT_EQ(both[0].frames, (Ints{0, 0, 2, 2, 3, 3, 5, 5}));
 }
 
+/// A finished row goes on with its last frame, and a row without frames does not count.
+TEST(TdtTable, MinimumDurationDependsOnNoPadding) {
+  const TdtTable t;
+  std::vector<Table> with_empty_row = t.rows;
+  with_empty_row.emplace_back();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [k, frames] : {std::pair{2, Ints{0, 0, 2, 2, 3, 3, 5, 5}},
+                                  std::pair{3, Ints{0, 0, 2, 2, 2, 3, 3, 4, 4, 4, 5, 5, 5}}}) {
+    for (const char* reads : {"flag", "rows"}) {
+      const auto decoder =
+          make_decoder("tdt_min_duration", {{"max_symbols", k}, {"host_reads", reads}}, "");
+      decoder->prepare(test::build(t.model), {});
+      for (const auto& rows : {t.rows, with_empty_row}) {
+        // The last columns of a frame are the logits of the durations 0, 1 and 2.
+        for (const auto& padding : std::vector<std::vector<float>>{{nan, nan, nan, nan, nan, nan},
+                                                                   {0, 0, 0, 0, 0, 0},
+                                                                   {0, 0, 0, 0, 9, 0},
+                                                                   {0, 0, 0, 0, 0, 9}}) {
+          EncodedBatch batch = test::batch_of(rows, t.model.columns());
+          batch.frames = at::where(batch.frames.isnan(), at::tensor(padding), batch.frames);
+          const auto found = decoder->decode(batch).to_host();
+          EXPECT_EQ(found[0].frames, frames) << k << reads << rows.size() << " " << padding[5];
+          EXPECT_FALSE(found[0].nan || found[1].nan);
+          EXPECT_TRUE(rows.size() == 2 || found[2].tokens.empty());
+        }
+      }
+    }
+  }
+}
+
 TEST(Ties, TheLowestTokenAndDurationWinAndBlankLoses) {
   // With V = 2 and blank 2, the logits are [5, 1, 5]. Durations are all equal, so index 0 wins.
   const TableModel rnnt{2, {}, Table(3, std::vector<double>(3, 0)), {}};

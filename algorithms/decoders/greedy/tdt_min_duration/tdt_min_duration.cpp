@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/option_help.h"
@@ -26,7 +29,16 @@ const Register<TdtMinDuration> registered{
     "tdt_min_duration",
     "Greedy search of TDT in which all utterances of a batch skip the smallest of their durations, "
     "so that results are inexact"};
+
+/// Returns `encoded` [B, T', X] with the last valid frame of each row in place of the frames beyond
+/// its end. Those are undefined, but the durations of finished rows count.
+at::Tensor with_last_frame_repeated(const at::Tensor& encoded, const at::Tensor& lengths) {
+  const at::Tensor last = (lengths - 1).clamp_min(0).unsqueeze(1);
+  const at::Tensor frame = at::minimum(at::arange(encoded.size(1), lengths.options()), last);
+  return encoded.gather(1, frame.unsqueeze(2).expand(encoded.sizes()));
 }
+
+}  // namespace
 
 Description TdtMinDuration::describe() const {
   return {"tdt_min_duration",   Head::transducer, Description::Exactness::approximate, {"tdt"},
@@ -55,7 +67,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   at::Tensor encoded;
   {
     const ScopedRange range(RangeName::decode_project, rows);
-    encoded = transducer_->encode(batch.frames);
+    encoded = with_last_frame_repeated(transducer_->encode(batch.frames), batch.lengths);
   }
   const ScopedRange range(RangeName::decode_loop, rows);
   PredictionState state = transducer_->initial_state(rows);
@@ -64,6 +76,8 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   std::optional<RowsOnHost> on_host;
   if (options_.host_reads == "rows") on_host.emplace(rows);
   const int64_t longest = batch.longest();
+  at::Tensor has_no_frames;  // [B] bool; undefined if all rows have frames
+  if (std::ranges::count(batch.lengths_host, 0) > 0) has_no_frames = batch.lengths == 0;
   int64_t skip = 0;
   for (int64_t t = 0; t < longest; ++t) {
     if (skip > 1) {
@@ -80,8 +94,11 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
       ++pred_calls_;
       ++joint_calls_;
       joint_rows_ += rows;
-      // The minimum is over all rows, finished and blank ones too.
-      skip = host_.integer(decision.predicted.min());
+      // The minimum is over all rows that have frames, finished and blank ones too.
+      at::Tensor durations = decision.predicted;
+      if (has_no_frames.defined())
+        durations = durations.masked_fill(has_no_frames, std::numeric_limits<int64_t>::max());
+      skip = host_.integer(durations.min());
       if (skip == 0 && !host_.any(active)) skip = 1;
       stay = skip == 0;
       active = active.logical_and(decision.is_blank.logical_not());

@@ -3,7 +3,8 @@
 // This is the batched TDT baseline of the literature (Bataev et al. 2024, Table 2). All rows share
 // the frame t, and all skip the smallest of the durations that the rows predict. A row with a
 // longer duration decodes the frames in between again, so results depend on the other rows of the
-// batch. At batch size 1 they equal those of exact search.
+// batch. A row that has ended predicts durations from its last frame, and a row without frames
+// predicts none. At batch size 1 the results equal those of exact search.
 #pragma once
 
 #include <memory>
