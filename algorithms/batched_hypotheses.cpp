@@ -21,6 +21,8 @@ at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths) {
   return encoded.isnan().any(2).logical_and(valid).any(1);
 }
 
+at::Tensor not_finite(const at::Tensor& scores) { return (scores - scores).isnan(); }
+
 BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths,
                                      bool with_durations, int64_t capacity) {
   const int64_t batch = lengths.size(0), columns = std::max<int64_t>(1, capacity);
@@ -82,7 +84,7 @@ Hypotheses BatchedHypotheses::result() const {
   h.frames.copy_(frames_);
   if (with_durations) h.durations.copy_(durations_);
   h.scores.copy_(scores_);
-  at::logical_or_out(h.nan, nan_, scores_.isnan());
+  at::logical_or_out(h.nan, nan_, not_finite(h.scores));
   return h;
 }
 

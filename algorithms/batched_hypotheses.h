@@ -15,6 +15,10 @@ namespace rtfx {
 /// frames. `lengths` is [B] int64.
 at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths);
 
+/// Returns which of `scores` are infinite or NaN, as bool of the same shape. It takes two kernels,
+/// where isfinite() takes four.
+at::Tensor not_finite(const at::Tensor& scores);
+
 class BatchedHypotheses {
  public:
   /// Makes B empty hypotheses, each with room for `capacity` tokens. Whenever append() has been
@@ -44,7 +48,7 @@ class BatchedHypotheses {
 
   int64_t capacity() const { return tokens_.size(1); }
 
-  /// Returns the hypotheses. A row whose score is NaN is marked as NaN, too.
+  /// Returns the hypotheses. A row whose score is not finite is marked as NaN, too.
   Hypotheses result() const;
 
  private:

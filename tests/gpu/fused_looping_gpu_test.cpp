@@ -188,6 +188,18 @@ TEST_P(FusedLoopingGpu, MarksRowsWithNaN) {
   EXPECT_FALSE(found[2].nan);
 }
 
+/// The logits are finite, but the sum of two of them is not.
+TEST_P(FusedLoopingGpu, MarksRowsOfInfiniteScores) {
+  const Case c{{1, {}, Table(2, std::vector<double>(2, 0)), {}},
+               {{{2e38, 1}, {2e38, 1}}, {{1, 0}, {0, 1}}, {{-2e38, -3e38}, {-2e38, -3e38}}}};
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    const auto found = run("fused_looping", options({{"max_symbols", 1}}), c, device_, dtype);
+    EXPECT_TRUE(found[0].nan && found[2].nan) << dtype;
+    EXPECT_FALSE(found[1].nan) << dtype;
+    EXPECT_EQ(found[1].score, 1) << dtype;
+  }
+}
+
 TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
   const auto model = random_model(small_config(), 4, device_);
   std::mt19937 random(5);

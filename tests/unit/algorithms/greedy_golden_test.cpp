@@ -290,6 +290,33 @@ TEST(CornerCases, NanInAValidFrameMarksTheRowOnly) {
   EXPECT_TRUE(run("label_looping", {{"window", 4}}, model, rows).hypotheses[0].nan);
 }
 
+/// The logits are finite, but their sum is not. Such a row fails alone, as one with a NaN does.
+TEST(CornerCases, AnInfiniteScoreMarksTheRowOnly) {
+  const TableModel rnnt{1, {}, Table(2, std::vector<double>(2, 0)), {}};
+  const TableModel tdt{1, {0, 1}, Table(2, std::vector<double>(4, 0)), {}};
+  for (const TableModel& model : {rnnt, tdt}) {
+    std::vector<Table> rows = {
+        {{2e38, 1}, {2e38, 1}}, {{1, 0}, {0, 1}}, {{-2e38, -3e38}, {-2e38, -3e38}}, {{2e38, 1}}};
+    for (Table& row : rows)
+      for (auto& frame : row) frame.resize(static_cast<size_t>(model.columns()), 0);
+    std::vector<std::pair<std::string, nlohmann::json>> arms = {
+        {"frame_looping", {{"host_reads", "flag"}}},
+        {"frame_looping", {{"host_reads", "rows"}}},
+        {"label_looping", {{"window", 1}}},
+        {"label_looping", {{"window", 4}}},
+        {"step_replay", nlohmann::json::object()}};
+    if (!model.durations.empty()) arms.emplace_back("tdt_min_duration", nlohmann::json::object());
+    for (auto& [name, options] : arms) {
+      options["max_symbols"] = 1;
+      const auto found = run(name, options, model, rows).hypotheses;
+      const std::vector<bool> marks = {found[0].nan, found[1].nan, found[2].nan, found[3].nan};
+      EXPECT_EQ(marks, (std::vector<bool>{true, false, true, false})) << name << options;
+      EXPECT_EQ(found[1].score, 1);
+      EXPECT_EQ(found[3].tokens, Ints{0});
+    }
+  }
+}
+
 TEST(CtcGreedy, CollapsesAndIgnoresPadding) {
   // The labels are [2, 2, blank, 2, 1, 1, blank], where blank is 3, and NaN follows as padding.
   at::Tensor logits = at::zeros({2, 9, 4});

@@ -182,7 +182,7 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
   for (int b = threadIdx.x; b < s.batch; b += kThreads) {
     s.token_counts[b] = min(rows[b].count, s.capacity);
     s.scores[b] = rows[b].score;
-    s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows[b].score != rows[b].score;
+    s.nan[b] = __ldcg(s.saw_nan + b) != 0 || !isfinite(rows[b].score);
     s.saw_nan[b] = 0;  // for the next search
     if (s.carried_rows == nullptr) continue;
     const int length = rows[b].length;

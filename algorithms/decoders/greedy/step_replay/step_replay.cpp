@@ -376,7 +376,7 @@ Hypotheses StepReplay::on_device(const std::vector<Row>& rows, const at::Tensor&
           there[1],
           transducer_->is_tdt() ? there[2] : at::Tensor(),
           sums,
-          nan.logical_or(sums.isnan())};
+          nan.logical_or(not_finite(sums))};
 }
 
 Counters StepReplay::counters() const {
