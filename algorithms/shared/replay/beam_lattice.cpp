@@ -285,9 +285,15 @@ std::vector<LogProb> log_probs(const Uncertain& all) {
   return result;
 }
 
-/// Fuses a language model into a cell's labels. `bonus` is ln p_lm of the token.
-void fuse_cell(LatticeCell& cell, double bonus, const LmOptions& lm) {
-  cell.token.value += lm.alpha * bonus + lm.beta;
+/// Returns what a language model adds to a token's score. `logprob` is ln p_lm of the token. It may
+/// be -inf, and 0 * -inf would be NaN.
+double token_bonus(double logprob, const LmOptions& lm) {
+  return (lm.alpha == 0 ? 0 : lm.alpha * logprob) + lm.beta;
+}
+
+/// Fuses a language model into a cell's labels. `logprob` is ln p_lm of the token.
+void fuse_cell(LatticeCell& cell, double logprob, const LmOptions& lm) {
+  cell.token.value += token_bonus(logprob, lm);
   if (lm.blank_scoring != "lm_weighted_full") return;
   const double blank = std::exp(cell.blank.value), rest = -std::expm1(cell.blank.value);
   cell.token.value += lm.alpha * std::log(std::max(rest, lm.blank_eps));
@@ -311,8 +317,8 @@ void add_text_scores(std::vector<Replayed>& results, const ReplayInputs& inputs,
           inputs.prefixes_of(at::full_like(before, static_cast<int64_t>(i)), before)
               .to(inputs.device());
       const at::Tensor next = at::tensor(tokens).to(inputs.device(), at::kLong);
-      for (const double bonus : numbers(inputs.lm_scores(prefix).gather(1, next.unsqueeze(1))))
-        sum += rules.lm->alpha * bonus + rules.lm->beta;
+      for (const double logprob : numbers(inputs.lm_scores(prefix).gather(1, next.unsqueeze(1))))
+        sum += token_bonus(logprob, *rules.lm);
     }
     if (rules.ends_text && ends[i] > kLogZero) sum += rules.lm->alpha * ends[i];
     results[i].least_score += sum;
@@ -355,14 +361,14 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     const auto blank = log_probs(
         network.log_prob(outputs, at::full_like(next, labels - 1), 0, labels, temperature));
     const auto token = log_probs(network.log_prob(outputs, next, 0, labels, temperature));
-    const std::vector<double> bonus =
+    const std::vector<double> logprob =
         inputs.lm && !ctc ? numbers(inputs.lm_scores(prefix).gather(1, next.unsqueeze(1)))
                           : std::vector<double>();
     for (size_t i = 0; i < part.size(); ++i) {
       part[i].blank = blank[i];
       part[i].token = token[i];
       part[i].least_blank = blank[i].value;
-      if (!bonus.empty()) fuse_cell(part[i], bonus[i], *rules.lm);
+      if (!logprob.empty()) fuse_cell(part[i], logprob[i], *rules.lm);
     }
     for (int64_t d = 0; d < durations; ++d) {
       const auto duration = log_probs(

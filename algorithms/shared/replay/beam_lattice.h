@@ -33,8 +33,7 @@ struct LatticeCell {
 
 constexpr int64_t kBand = 3;
 
-/// Returns the cells that a hypothesis of `length` frames needs. Returns none where no alignment
-/// has its frames.
+/// Returns the cells that a hypothesis of `length` frames needs.
 std::vector<LatticeCell> lattice_cells(const Hypothesis& hypothesis, int64_t row, int64_t length);
 
 /// Returns the bounds of the score of a transducer's text. `durations` are the values of TDT, empty

@@ -104,10 +104,12 @@ class Judge {
     };
     enter_labels(outputs, label, fused, bonus_for(fused) - bonus_for(label), judged, &places,
                  /*worse=*/true);
-    // The bonus took no part in the decision at a frame that repeats a token.
+    // The bonus took no part in the decision for blank, or at a frame that repeats a token. It may
+    // be -inf there, and 0 * -inf would be NaN.
     std::vector<int64_t> is_token;
     for (const Place& place : places) is_token.push_back(place.is_token ? 1 : 0);
-    return bonus_for(label) * at::tensor(is_token, at::kLong).to(label.device());
+    const at::Tensor is_other = at::tensor(is_token, at::kLong).to(label.device()) == 0;
+    return bonus_for(label).masked_fill(is_other, 0);
   }
 
   void enter_durations(const ReplayNetwork::Outputs& outputs, std::vector<Judged>& judged) const {

@@ -87,6 +87,33 @@ TEST(BeamReplay, AcceptsALanguageModelInAllItsForms) {
   }
 }
 
+/// With alpha = 0, a language model has no effect, even on tokens that it rules out.
+TEST(BeamReplay, AcceptsALanguageModelOfWeightZeroThatRulesOutTokens) {
+  std::mt19937 random(8);
+  const SmallLm lm(8, /*has_unk=*/false);
+  int64_t ruled_out = 0;
+  for (int trial = 0; trial < 8; ++trial) {
+    const BeamCase c = random_beam_case(random, trial % 2 == 0, 8, 5, {1, 4, 9});
+    const auto batch = batch_of(c.rows, c.model.columns());
+    for (const BeamArm& arm : beams()) {
+      if (arm.name == "alsd" || (arm.ctc && trial % 2 == 0)) continue;
+      auto options = arm.options;
+      options["lm"] = {{"path", lm.path()}, {"alpha", 0}};
+      if (arm.name != "aes") options["lm"]["beta"] = 0.5;
+      const auto model = arm.ctc ? identity_model(8) : build(c.model);
+      const auto decoder = make_decoder(arm.name, options, "");
+      decoder->prepare(model, {});
+      const auto found = decoder->decode(batch).to_host();
+      for (const Hypothesis& h : found)
+        ruled_out += std::ranges::count_if(h.tokens, [](int32_t token) { return token > 1; });
+      for (const Replayed& r : replay(model, *decoder, batch, found))
+        EXPECT_TRUE(r.within()) << arm.name << " " << options << " " << trial << ": " << text(r);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(ruled_out, 0);
+}
+
 /// Each token is far better than blank, so that no text of alsd ends within its limit.
 TEST(BeamReplay, JudgesNoUnfinishedTexts) {
   std::mt19937 random(7);

@@ -1,7 +1,10 @@
 // Tests the replay of greedy results. Honest ones pass in every dtype, and each kind of planted
 // error is found.
-#include "tests/support/greedy_cases.h"
+#include <gtest/gtest.h>
+
+#include "tests/support/greedy_lm_cases.h"
 #include "tests/support/replay_cases.h"
+#include "tests/support/small_lm.h"
 
 namespace rtfx {
 namespace {
@@ -141,6 +144,32 @@ TEST(Replay, AcceptsDecodersOfFullWidth) {
       }
     }
   }
+}
+
+/// Only the tokens 0 and 1 are possible. The last token, whose bonus is -inf, shares its place in
+/// the table of bonuses with blank.
+TEST(Replay, AcceptsCtcWithALanguageModelThatRulesOutTokens) {
+  std::mt19937 random(14);
+  constexpr int64_t kVocabulary = 8;
+  const SmallLm lm(kVocabulary, /*has_unk=*/false);
+  const auto model = ctc_model(kVocabulary);
+  const auto decoder =
+      make_decoder("ctc_greedy", {{"lm", {{"path", lm.path()}, {"alpha", 0.4}}}}, "");
+  decoder->prepare(model, {});
+  size_t tokens = 0;
+  for (int trial = 0; trial < 8; ++trial) {
+    std::vector<Table> rows;
+    for (const int64_t frames : {1, 5, 12}) {
+      rows.push_back(random_table(random, frames, kVocabulary + 1));
+      for (auto& frame : rows.back()) frame.back() += 2;  // blank is often the best label
+    }
+    const EncodedBatch batch = batch_of(rows, kVocabulary + 1);
+    const auto found = decoder->decode(batch).to_host();
+    for (const Hypothesis& h : found) tokens += h.tokens.size();
+    for (const Replayed& r : replay(model, *decoder, batch, found))
+      EXPECT_TRUE(r.within()) << trial << ": " << text(r);
+  }
+  EXPECT_GT(tokens, 20);
 }
 
 /// Runs the plain search with `change` on each row of a batch.
