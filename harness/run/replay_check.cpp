@@ -73,9 +73,11 @@ std::string ReplayCheck::left_out(const Decoder& decoder, const ModelConfig& mod
   if (!options.is_object()) return "";
   options.erase("boost");
   options.erase("allowed");
-  return ReplayRules::from(decoder.describe(), options, is_foreign)
-             ? "scores of a beam are not recomputed with boosted phrases or allowed characters"
-             : "";
+  if (is_foreign) options.erase("lm");
+  if (!ReplayRules::from(as_exact, options, is_foreign)) return "";
+  return is_foreign
+             ? "the options `lm`, `boost` and `allowed` of a plug-in may follow another rule"
+             : "scores of a beam are not recomputed with boosted phrases or allowed characters";
 }
 
 std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBiases& biases,

@@ -233,6 +233,8 @@ std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const j
       follows_other_rules(options))
     return std::nullopt;
   const json lm = value_of(options, "lm", json());
+  // Options of these names may mean something else in a foreign decoder.
+  if (is_foreign && (lm.is_object() || !bias_of(options).empty())) return std::nullopt;
   if (lm.is_object()) {
     rules.lm = (greedy ? greedy_lm_options() : beam_lm_options()).fill(lm, kWhere);
     // Searches without the option blank_scoring leave blanks unchanged.

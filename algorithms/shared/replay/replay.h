@@ -70,6 +70,8 @@ struct ReplayRules {
   ///   - decoders that follow another rule on purpose: tdt_min_duration, whose durations depend on
   ///     the whole batch, and those that repeat NeMo's old arithmetic;
   ///   - beams with phrases or allowed characters;
+  ///   - foreign decoders with an object `lm`, a list `allowed`, or `boost` as rtfx has it: options
+  ///     of these names may mean something else;
   ///   - decoders with another kind of score than the ones above.
   ///
   /// `is_foreign` is Decoder::is_foreign(). A foreign decoder has no blank penalty, since its
