@@ -7,6 +7,7 @@
 
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/biasing/compiled_bias.h"
 #include "tests/support/greedy_cases.h"
 #include "tests/support/lstm_cases.h"
 
@@ -83,6 +84,31 @@ TEST_F(Gpu, GraphsServeBatchesOfEveryShape) {
       }
     }
     EXPECT_EQ(captures, 2) << arm.name << arm.options;
+  }
+}
+
+/// The memory of the masks exists since the load that failed, so the next load does not move it.
+TEST_F(Gpu, GraphsAreRecordedAnewAfterABiasThatCannotBeLoaded) {
+  const auto model = random_model(small_config(), 4, device_);
+  const int64_t vocabulary = model->config.vocabulary;
+  auto mask = std::make_shared<CompiledBias>(), too_long = std::make_shared<CompiledBias>();
+  mask->forbidden = at::arange(vocabulary) % 2 == 0;
+  too_long->forbidden = at::arange(vocabulary + 1) % 2 == 0;
+  for (const Arm& arm : graph_arms()) {
+    std::mt19937 random(6);
+    const auto decoder = make_decoder(arm.name, arm.options, "");
+    decoder->prepare(model, {4, 30});
+    EncodedBatch batch = random_batch(random, 4, 30, model->config.encoder.width, device_);
+    decoder->decode(batch);
+    batch.biases.assign(4, too_long);
+    EXPECT_THROW(decoder->decode(batch), c10::Error);
+    batch.biases.assign(4, mask);
+    size_t tokens = 0;
+    for (const Hypothesis& h : decoder->decode(batch).to_host()) {
+      for (const int32_t token : h.tokens) EXPECT_EQ(token % 2, 1) << arm.name << arm.options;
+      tokens += h.tokens.size();
+    }
+    EXPECT_GT(tokens, 0U) << arm.name;
   }
 }
 

@@ -51,7 +51,12 @@ class BatchedSearch : public BiasedDecoder<OptionStruct> {
 
   /// Loads the biases of the batch's rows, before the batch is searched.
   void select_bias(const EncodedBatch& batch) {
-    if (this->bias_.select(batch)) driver_.record_anew();
+    try {
+      if (this->bias_.select(batch)) driver_.record_anew();
+    } catch (...) {
+      driver_.record_anew();  // memory may have moved before the failure
+      throw;
+    }
   }
 
   LoopDriver driver_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "models/parallel.h"
@@ -186,9 +187,14 @@ bool DeviceBiasTables::place(const std::vector<std::shared_ptr<const CompiledBia
 bool DeviceBiasTables::reserve_rows(int64_t rows) {
   if (roots_.defined() && roots_.size(0) >= rows) return false;
   const auto ints = at::TensorOptions(at::kInt).device(device_);
-  roots_ = at::zeros({rows}, ints);
-  if (blank_weights_.defined()) blank_weights_ = at::zeros({rows}, ints.dtype(at::kFloat));
-  if (forbidden_.defined()) forbidden_ = at::zeros({rows, vocabulary_}, ints.dtype(at::kBool));
+  // All memory is allocated before any is replaced. If some is lacking, all have as many rows as
+  // before.
+  at::Tensor roots = at::zeros({rows}, ints), blank_weights, forbidden;
+  if (blank_weights_.defined()) blank_weights = at::zeros({rows}, ints.dtype(at::kFloat));
+  if (forbidden_.defined()) forbidden = at::zeros({rows, vocabulary_}, ints.dtype(at::kBool));
+  roots_ = std::move(roots);
+  blank_weights_ = std::move(blank_weights);
+  forbidden_ = std::move(forbidden);
   loaded_.clear();
   return true;
 }
@@ -211,6 +217,7 @@ bool DeviceBiasTables::load(const std::vector<std::shared_ptr<const CompiledBias
   // Nothing has changed if these rows have the same biases as the first rows of the last batch.
   if (loaded_.size() >= rows.size() && std::equal(rows.begin(), rows.end(), loaded_.begin()))
     return moved;
+  loaded_.clear();  // if this fails, the device has parts of both batches
   moved = place(rows) || moved;
   std::vector<int32_t> roots;
   for (const auto& bias : rows) roots.push_back(has_tree(bias) ? places_.at(bias.get()).root : 0);

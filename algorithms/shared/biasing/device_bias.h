@@ -57,7 +57,8 @@ class DeviceBiasTables {
   /// Loads the bias of each row of the next batch; null stands for none. Trees that are on the
   /// device already are not copied again. Trees that no row uses are removed once there is no room.
   /// Enqueues copies and does not wait. Returns true where a recorded search must be recorded
-  /// again, because memory has moved or there are trees or masks for the first time.
+  /// again, because memory has moved or there are trees or masks for the first time. After an
+  /// exception, it must be recorded again, too.
   bool load(const std::vector<std::shared_ptr<const CompiledBias>>& rows);
 
   /// Makes room for `rows` rows without a bias. Returns true where load() does.

@@ -182,6 +182,27 @@ TEST(DeviceBiasTables, RootsBehindTheBatchStayWithinSmallerTables) {
   EXPECT_EQ(rows.scores(rows.initial_states()).size(0), 2);
 }
 
+TEST(DeviceBiasTables, AFailedLoadIsNotTakenForTheOneBefore) {
+  constexpr int64_t kVocabulary = 8;
+  const auto with_mask = [](const PlainBoost& boost, int64_t tokens) {
+    auto bias = std::make_shared<CompiledBias>(*bias_of(boost));
+    bias->forbidden = at::zeros({tokens}, at::kBool);
+    return bias;
+  };
+  const auto good = with_mask({{{{0, 1}, 1}}, 1}, kVocabulary),
+             too_long = with_mask({{{{2, 3}, 1}}, 1}, kVocabulary + 1);
+  DeviceBiasTables tables(kVocabulary, at::kCPU);
+  const auto scores = [&] {
+    const DeviceBias rows = tables.rows(1);
+    return rows.scores(rows.initial_states());
+  };
+  tables.load({good});
+  const at::Tensor before = scores();
+  EXPECT_THROW(tables.load({too_long}), c10::Error);  // its tree is loaded, but not its mask
+  tables.load({good});
+  EXPECT_TRUE(at::equal(scores(), before));
+}
+
 TEST(PhraseTree, EqualsNemosTables) {
   std::ifstream file("tests/golden/data/boosting.json");
   ASSERT_TRUE(file) << "run in the root of the repository";
