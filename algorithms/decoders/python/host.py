@@ -33,7 +33,8 @@ class Model:
 
     Attributes:
 
-      kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer
+      kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer, also
+                  "multiblank" with the head ctc
       vocabulary  V; tokens are below it
       blank       id of blank, which is V
       durations   TDT: frames of each duration index; else []
@@ -334,7 +335,7 @@ def load(spec):
         if getattr(module, "__file__", None) == str(file):
             return module
     if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))
+        sys.path.insert(1 if spec["path"] else 0, str(file.parent))  # `path` comes first
     found = importlib.util.spec_from_file_location(file.stem, file)
     module = sys.modules[file.stem] = importlib.util.module_from_spec(found)
     try:
@@ -405,8 +406,10 @@ arms = {}
 
 @answers
 def prepare(spec, *tensors):
-    arms[spec["arm"]] = Arm(spec, tensors)
-    return arms[spec["arm"]].about(), []
+    arm = Arm(spec, tensors)
+    about = arm.about()
+    arms[spec["arm"]] = arm  # the program releases an arm only if this function did not fail
+    return about, []
 
 
 @answers
