@@ -127,7 +127,8 @@ class Decoder {
   /// Enqueues on the current stream; each decoder states in its header when and how often it waits
   /// for the device. Deliberate waits go through HostReads of algorithms/gpu/host_read.h, which
   /// counts them as "host_reads". Recordings of graphs, and the uploads and results of step_replay,
-  /// wait under AllowSync and are not counted.
+  /// wait under AllowSync and are not counted. The loops of label_looping with "loop": "script"
+  /// wait there, too, and their "host_reads" are computed from the counts of iterations.
   virtual Hypotheses decode(const EncodedBatch& batch) = 0;
 
   /// Returns counters of the last decode(). It is called on the thread of decode(), outside of

@@ -5,8 +5,8 @@
 //   risk(i) = sum over j of p(j) d(i, j)
 //   p(j) = exp(scale * score_j) / (sum over k of exp(scale * score_k))
 //
-// d is the edit distance of two texts in words. `rtfx lattice --mbr` minimises the risk over all
-// paths of a lattice (shared/wfst/word_lattice.h).
+// d is the edit distance of two texts in words or tokens. `rtfx lattice --mbr` minimises the risk
+// over all paths of a lattice (shared/wfst/word_lattice.h).
 //
 // A decoder of rtfx itself offers it by the option "mbr" (mbr_option()). It must then have the
 // option "nbest", too. The registry wraps such a decoder. Plug-ins and decoders in Python are not

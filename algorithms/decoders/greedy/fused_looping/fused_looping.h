@@ -13,8 +13,12 @@
 // keeps the weights in shared memory, a step costs one grid barrier fewer than it costs kernels in
 // a graph. The persistent kernel, or a kernel at the start of the graph, also projects the
 // encoder's frames (joint.enc). prepare() computes the prediction for the start symbol once. A
-// batch is therefore one launch. Values are rounded to the model's dtype where LibTorch's operators
-// round, so results differ from those of label_looping only by the order of sums.
+// batch is therefore one launch.
+//
+// Values are rounded to the model's dtype where LibTorch's operators round. So results differ from
+// those of label_looping only by the order of sums, with two exceptions. In fp32, each product is
+// the sum of three TF32 products (tile.cuh). With a layer norm over several labels, the norm's
+// output is not rounded to the dtype.
 //
 // A language model, boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h.
 // When a row has a new token, their bonus for each token of the vocabulary is written to memory,
