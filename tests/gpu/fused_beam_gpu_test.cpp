@@ -122,6 +122,29 @@ TEST_P(FusedBeamGpu, EqualsTheOperatorsWithPhrases) {
   EXPECT_LE(ties, entries / 200);
 }
 
+/// A language model has options that would act on phrases even at weight 0.
+TEST_P(FusedBeamGpu, ALanguageModelWithoutWeightChangesNothing) {
+  constexpr int64_t kVocabulary = 200;
+  const SmallLm lm(kVocabulary);
+  std::mt19937 random(6);
+  at::manual_seed(6);
+  const ModelConfig c = config(kVocabulary);
+  const auto model = with_letters(random_model(c, 7, device_));
+  const auto batch = random_batch(random, 8, 20, c.encoder.width, device_);
+  for (int trial = 0; trial < 4; ++trial) {
+    nlohmann::json options = options_of(4, nullptr, false, false);
+    options["boost"] = random_boost(random, kVocabulary, 100, 3).option();
+    options["boost"]["blank_scoring"] = "lm_weighted_full";
+    nlohmann::json with_lm = options;
+    with_lm["lm"] = {{"path", lm.path()}, {"alpha", 0}, {"pruning", "early"}, {"blank_eps", 0.5}};
+    for (const char* loop : {"host", "graph"}) {
+      EXPECT_EQ(decode(with_lm, "fused", loop, model, batch),
+                decode(options, "fused", loop, model, batch))
+          << loop << with_lm;
+    }
+  }
+}
+
 /// aes_pp compares all candidates of a TDT beam in shared memory, 16 bytes each. prepare() refuses
 /// a beam that is too large, before it knows any batch.
 TEST_P(FusedBeamGpu, RefusesABeamThatSharedMemoryCannotHold) {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/gpu/loop_driver.h"
@@ -110,15 +111,21 @@ class BeamSearch : public BatchedSearch<OptionStruct> {
   virtual std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
                                              HostReads& reads) = 0;
 
-  /// Loads the language model of the option "lm" and compiles the biasing options.
+  /// Loads the language model of the option "lm" and compiles the biasing options. A model without
+  /// weight is loaded, so that a faulty file is an error, and then left out. Otherwise its options
+  /// of pruning and blank would still act on boosted phrases.
   void prepare_fusion(const AcousticModel& model, const Limits& limits) {
-    if (this->options_.lm) lm_ = load_lm(*this->options_.lm, model);
+    if (this->options_.lm) {
+      std::shared_ptr<const NgramLm> loaded = load_lm(*this->options_.lm, model);
+      if (!changes_nothing(*this->options_.lm)) lm_ = std::move(loaded);
+    }
     this->prepare_bias(model, limits);
   }
 
-  const LmOptions* lm_options() const { return this->options_.lm ? &*this->options_.lm : nullptr; }
+  /// Returns the options of `lm_`, null without it.
+  const LmOptions* lm_options() const { return lm_ ? &*this->options_.lm : nullptr; }
 
-  std::shared_ptr<const NgramLm> lm_;  // null without the option "lm"
+  std::shared_ptr<const NgramLm> lm_;  // null without a language model, and where it has no weight
 };
 
 }  // namespace rtfx

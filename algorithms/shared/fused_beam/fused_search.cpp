@@ -33,7 +33,7 @@ Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
                  const DeviceBias& bias, const at::Tensor& bias_states) {
   Fusion fusion{};
-  if (lm != nullptr && (options->alpha != 0 || options->beta != 0)) {
+  if (lm != nullptr) {
     fusion.lm = lm->view();
     fusion.states = data<int32_t>(states);
     fusion.alpha = static_cast<float>(options->alpha);

@@ -40,9 +40,8 @@ Elements elements(const at::Tensor& t);
 /// Returns a view of the hypotheses. `frames` [B] int64: lengths of the utterances.
 Beams view_of(const BeamHypotheses& hypotheses, const at::Tensor& frames);
 
-/// Returns the fusion with a language model and with biasing, each of which may be missing. A
-/// language model that would change nothing is left out. states and bias_states are [R] int32, and
-/// `bias` has R rows.
+/// Returns the fusion with a language model and with biasing, each of which may be missing. states
+/// and bias_states are [R] int32, and `bias` has R rows.
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
                  const DeviceBias& bias, const at::Tensor& bias_states);
 

@@ -73,8 +73,6 @@ bool rules_out_tokens(const NgramLm& lm, int64_t vocabulary) {
       .item<bool>();
 }
 
-bool changes_nothing(const LmOptions& options) { return options.alpha == 0 && options.beta == 0; }
-
 bool rescales_blank(const LmOptions& options) {
   return options.blank_scoring == "lm_weighted_full";
 }

@@ -51,6 +51,11 @@ struct LmOptions {
 const OptionTable<LmOptions>& beam_lm_options();
 const OptionTable<LmOptions>& greedy_lm_options();
 
+/// Returns whether the language model has no weight, so that results are those without it.
+inline bool changes_nothing(const LmOptions& options) {
+  return options.alpha == 0 && options.beta == 0;
+}
+
 /// Returns the language model that `options` name, on the device of `model` and for its vocabulary.
 /// Each file is loaded once, and all decoders share it. Throws UserError.
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model);

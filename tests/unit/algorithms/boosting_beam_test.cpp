@@ -188,5 +188,35 @@ TEST(BoostedBeams, FusedBeamsEqualTheOperators) {
   }
 }
 
+/// A language model has options that would act on phrases even at weight 0.
+TEST(BoostedBeams, ALanguageModelWithoutWeightChangesNothing) {
+  std::mt19937 random(86);
+  const SmallLm lm(6);
+  for (const bool tdt : {false, true}) {
+    for (const char* compatibility : {"none", "nemo"}) {
+      const BeamCase c = random_beam_case(random, tdt, 6, 6, {7, 5});
+      const auto batch = batch_of(c.rows, c.model.columns());
+      for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search"}) {
+        nlohmann::json options = {
+            {"beam_size", 3}, {"nbest", 3}, {"boost", random_boost(random, 6, 6, 3).option()}};
+        if (std::string(name) == "alsd_pp") options["max_symbols"] = 1;  // forces blanks
+        if (std::string(name) != "modified_beam_search") options["compatibility"] = compatibility;
+        for (const char* blank_scoring : {"no_score", "lm_weighted_full"}) {
+          options["boost"]["blank_scoring"] = blank_scoring;
+          for (const char* kernels : {"operators", "fused"}) {
+            options["kernels"] = kernels;
+            const auto expected = BoostedSearch(name, options, build(c.model), batch)();
+            nlohmann::json with_lm = options;
+            with_lm["lm"] = {
+                {"path", lm.path()}, {"alpha", 0}, {"pruning", "early"}, {"blank_eps", 0.5}};
+            EXPECT_EQ(BoostedSearch(name, with_lm, build(c.model), batch)(), expected)
+                << name << with_lm;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rtfx

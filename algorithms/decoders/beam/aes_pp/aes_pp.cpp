@@ -34,7 +34,8 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
           option("compatibility", &O::compatibility,
                  "`none`: the published algorithm. `nemo`: that of NeMo, where some RNN-T "
                  "hypotheses pass a frame without a blank. It also counts acoustic scores twice if "
-                 "`lm.pruning` is `early` and `lm.blank_scoring` is `lm_weighted_full`.",
+                 "`lm.pruning` is `early` and `lm.blank_scoring` is `lm_weighted_full`. If "
+                 "`lm.alpha` and `lm.beta` are 0, they count once, unlike in NeMo.",
                  {"none", "nemo"}),
       })};
   return table;
@@ -170,8 +171,9 @@ Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
 }
 
 FusedFrame::Options AesPp::fused_options() const {
-  const bool early_full = options_.lm && options_.lm->pruning == "early" &&
-                          options_.lm->blank_scoring == "lm_weighted_full";
+  const LmOptions* lm = lm_options();
+  const bool early_full =
+      lm != nullptr && lm->pruning == "early" && lm->blank_scoring == "lm_weighted_full";
   return {options_.num_steps,
           options_.beam_size + options_.expansion_beta,
           options_.expansion_gamma,

@@ -51,7 +51,8 @@ struct AesPpOptions : TransducerBeamOptions {
   /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. In RNN-T,
   /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not in
   /// its parent's slot. So some hypotheses go on without a blank. With early pruning and
-  /// lm_weighted_full, acoustic scores of labels count twice.
+  /// lm_weighted_full, acoustic scores of labels count twice. In NeMo they do so even if the
+  /// language model has the weight 0; here such a model never changes results.
   std::string compatibility = "none";
 
   static const OptionTable<AesPpOptions>& table();

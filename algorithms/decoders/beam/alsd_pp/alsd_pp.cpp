@@ -38,7 +38,8 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
                  "frames behind the end of the utterance."),
           option("compatibility", &O::compatibility,
                  "Score of a blank that `max_symbols` forces, if `lm.pruning` is `early`. `none`: "
-                 "its fused score. `nemo`: its acoustic score, as in NeMo.",
+                 "its fused score. `nemo`: its acoustic score, as in NeMo. If `lm.alpha` and "
+                 "`lm.beta` are 0, it is always the fused score, unlike in NeMo.",
                  {"none", "nemo"}),
       })};
   return table;
@@ -342,8 +343,8 @@ Expansions AlsdPp::expand_window(const State& state) const {
 
 /// Returns the score of blank where it is the only candidate, [B, K].
 at::Tensor AlsdPp::forced_blank(const LogProbs& next, const at::Tensor& fused) const {
-  const bool acoustic =
-      options_.compatibility == "nemo" && options_.lm && options_.lm->pruning == "early";
+  const LmOptions* lm = lm_options();
+  const bool acoustic = options_.compatibility == "nemo" && lm != nullptr && lm->pruning == "early";
   const at::Tensor blank = (acoustic ? next.labels : fused).select(2, transducer_->blank());
   return next.durations.defined() ? blank + next.durations.amax(2) : blank;
 }
