@@ -33,6 +33,9 @@ inline constexpr char kBoostHelp[] =
     "Contextual biasing (phrase boosting): tokens of these phrases get a higher score.";
 
 inline constexpr char kBeamSizeHelp[] = "Number of hypotheses that are kept for each utterance.";
+inline constexpr char kTransducerBeamSizeHelp[] =
+    "Number of hypotheses that are kept for each utterance. A value above the number of the "
+    "model's tokens is an error.";
 
 inline constexpr char kScoreNormHelp[] =
     "Rank the final hypotheses by score / (number of tokens + 1). `false`: by score.";

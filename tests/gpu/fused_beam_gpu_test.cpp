@@ -262,6 +262,28 @@ TEST(FusedCtcBeamGpu, EqualsTheOperators) {
   EXPECT_LE(ties, entries / 100);
 }
 
+/// At the first frame, there are fewer labels than places in the beam.
+TEST(FusedCtcBeamGpu, ABeamBeyondTheVocabularyEqualsTheOperators) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  constexpr int64_t kVocabulary = 5, kBeam = 16;
+  const at::Device device(at::kCUDA, 0);
+  std::mt19937 random(7);
+  const BeamCase c = random_beam_case(random, false, kVocabulary, kVocabulary, {12, 0, 1, 7});
+  const auto batch = batch_of(c.rows, c.model.columns(), device);
+  std::vector<std::vector<Hypothesis>> found;
+  for (const char* step : {"operators", "fused"}) {
+    const nlohmann::json options = {{"beam_size", kBeam}, {"nbest", kBeam}, {"kernels", step}};
+    const auto decoder = make_decoder("ctc_beam", options, "");
+    decoder->prepare(identity_model(kVocabulary, device), {});
+    found.push_back(decoder->decode(batch).to_host());
+  }
+  int64_t ties = 0;
+  for (size_t b = 0; b < c.rows.size(); ++b)
+    ties += count_ties(found[1][b], found[0][b], std::to_string(b));
+  EXPECT_LE(ties, 2);
+  EXPECT_EQ(found[1][2].nbest.size(), kVocabulary + 1);  // one frame: no text, or one of the tokens
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Decoders, FusedBeamGpu,
     testing::Combine(testing::Values("alsd_pp", "aes_pp", "modified_beam_search"), testing::Bool()),

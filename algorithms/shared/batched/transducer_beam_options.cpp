@@ -9,7 +9,7 @@ namespace rtfx {
 const OptionTable<TransducerBeamOptions>& TransducerBeamOptions::table() {
   using O = TransducerBeamOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("beam_size", &O::beam_size, kTransducerBeamSizeHelp, 1, 1000),
       option("score_norm", &O::score_norm, kScoreNormHelp),
       option("nbest", &O::nbest, kNbestHelp, 1, 1000),
       mbr_option(&O::mbr),

@@ -105,8 +105,9 @@ struct BeamHypotheses {
   Comparison comparison;           // used with `texts` only
 };
 
-/// Throws UserError when `beam_size` hypotheses could not differ in their next token, or when a
-/// hypothesis cannot be expanded by `beam_size` + `expansion_beta` tokens.
+/// Throws UserError when a hypothesis of a transducer cannot be expanded by `beam_size` +
+/// `expansion_beta` tokens. CTC has no such bound, since a step chooses among all hypotheses with
+/// all labels.
 void require_beam_fits(const Description& description, int64_t beam_size,
                        const AcousticModel& model, int64_t expansion_beta = 0);
 

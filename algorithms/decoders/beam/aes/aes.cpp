@@ -28,7 +28,7 @@ bool possible(const HostHypothesis& h) { return std::isfinite(h.score); }
 const OptionTable<AesOptions>& AesOptions::table() {
   using O = AesOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("beam_size", &O::beam_size, kTransducerBeamSizeHelp, 1, 1000),
       option("num_steps", &O::num_steps, kTokensPerFrameHelp, 1, 100),
       option("prefix_alpha", &O::prefix_alpha,
              "Prefix search adds to a hypothesis the probability of its prefixes in the beam that "
@@ -36,7 +36,7 @@ const OptionTable<AesOptions>& AesOptions::table() {
              0, 1000),
       option("expansion_beta", &O::expansion_beta,
              "Each hypothesis is expanded by its best labels, whose number is `beam_size` + this "
-             "value.",
+             "value. A sum above the number of the model's tokens is an error.",
              0, 1000),
       option("expansion_gamma", &O::expansion_gamma,
              "A label is left out if its ln p is lower than that of the hypothesis's best label by "

@@ -25,7 +25,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
           option("num_steps", &O::num_steps, kTokensPerFrameHelp, 1, 100),
           option("expansion_beta", &O::expansion_beta,
                  "Each hypothesis is expanded by its best labels, whose number is `beam_size` + "
-                 "this value.",
+                 "this value. A sum above the number of the model's tokens is an error.",
                  0, 1000),
           option("expansion_gamma", &O::expansion_gamma,
                  "A label is left out if its score is lower than that of the hypothesis's best "

@@ -13,7 +13,7 @@ namespace rtfx {
 const OptionTable<AlsdOptions>& AlsdOptions::table() {
   using O = AlsdOptions;
   static const OptionTable<O> table{{
-      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("beam_size", &O::beam_size, kTransducerBeamSizeHelp, 1, 1000),
       option("max_target_ratio", &O::max_target_ratio,
              "Largest number of tokens of an RNN-T result, as a multiple of its encoder frames. "
              "TDT: the search has at most frames x (1 + this value) steps. If no text ends within "

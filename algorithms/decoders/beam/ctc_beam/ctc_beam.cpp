@@ -112,7 +112,6 @@ Description CtcBeam::describe() const {
 void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   model = with_blank_penalty(std::move(model), options_.blank_penalty);
-  require_beam_fits(describe(), options_.beam_size, *model);
   prepare_fusion(*model, limits);
   model_ = std::move(model);
   if (options_.kernels == "fused") {

@@ -26,7 +26,7 @@ const OptionTable<TransducerWfstOptions>& TransducerWfstOptions::table() {
       option("blank_scoring", &O::blank_scoring, kBlankScoringHelp,
              {"lm_weighted_full", "no_score"}),
       option("blank_eps", &O::blank_eps, kBlankEpsHelp, 1e-7, 1),
-      option("beam_size", &O::beam_size, kBeamSizeHelp, 1, 1000),
+      option("beam_size", &O::beam_size, kTransducerBeamSizeHelp, 1, 1000),
       option("max_states", &O::max_states,
              "Largest number of graph states that each hypothesis keeps. Those with the least "
              "costs are kept.",
