@@ -112,7 +112,8 @@ std::string unsoundness(const NgramArrays& arrays, int64_t vocabulary, int64_t o
 
 constexpr std::array<char, 8> kMagic = {'n', 'g', 'p', 'u', 'l', 'm', '\r', '\n'};
 constexpr int32_t kVersion = 1;
-constexpr const char* kRemedy = "delete it; it is made again from the ARPA file";
+constexpr const char* kRemedy =
+    R"(name the ARPA file instead, with "cache": true to make the copy again)";
 static_assert(std::endian::native == std::endian::little);
 
 using HexDigest = std::array<char, 64>;
@@ -423,7 +424,7 @@ class Builder {
         add_arc(id, weight, add_state(kRoot, backoff, 1));
       }
     }
-    if (with_backoff > 0) require_no_unknown_tokens(with_backoff);
+    if (with_backoff > 0) require_no_unknown_tokens(with_backoff, "gives <unk> a back-off weight");
   }
 
   void read_ngrams(int64_t n) {
@@ -432,7 +433,7 @@ class Builder {
       const float weight = natural(entry.log10_probability);
       const std::array<int32_t, NgramLm::kMaxOrder> ids = read_tokens(entry);
       if (std::ranges::find(ids, LmTokens::kUnknown) != ids.end()) {
-        require_no_unknown_tokens(reader_.line_number());
+        require_no_unknown_tokens(reader_.line_number(), "uses <unk> in longer n-grams");
         return;
       }
       const int32_t from = find_context(entry, ids), label = ids[static_cast<size_t>(n - 1)];
@@ -527,13 +528,13 @@ class Builder {
     }
   }
 
-  /// Refuses a longer n-gram with <unk> if a token of the acoustic model is unknown. If the 1-grams
-  /// list all tokens, such an n-gram changes no score, since no text has an unknown token.
-  void require_no_unknown_tokens(int64_t line) const {
+  /// Refuses a `use` of <unk> beyond its probability if a token of the acoustic model is unknown.
+  /// If the 1-grams list all tokens, such a use changes no score, since no text has an unknown
+  /// token.
+  void require_no_unknown_tokens(int64_t line, const char* use) const {
     if (unknown_tokens_ == 0) return;
     throw UserError(reader_.where(line),
-                    fmt::format("uses <unk> in longer n-grams, and {} of {} tokens are not among "
-                                "the 1-grams",
+                    fmt::format("{}, and {} of {} tokens are not among the 1-grams", use,
                                 unknown_tokens_, vocabulary_),
                     "list all tokens as 1-grams, or train without <unk> in longer n-grams");
   }

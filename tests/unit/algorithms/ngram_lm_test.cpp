@@ -195,7 +195,7 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   std::string flipped = bytes;
   flipped[bytes.size() - 5] ^= 1;
   write("lm.arpa.ngpulm", flipped);
-  EXPECT_HAS(complaint(), "damaged");
+  EXPECT_HAS(complaint(), "damaged; name the ARPA file instead");
   testing::internal::CaptureStderr();
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
   EXPECT_HAS(testing::internal::GetCapturedStderr(),
