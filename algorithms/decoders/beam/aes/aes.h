@@ -1,12 +1,13 @@
 // This is the adaptive expansion search of RNN-T and TDT, one utterance at a time. The algorithm is
 // the modified form of Kim, Lu, Gong, Li, "Accelerating RNN Transducer Inference via Adaptive
 // Expansion Search", IEEE SPL 2020. This search is the plain reference of aes_pp. It maximises,
-// over texts y,
+// over texts y, a part of
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-// where the alignments a have at most num_steps tokens at a frame. It goes frame by frame. At frame
-// t:
+// The part holds alignments a with at most num_steps tokens at a frame. It also holds some with up
+// to prefix_alpha more there, since step 2 goes on from a text that step 1 made. The search goes
+// frame by frame. At frame t:
 //
 //   1. Prefix search: P(y) += P(x) p(y_{|x|+1} .. y_|y| | t, x), for every hypothesis x that is a
 //      proper prefix of hypothesis y and at most prefix_alpha tokens shorter.

@@ -1,12 +1,13 @@
 // AES++ is the adaptive expansion search of RNN-T and TDT for a whole batch, without decisions of
 // the host. It was published by Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
 // Transducer-based ASR Models", 2025, after Kim et al., IEEE SPL 2020. The search maximises, over
-// texts y,
+// texts y, a part of
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-// where the alignments have at most num_steps tokens at a frame. It goes frame by frame, for all
-// utterances together. At frame t:
+// The part holds alignments with at most num_steps tokens at a frame. It also holds some with one
+// more there, since step 2 goes on from a text that step 1 made. The search goes frame by frame,
+// for all utterances together. At frame t:
 //
 //   1. Prefix search: P(y k) += P(y) p(k | t, y), if the beam holds both texts.
 //   2. num_steps times, as long as a hypothesis is open, which means that it has no blank yet:
