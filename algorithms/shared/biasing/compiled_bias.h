@@ -17,8 +17,8 @@ namespace rtfx {
 
 // The value of a decoder's option "boost": phrases that are made more likely, in all utterances.
 
-/// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
-/// boosting_tree_alpha.
+/// Names are those of NeMo 2.7.3 where it has the setting, and so are defaults but those of `scale`
+/// and `blank_scoring`. `scale` is its boosting_tree_alpha, which is 0 by default.
 struct PhraseBoostOptions {
   std::filesystem::path path;       // file of phrases (read_phrases); empty: none
   std::vector<Phrase> phrases;      // in addition to those of the file

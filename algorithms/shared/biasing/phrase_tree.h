@@ -19,6 +19,10 @@
 // not continue. The scores of whole phrases inside v stay: earned(v) is the largest sum of N over
 // whole phrases in v that do not overlap. At the end of a text, -pending(v) is added.
 //
+// Whole phrases that overlap both keep their scores, unless v holds both and its phrase breaks off.
+// Then only those that earned(v) chose keep them. A phrase that goes on from f(v) then lacks
+// earned(f(v)), because b(v) takes it back even where the chosen phrases do not include it.
+//
 // With "compatibility": "nemo", the backoff score is b(v) = N(f(v)) - N(v), and 0 where v is a
 // whole phrase. The values of t and N are then those that NeMo 2.7.3 leaves. Where a new phrase
 // shares a token with an earlier one, t of this token becomes the new phrase's weight if that is
