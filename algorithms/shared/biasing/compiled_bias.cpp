@@ -63,11 +63,11 @@ const OptionTable<PhraseBoostOptions>& phrase_boost_options() {
 const OptionTable<PhraseBoostOptions>& beam_phrase_boost_options() {
   static const OptionTable<PhraseBoostOptions> table = [] {
     OptionTable<PhraseBoostOptions> all = phrase_boost_options();
-    all.fields.push_back(
-        option("blank_scoring", &PhraseBoostOptions::blank_scoring,
-               "Score of blank. `no_score`: unchanged. `lm_weighted_full`: ln p(blank) counts 1 + "
-               "`scale` times, and tokens get `scale` times ln(1 - p(blank)).",
-               {"no_score", "lm_weighted_full"}));
+    all.fields.push_back(option(
+        "blank_scoring", &PhraseBoostOptions::blank_scoring,
+        "Score of blank. `no_score`: unchanged. `lm_weighted_full`: ln p(blank) counts 1 + "
+        "`scale` times, and tokens get `scale` times ln(1 - p(blank)), as in NeMo by default.",
+        {"no_score", "lm_weighted_full"}));
     return all;
   }();
   return table;

@@ -35,7 +35,8 @@ std::vector<OptionField<LmOptions>> common_fields() {
              "lacks. `false`: each of them gets all of it."),
       option("cache", &LmOptions::cache,
              "Keep a binary copy of the ARPA file at <path>.ngpulm, which loads faster. It is used "
-             "while the ARPA file is the same."),
+             "while the ARPA file is the same. All decoders of a run share a file's model, so the "
+             "value of the first one counts."),
       option("memory_limit_mib", &LmOptions::memory_limit_mib,
              "Refuse a language model that needs more memory than this, in MiB. 0: no limit.", 0,
              int64_t{1} << 20),
@@ -117,7 +118,11 @@ const OptionTable<LmOptions>& beam_lm_options() {
                "Scores by which the labels of a hypothesis are chosen. `late`: fused scores. "
                "`early`: acoustic scores, so that only the chosen labels are fused.",
                {"late", "early"}));
-    all.fields.push_back(option("blank_eps", &LmOptions::blank_eps, kBlankEpsHelp, 1e-7, 1));
+    all.fields.push_back(
+        option("blank_eps", &LmOptions::blank_eps,
+               std::string(kBlankEpsHelp) +
+                   " NeMo's bound is 0.01 in `malsd_batch` and 1e-6 in `maes_batch`.",
+               1e-7, 1));
     return all;
   }();
   return table;

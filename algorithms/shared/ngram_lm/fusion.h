@@ -57,7 +57,8 @@ inline bool changes_nothing(const LmOptions& options) {
 }
 
 /// Returns the language model that `options` name, on the device of `model` and for its vocabulary.
-/// Each file is loaded once, and all decoders share it. Throws UserError.
+/// Each file is loaded once, and all decoders share it. So `cache` counts at the first request
+/// only. Throws UserError.
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model);
 
 /// Fuses the scores of all labels: logprobs [..., V+1] (natural logarithms, blank last), lm [...,

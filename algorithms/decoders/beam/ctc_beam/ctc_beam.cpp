@@ -46,7 +46,7 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
              1e-3, 1e6),
       option("merge", &O::merge,
              "Probability of a text. `sum`: the sum over its alignments. `max`: the probability of "
-             "its best alignment.",
+             "its best alignment, as in NeMo's `beam_batch`.",
              {"sum", "max"}),
       option("temperature", &O::temperature, kTemperatureHelp, 1e-3, 1e3),
       option("score_norm", &O::score_norm, kScoreNormHelp),
