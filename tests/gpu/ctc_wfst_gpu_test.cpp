@@ -265,6 +265,32 @@ TEST_F(CtcWfstGpu, ListsEqualThoseOfThePlainSearch) {
   }
 }
 
+TEST_F(CtcWfstGpu, RowsWithoutAnEndAreCountedAndReturned) {
+  std::vector<Form> forms = forms_with_phases();
+  forms.emplace_back();
+  const float nan = std::nanf("");
+  EncodedBatch batch;
+  batch.lengths_host = {2, 2, 2, 0};  // whole word, half of it, NaN, no frames
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device_);
+  batch.frames =
+      at::tensor({9.0f, 0.0f, 0.0f, 0.0f, 9.0f, 0.0f, 9.0f, 0.0f, 0.0f, 9.0f, 0.0f, 0.0f,
+                  9.0f, 0.0f, 0.0f, nan,  0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f})
+          .reshape({4, 2, 3})
+          .to(device_);
+  for (const Form& form : forms) {
+    SCOPED_TRACE(name(form));
+    for (const int64_t nbest : {1, 3}) {
+      const auto decoder = prepared(test::one_word_graph(), 2, 1000, nbest, form);
+      const auto rows = decoder->decode(batch).to_host();
+      EXPECT_EQ(rows[0].tokens, test::Words({0, 1})) << nbest;
+      EXPECT_EQ(rows[1].tokens, test::Words({0})) << nbest;
+      EXPECT_FALSE(rows[1].nan) << nbest;
+      EXPECT_TRUE(rows[2].nan) << nbest;
+      EXPECT_EQ(decoder->counters().at("not_final"), 1) << nbest;
+    }
+  }
+}
+
 TEST_F(CtcWfstGpu, DeclaresItsReadsAndMarksRowsWithNaN) {
   const WfstGraph graph = test::random_graph(50, 10);
   const auto decoder = prepared(graph, 5, 1000);

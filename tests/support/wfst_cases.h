@@ -39,6 +39,17 @@ inline WfstGraph two_token_graph(Topology topology, const TransducerArcs& lg = t
                          words, topology_name(topology), std::string(64, '0'), "test");
 }
 
+/// Returns a graph whose only word is AB (a b), so that a path that ends behind a has no final
+/// state.
+inline WfstGraph one_word_graph() {
+  TransducerArcs lg;
+  lg.states = 2;
+  lg.finals = {{0, 0.0f}};
+  lg.add(0, 1, 1, 1, 0);
+  lg.add(1, 0, 2, 0, 0);
+  return two_token_graph(Topology::compact, lg, {"AB"});
+}
+
 /// Returns ln of each number, row after row.
 inline std::vector<float> logs(const std::vector<std::vector<double>>& rows) {
   std::vector<float> lp;

@@ -87,6 +87,11 @@ std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t col
   return frames;
 }
 
+int64_t count_not_final(const std::vector<WfstPath>& paths) {
+  return std::ranges::count_if(
+      paths, [](const WfstPath& path) { return path.alive && !path.reached_final; });
+}
+
 namespace {
 
 /// Writes tokens and frames of a path into a row of each tensor.

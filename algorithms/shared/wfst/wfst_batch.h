@@ -90,6 +90,10 @@ std::vector<int64_t> piece_streams(std::span<const WfstPiece> pieces);
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device);
 
+/// Returns the number of paths that end in no final state, so that their last word may be
+/// incomplete. Rows without a path do not count.
+int64_t count_not_final(const std::vector<WfstPath>& paths);
+
 /// The text of a word of a path, by its number from 1 on.
 using WordText = std::function<std::string(int32_t word)>;
 

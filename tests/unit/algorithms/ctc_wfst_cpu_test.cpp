@@ -309,6 +309,27 @@ TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
   EXPECT_EQ(decoder.counters(), plain.counters());
 }
 
+TEST_F(CtcWfstCpuTest, RowsWithoutAnEndAreCountedAndReturned) {
+  WfstOptions o = options(test::one_word_graph());
+  o.beam = 2;
+  for (const int64_t nbest : {1, 3}) {
+    o.nbest = nbest;
+    CtcWfstCpu decoder(o);
+    decoder.prepare(test::identity_model(2), {});
+    const float nan = std::nanf("");
+    // Whole word, half of it, NaN, no frames.
+    const EncodedBatch rows = batch({9, 0, 0, 0,   9, 0, 9, 0, 0, 9, 0, 0,  //
+                                     9, 0, 0, nan, 0, 0, 0, 0, 0, 0, 0, 0},
+                                    2, {2, 2, 2, 0});
+    const auto found = decoder.decode(rows).to_host();
+    EXPECT_EQ(found[0].tokens, Words({0, 1})) << nbest;
+    EXPECT_EQ(found[1].tokens, Words({0})) << nbest;
+    EXPECT_FALSE(found[1].nan) << nbest;
+    EXPECT_TRUE(found[2].nan) << nbest;
+    EXPECT_EQ(decoder.counters().at("not_final"), 1) << nbest;
+  }
+}
+
 TEST_F(CtcWfstCpuTest, OfTwoBoostsOfAWordTheLargerCounts) {
   for (const char* lines : {"once 12\nonce 0.5\n", "once 0.5\nonce 12\n"}) {
     std::ofstream(file("boost.txt")) << lines;

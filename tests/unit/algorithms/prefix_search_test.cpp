@@ -1,3 +1,4 @@
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "models/load_checkpoint.h"
+#include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {
@@ -88,6 +90,41 @@ TEST(PrefixSearch, RepeatsTheLastTokenOfAWord) {
   EXPECT_EQ(path.words, Words({2}));
   EXPECT_EQ(path.tokens, Words({piece}));
   EXPECT_EQ(path.token_frames, Words({0}));
+}
+
+TEST(CtcLexiconCpu, RowsThatEndWithinAWordAreCountedAndReturned) {
+  const auto model = std::const_pointer_cast<AcousticModel>(test::identity_model(1024));
+  model->tokenizer = small().tokenizer;
+  CtcLexiconCpuOptions options;
+  options.lexicon = small().lexicon_file;
+  options.lm = small().arpa;
+  CtcLexiconCpu decoder(options);
+  decoder.prepare(model, {});
+  const std::vector<int32_t>& abaft = small().lexicon.at("abaft").front();
+  ASSERT_EQ(abaft.size(), 3U);
+  const auto decode = [&](const std::vector<std::vector<int32_t>>& rows) {
+    const auto count = static_cast<int64_t>(rows.size());
+    EncodedBatch batch;
+    batch.frames = at::zeros({count, 3, 1025});
+    for (int64_t b = 0; b < count; ++b) {
+      const auto& row = rows[static_cast<size_t>(b)];
+      batch.lengths_host.push_back(std::ssize(row));
+      for (int64_t t = 0; t < std::ssize(row); ++t)
+        batch.frames[b][t][row[static_cast<size_t>(t)]] = 30;
+    }
+    batch.lengths = at::tensor(batch.lengths_host, at::kLong);
+    if (count > 2) batch.frames[2][1].fill_(std::nan(""));
+    return decoder.decode(batch).to_host();
+  };
+  const std::vector<int32_t> part(abaft.begin(), abaft.end() - 1);
+  const auto found = decode({abaft, part, part, {}});
+  EXPECT_EQ(found[0].tokens, abaft);
+  EXPECT_EQ(found[1].tokens, part);
+  EXPECT_TRUE(found[1].words->empty());
+  EXPECT_TRUE(found[2].nan);
+  EXPECT_EQ(decoder.counters().at("not_final"), 1);
+  decode({abaft});
+  EXPECT_EQ(decoder.counters().at("not_final"), 0) << "the count is that of the last batch";
 }
 
 TEST(PrefixSearch, ImpossibleFramesEndTheSearch) {

@@ -339,6 +339,7 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
                                      static_cast<int32_t>(columns));
     divide_phrases(paths[b]);
   });
+  not_final_ = count_not_final(paths);
   const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan,
                          [this](int32_t word) { return words_[static_cast<size_t>(word) - 1]; });

@@ -143,7 +143,11 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
   /// tokenizer.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  Counters counters() const override { return {{"host_reads", reads_.count()}}; }
+  /// not_final is the number of rows whose text ends within a word, or where the language model has
+  /// no end of a sentence. The other counter is host_reads.
+  Counters counters() const override {
+    return {{"host_reads", reads_.count()}, {"not_final", not_final_}};
+  }
 
  private:
   /// Divides the added phrases of a path into their words, each at the frame of its last token.
@@ -158,6 +162,7 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
   std::optional<LexiconTree> tree_;
   std::vector<PrefixSearch> searches_;  // one per thread
   HostReads reads_;
+  int64_t not_final_ = 0;  // rows of the last decode()
 };
 
 }  // namespace rtfx

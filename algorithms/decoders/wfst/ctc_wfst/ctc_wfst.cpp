@@ -242,6 +242,7 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
       search(lp, batch.lengths_host, batch.biases, options_.nbest > 1 ? &lists : nullptr);
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
+  counters_["not_final"] = count_not_final(paths);
   const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, nan, word_text(memory_->graph()), lists);
 }

@@ -175,7 +175,8 @@ class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   /// kept_tokens is the sum over all frames, and workspaces is the number of utterances that were
-  /// searched at once. The other counters are host_reads and, with "replay", graph_captures.
+  /// searched at once. not_final is the number of rows whose path ends in no final state. The other
+  /// counters are host_reads and, with "replay", graph_captures.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosting_.words(); }
   std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {

@@ -330,6 +330,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
     paths = search(emissions.lp, batch.lengths_host, batch.biases);
   }
   counters_["host_reads"] = reads_.count();
+  counters_["not_final"] = count_not_final(paths);
   const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan, word_text(*graph_), lists);
 }

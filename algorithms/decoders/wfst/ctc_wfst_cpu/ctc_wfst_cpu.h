@@ -175,8 +175,8 @@ class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public La
   /// Maps the graph, and makes one search for each thread.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. The other counter is
-  /// host_reads.
+  /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. not_final is the
+  /// number of rows whose path ends in no final state. The other counter is host_reads.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosting_.words(); }
   std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const override {
