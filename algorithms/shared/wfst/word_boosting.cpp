@@ -120,27 +120,29 @@ WordBoosting::WordBoosting(const std::optional<WordBoostOptions>& boost, const W
   WordBoosts boosts;
   if (!boost->path.empty()) {
     boosts = read_word_boosts(boost->path);
-    for (auto& [word, number] : boosts) {
+    WordBoosts scaled = boosts;
+    for (auto& [word, number] : scaled) {
       if (number > 0) words_.push_back(word);
       number *= static_cast<float>(boost->scale);
     }
     int64_t unknown = 0;
-    costs_ = word_costs(graph, boosts, &unknown);
+    costs_ = word_costs(graph, scaled, &unknown);
     if (unknown > 0) {
       print_message("rtfx: notice: {}: {} of {} words are not in the graph\n",
                     printable(boost->path.string()), unknown, boosts.size());
     }
   }
-  std::map<int32_t, float> costs;
+  std::map<int32_t, float> weights;
   for (const Phrase& phrase : boost->phrases) {
-    add(phrase, costs);
+    add(phrase, weights);
     if (weight_of(phrase) > 0) words_.push_back(phrase.text);
   }
-  if (costs.empty()) return;
+  if (weights.empty()) return;
   costs_.resize(static_cast<size_t>(graph_words_) + 1);
-  for (const auto& [id, cost] : costs) {
-    float& own = costs_[static_cast<size_t>(id)];
-    own = boosts.contains(graph.word(id)) ? std::min(own, cost) : cost;
+  for (const auto& [id, weight] : weights) {
+    const auto in_file = boosts.find(graph.word(id));
+    if (in_file == boosts.end() || weight > in_file->second)
+      costs_[static_cast<size_t>(id)] = cost_of(weight);
   }
 }
 
@@ -148,11 +150,16 @@ double WordBoosting::weight_of(const Phrase& phrase) const {
   return phrase.weight != 0 ? phrase.weight : options_.weight;
 }
 
-/// Adds the words with the phrase's text. Of two boosts of a word, the larger one counts.
-void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& costs) const {
+float WordBoosting::cost_of(float weight) const {
+  return -(weight * static_cast<float>(options_.scale));
+}
+
+/// Adds the words with the phrase's text. Of two boosts of a word, the larger one counts, before
+/// the scale, which may be negative.
+void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& weights) const {
   const double weight = weight_of(phrase);
-  const float cost = -(static_cast<float>(weight) * static_cast<float>(options_.scale));
-  if (!std::isfinite(cost)) {
+  const auto boost = static_cast<float>(weight);
+  if (!std::isfinite(cost_of(boost))) {
     throw UserError(phrase.where,
                     fmt::format("the boost of '{}' is {} times {}", printable(phrase.text), weight,
                                 options_.scale),
@@ -167,8 +174,8 @@ void WordBoosting::add(const Phrase& phrase, std::map<int32_t, float>& costs) co
             : "add the phrase to the decoder's option \"words\", or boost its words one by one");
   }
   for (const int32_t id : ids) {
-    const auto [entry, is_new] = costs.try_emplace(id, cost);
-    if (!is_new) entry->second = std::min(entry->second, cost);
+    const auto [entry, is_new] = weights.try_emplace(id, boost);
+    if (!is_new) entry->second = std::max(entry->second, boost);
   }
 }
 
@@ -178,12 +185,12 @@ std::shared_ptr<const CompiledBias> WordBoosting::compile(const BiasRequest& req
                     "leave out \"allowed\", or choose a decoder that has the option \"allowed\"");
   }
   auto bias = std::make_shared<WordBias>();
-  std::map<int32_t, float> costs;
+  std::map<int32_t, float> weights;
   for (const Phrase& phrase : request.phrases) {
-    add(phrase, costs);
+    add(phrase, weights);
     bias->phrases.push_back(phrase.text);
   }
-  bias->word_costs.assign(costs.begin(), costs.end());
+  for (const auto& [id, weight] : weights) bias->word_costs.emplace_back(id, cost_of(weight));
   return bias;
 }
 

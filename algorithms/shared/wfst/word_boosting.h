@@ -92,7 +92,8 @@ class WordBoosting {
 
  private:
   double weight_of(const Phrase& phrase) const;
-  void add(const Phrase& phrase, std::map<int32_t, float>& costs) const;
+  float cost_of(float weight) const;
+  void add(const Phrase& phrase, std::map<int32_t, float>& weights) const;
 
   WordBoostOptions options_;
   WordIndex index_;

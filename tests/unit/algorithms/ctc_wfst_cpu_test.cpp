@@ -266,6 +266,15 @@ TEST_F(CtcWfstCpuTest, WordsOfTheListAreBoostedBesideThoseOfTheFile) {
   const WordBoosting larger(o.boost, graph);
   EXPECT_EQ(larger.costs(), (std::vector<float>{0, -4, 0, -2}));
   EXPECT_EQ(larger.words(), (std::vector<std::string>{"A", "B", "A", "B"}));
+  // A negative scale makes words less likely, and the larger boost of two still counts.
+  o.boost = WordBoostOptions{
+      file("boost.txt"), -1, 8, {{"A", 3, "x"}, {"A", 1, "y"}, {"AB", 2, "z"}, {"AB", 4, "z"}}};
+  const WordBoosting negative(o.boost, graph);
+  EXPECT_EQ(negative.costs(), (std::vector<float>{0, 3, 4, 1}));
+  o.boost->phrases = {{"B", 0.5, "x"}};
+  EXPECT_EQ(WordBoosting(o.boost, graph).costs(), (std::vector<float>{0, 2, 0, 1}));
+  const auto bias = negative.compile({{{"B", 2, "a"}, {"B", 4, "b"}}, {}, ""});
+  EXPECT_EQ(word_costs_of(*bias), (std::vector<std::pair<int32_t, float>>{{3, 4.0F}}));
   o.boost->phrases = {{"unheard", 1, "list/0"}};
   CtcWfstCpu unknown(o);
   EXPECT_THROW(unknown.prepare(test::identity_model(2), {}), UserError);
