@@ -31,6 +31,7 @@ WordTable read_word_table(const std::filesystem::path& path) {
   std::string_view line;
   while (lines.next(line)) {
     const auto fields = split_fields(line);
+    if (fields.empty()) continue;
     const int32_t id = fields.size() == 2 ? parse_number<int32_t>(fields[1]).value_or(-1) : -1;
     if (id < 0 || id > kMost) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),

@@ -155,6 +155,7 @@ TEST_F(OpenFstFile, AWordTableOfOneLineDoesNotFillTheMemory) {
         [&] { import_graph(*tokenizer, "tests/data/vector.fst", write("words.txt", words)); });
   };
   EXPECT_EQ(import("<eps> 0\nA 1\nAB 2\n"), "(no UserError)");
+  EXPECT_EQ(import("<eps> 0\n\nA 1\nAB 2\n \n"), "(no UserError)");  // empty lines say nothing
   EXPECT_HAS(import("A 200000000\n"), "words.txt:1: 'A 200000000' is no word and its id");
   EXPECT_HAS(import("A 1\n"), "words.txt: has no word with the id 2, which the graph has");
   EXPECT_HAS(import("A 2\n"), "words.txt: has no word with the id 1, which the graph has");
