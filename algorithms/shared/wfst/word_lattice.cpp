@@ -317,9 +317,12 @@ std::string openfst_text(const WordLattice& lattice, const WfstGraph& graph,
 
 std::string symbol_table(const WfstGraph& graph) {
   std::string text;
-  for (int32_t word = 0; word <= graph.words(); ++word)
-    if (graph.view().shown(word) == word)
-      fmt::format_to(std::back_inserter(text), "{}\t{}\n", symbol(graph, word), word);
+  for (int32_t word = 0; word <= graph.words(); ++word) {
+    const std::string_view name = symbol(graph, word);
+    // An imported word table may skip numbers, and OpenFst refuses a line without a word.
+    if (graph.view().shown(word) == word && !name.empty())
+      fmt::format_to(std::back_inserter(text), "{}\t{}\n", name, word);
+  }
   return text;
 }
 

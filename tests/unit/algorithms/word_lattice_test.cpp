@@ -113,5 +113,11 @@ TEST(WordLattice, IsWrittenAsKaldiAndOpenFstReadIt) {
   EXPECT_EQ(symbol_table(graph), "<eps>\t0\nA\t1\nAB\t2\nB\t3\n");
 }
 
+TEST(WordLattice, NumbersWithoutAWordAreNotInTheSymbolTable) {
+  const WfstGraph graph = test::two_token_graph(Topology::compact, test::two_token_grammar(),
+                                                {"A", "AB", "B", "", "C", ""});
+  EXPECT_EQ(symbol_table(graph), "<eps>\t0\nA\t1\nAB\t2\nB\t3\nC\t5\n");
+}
+
 }  // namespace
 }  // namespace rtfx
