@@ -460,6 +460,26 @@ std::vector<int32_t> best_words(const Positions& positions) {
   return words;
 }
 
+/// Makes neighbours that overlap, or are out of order, share their time in proportion to their
+/// lengths. The times of two words may be means over different paths, and CTM must be in order.
+/// Kaldi (sausages.cc) has this rule.
+void separate(std::vector<MbrWord>& words) {
+  double done = 0;  // end of the word before `a`
+  for (size_t i = 1; i < words.size(); ++i) {
+    MbrWord &a = words[i - 1], &b = words[i];
+    if (a.end > b.begin) {
+      const double left = std::max(done, std::min(a.begin, b.begin));
+      const double right = std::max(a.end, b.end);
+      const double length = a.end - a.begin, both = length + (b.end - b.begin);
+      const double share = both > 0 ? length / both : 0;
+      a.begin = left;
+      a.end = b.begin = std::min(left + (right - left) * share, right);
+      b.end = right;
+    }
+    done = a.end;
+  }
+}
+
 }  // namespace
 
 MbrResult minimum_bayes_risk(const WordLattice& lattice, const LatticeScales& scales) {
@@ -486,6 +506,7 @@ MbrResult minimum_bayes_risk(const WordLattice& lattice, const LatticeScales& sc
     const double p = std::max(share.probability, std::numeric_limits<double>::min());
     result.words.push_back({words[i], std::min(p, 1.0), share.begin / p, share.end / p});
   }
+  separate(result.words);
   return result;
 }
 

@@ -124,7 +124,10 @@ std::string symbol_table(const WfstGraph& graph);
 struct MbrWord {
   int32_t word;
   double confidence;  // probability of the word at its position
-  double begin, end;  // frames: means over the arcs with the word there, weighted by probability
+  // Frames: means over the arcs with the word there, weighted by probability. Words are in order
+  // and do not overlap. Where two means do, the words share the time of both in proportion to their
+  // lengths.
+  double begin, end;
 };
 
 struct MbrResult {

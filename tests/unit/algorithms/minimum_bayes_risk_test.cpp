@@ -100,8 +100,29 @@ TEST(MinimumBayesRisk, PrefersWhatMostPathsAgreeOnToTheBestPath) {
   EXPECT_NEAR(result.words[0].confidence, 0.7, kRounding);
   EXPECT_NEAR(result.words[1].confidence, 0.6, kRounding);
   EXPECT_NEAR(result.words[0].begin, 0, kRounding);
-  EXPECT_NEAR(result.words[0].end, 4, kRounding);
-  EXPECT_NEAR(result.words[1].begin, (0.3 * 4 + 0.3 * 0) / 0.6, kRounding);
+  // The means are 0 to 4, and (0.3 * 4 + 0.3 * 0) / 0.6 = 2 to 10. So word 1 has 4 / 12 of the
+  // time.
+  EXPECT_NEAR(result.words[0].end, 10.0 / 3, kRounding);
+  EXPECT_EQ(result.words[1].begin, result.words[0].end);
+  EXPECT_NEAR(result.words[1].end, 10, kRounding);
+}
+
+TEST(MinimumBayesRisk, PutsWordsInOrder) {
+  // The paths are "1 2" (p = .55) and "2" (p = .45). The mean begin of word 2 lies before word 1.
+  WordLattice lattice;
+  lattice.frame = {0, 2, 10, 14, 20};
+  lattice.arcs = {{0, 1, 0, -std::log(0.45), 0, 0},
+                  {0, 2, 0, -std::log(0.55), 0, 0},
+                  {1, 4, 2, 0, 0, 0},
+                  {2, 3, 1, 0, 0, 0},
+                  {3, 4, 2, 0, 0, 0}};
+  const MbrResult result = minimum_bayes_risk(lattice, {});
+  ASSERT_EQ(words_of(result), Sequence({1, 2}));
+  const double begin = 0.55 * 14 + 0.45 * 2;
+  EXPECT_NEAR(result.words[0].begin, begin, kRounding);
+  EXPECT_NEAR(result.words[0].end, begin + (20 - begin) * 4 / (4 + 20 - begin), kRounding);
+  EXPECT_EQ(result.words[1].begin, result.words[0].end);
+  EXPECT_NEAR(result.words[1].end, 20, kRounding);
 }
 
 TEST(MinimumBayesRisk, OfOnePathIsItsWordsForSure) {
@@ -141,10 +162,13 @@ TEST(MinimumBayesRisk, MostlyHasNoMoreExpectedErrorsThanAnyPath) {
     worse += errors > of_the_best + kRounding;
     sum += errors;
     sum_of_the_best += of_the_best;
+    double done = 0;
     for (const MbrWord& w : result.words) {
       EXPECT_GT(w.confidence, 0);
       EXPECT_LE(w.confidence, 1);
+      EXPECT_GE(w.begin, done);
       EXPECT_LT(w.begin, w.end);
+      done = w.end;
     }
   }
   EXPECT_GE(best, 170);
