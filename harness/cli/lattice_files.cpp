@@ -25,6 +25,7 @@
 #include "harness/run/loaded_inputs.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
+#include "speech/transcript/formats.h"
 
 namespace rtfx {
 
@@ -61,10 +62,7 @@ std::vector<std::string> kaldi_keys(const std::vector<Utterance>& utterances) {
   std::vector<std::string> keys;
   std::set<std::string> seen;
   for (const Utterance& utterance : utterances) {
-    std::string key = utterance.id;
-    for (char& c : key)
-      if (static_cast<unsigned char>(c) <= ' ') c = '_';
-    if (key.starts_with(";;")) key.replace(0, 2, "__");  // such a text begins a comment in CTM
+    std::string key = recording_field(utterance.id);
     if (!seen.insert(key).second)
       throw UserError(key, "is the key of two utterances", "give them ids that differ in letters");
     keys.push_back(std::move(key));
@@ -136,7 +134,7 @@ class LatticeWriter {
 
   void print_mbr(const WordLattice& lattice, const std::string& key) const {
     for (const MbrWord& w : minimum_bayes_risk(lattice, scales_).words) {
-      fmt::print("{} 1 {:.2f} {:.2f} {} {:.3f}\n", printable(key), w.begin * frame_seconds_,
+      fmt::print("{} 1 {:.2f} {:.2f} {} {:.3f}\n", key, w.begin * frame_seconds_,
                  (w.end - w.begin) * frame_seconds_, printable(graph_.word(w.word)), w.confidence);
     }
   }

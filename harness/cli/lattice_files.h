@@ -22,9 +22,9 @@ struct LatticeOptions {
 /// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order.
 /// - words.txt: the table of symbols.
 /// - fst/NUMBER.txt: each lattice for OpenFst, with scaled costs.
-/// - lattices.jsonl: one line for each utterance. It has the id, the key (the id with "_" for
-/// white space), fst, frames, states and arcs, and the cost and words of the best path. With
-/// `posteriors`, it also has the words of each frame as [word, p].
+/// - lattices.jsonl: one line for each utterance. It has the id, the key (recording_field() of the
+/// id), fst, frames, states and arcs, and the cost and words of the best path. With `posteriors`,
+/// it also has the words of each frame as [word, p].
 ///
 /// With `mbr`, it prints NIST's CTM lines: key, channel, begin and length in seconds, word,
 /// confidence. An utterance without a path is left out, with a line on stderr. Returns kFailed if

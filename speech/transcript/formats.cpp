@@ -32,10 +32,10 @@ std::string one_line(const std::string& text) { return printable(text); }
 
 /// Returns the text as a field between spaces.
 std::string one_field(const std::string& text) {
-  std::string field = one_line(text);
+  std::string field = text;
   std::ranges::replace_if(
-      field, [](char c) { return c == ' ' || c == '\t'; }, '_');
-  return field;
+      field, [](char c) { return static_cast<unsigned char>(c) <= ' '; }, '_');
+  return one_line(field);
 }
 
 /// Returns the recording's name for CTM and STM, which must be equal in both.

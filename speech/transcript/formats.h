@@ -24,8 +24,8 @@ std::string file_ending(TranscriptFormat format);
 /// Returns whether several transcripts, one after the other, are a valid file of the format.
 bool is_concatenable(TranscriptFormat format);
 
-/// Returns a recording's name in the form that CTM and STM allow: without blanks, and not a comment
-/// (";;").
+/// Returns a name in the form that CTM, STM and Kaldi's archives allow: without white space, and
+/// not a comment (";;"). White space and ASCII control characters become "_".
 std::string recording_field(const std::string& name);
 
 struct TranscribedFile {

@@ -159,7 +159,8 @@ TEST(TranscriptFormats, LinesStayLines) {
   for (const auto format : {TranscriptFormat::txt, TranscriptFormat::ctm, TranscriptFormat::stm})
     EXPECT_EQ(std::ranges::count(text_of(words, format), '\n'), 1);
   const std::string ctm = text_of(words, TranscriptFormat::ctm);
-  EXPECT_EQ(std::ranges::count(ctm, ' '), 4) << ctm;
+  EXPECT_EQ(ctm, "c_d 1 0.000 1.000 a_b_c\n");
+  EXPECT_EQ(recording_field("a\tb c\nd\xff"), "a_b_c_d\\xff");
 }
 
 TEST(TranscriptFormats, NoTextLooksLikeTheTimesOfACue) {
