@@ -24,8 +24,8 @@ std::string file_ending(TranscriptFormat format);
 /// Returns whether several transcripts, one after the other, are a valid file of the format.
 bool is_concatenable(TranscriptFormat format);
 
-/// Returns a name in the form that CTM, STM and Kaldi's archives allow: without white space, and
-/// not a comment (";;"). White space and ASCII control characters become "_".
+/// Returns a name in the form that CTM, STM and Kaldi's archives allow: without blanks, and
+/// not a comment (";;"). ASCII white space and control characters become "_".
 std::string recording_field(const std::string& name);
 
 struct TranscribedFile {
@@ -51,8 +51,7 @@ std::string formatted(const TranscribedFile& file, TranscriptFormat format);
 /// Returns one line of JSON, without its end: schema "rtfx.transcript/1".
 std::string transcript_json(const TranscribedFile& file);
 
-/// Rules of broadcasting and the web (EBU R 37, Netflix's timed text style guide): two lines of 42
-/// characters, shown for 5/6 s to 7 s.
+/// Rules of Netflix's timed text style guide: two lines of 42 characters, shown for 5/6 s to 7 s.
 struct SubtitleRules {
   size_t line_characters = 42;  // code points
   size_t lines = 2;

@@ -5,8 +5,10 @@
 //
 // With a language model (GreedyFusion), the search goes frame by frame. Where k_t is neither blank
 // nor k_{t-1}, it becomes the best token other than k_{t-1}. This is the one with the largest log
-// p(k | t) + alpha * log p_lm(k), given the result so far. The acoustic model decides where tokens
-// are, and which frames repeat them.
+// p(k | t) + alpha * log p_lm(k), given the result so far. The acoustic model decides which frames
+// are blank. As in NeMo, k_{t-1} is the label that the search chose. If the language model has
+// replaced the first label of a run, the next frame of the run begins another token. So a run of A
+// may become B A.
 #pragma once
 
 #include <optional>

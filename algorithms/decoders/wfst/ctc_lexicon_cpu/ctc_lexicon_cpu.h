@@ -22,7 +22,9 @@ namespace rtfx {
 // This is a prefix beam search with a lexicon tree and a word language model, without a decoding
 // graph. It is the decoder of Collobert et al., "Wav2Letter", 2016, and of Pratap et al.,
 // "wav2letter++", 2019. It has the objective of algorithms/shared/wfst/search.h in the normal
-// topology. With a wide beam it reaches the same optimum, up to the rounding of determinisation.
+// topology, with one difference. It takes the longest n-gram that the model has, whereas a path of
+// a graph may also back off if that costs less. Where no back-off costs less, a wide beam reaches
+// the optimum of the graph, up to the rounding of determinisation.
 
 /// A back-off language model over words, which scores one word after the other.
 class WordLm {
