@@ -510,7 +510,7 @@ def kept_with_prompt(batch):
 
 reports.figure("It keeps {} [{}, {}] of the\nspeed at batch 128, and {} at batch 32", *kept_with_prompt(128), kept_with_prompt(32)[0])
 assert 0.9999 < kept_with_prompt(32)[2] < 1 < kept_with_prompt(1)[2]
-reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "whose interval ends below 1 before rounding. At batch 1, the interval holds 1", "of at least 3 s",
+reports.stated("setting", "three rounds of at least 10 s", "three rounds of at least 5 s", "The interval of the latter ends just below 1, which the table rounds to 1.000. At batch 1, the interval holds 1", "of at least 3 s",
                "each with 16 processor threads of its own")  # fmt: skip
 reports.stated("limit", "a limit of 700 watts")
 assert all(r["suspect"] == ["sw_power_cap"] for r in all_runs)
@@ -522,7 +522,7 @@ for model in NAMES:  # which passes are the first ones of their process
 assert len(gpus(batches)) == 2 and len({r["host_name"] for source in batches for r in source.records(kind="provenance")}) == 1
 nemo_encoder = [Source(f"h200/chain/nemo_encoder_{m}.jsonl").records() for m in NAMES]
 assert all(r["card"] == "NVIDIA H200" and not {"gpu", "conditions", "suspect"} & r.keys() for records in nemo_encoder for r in records)
-reports.figure("and at most {} watts.", max(r["conditions"]["power_w"] for r in all_runs))
+reports.figure("took at most {} watts, and", max(r["conditions"]["power_w"] for r in all_runs))
 
 
 scaling = {n: Source(f"h100/scaling/scaling_{n}.jsonl.gz") for n in (1, 2, 4)}
@@ -721,9 +721,10 @@ effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1
 same, other_size, no_difference, backwards, one_round, left_out = effects
 # Effects of word error rates, which have no interval, by their direction.
 words_alone = [len(re.findall(rf"(?m)\| {verdict}(?:, other size)?, without interval;", page_of_tables)) for verdict in ("same direction", "no difference", "reversed")]
-reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. Of these {}, {}\nare word error rates, which have no interval: {}, {} and {} of the three kinds. "
-               "A few words can decide those. Another {} are speeds\nof one round, which are not judged, and {} were",
-               same, same + no_difference + backwards + one_round + left_out, no_difference, backwards, same + no_difference + backwards,
+reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. {} of these effects are word error rates, which have no interval. "
+               "Of them, {} go in the same direction, {} show no difference, and {} are reversed. "
+               "A few words can decide those. Another {} are speeds of one round, which are not judged, and {} were",
+               same, same + no_difference + backwards + one_round + left_out, no_difference, backwards,
                sum(words_alone), *words_alone, one_round, left_out)  # fmt: skip
 reports.figure("Of the {} effects, {} are less than half or more than twice", same, other_size)
 reports.figure("{} of their {} tables were measured at one revision: {} on NVIDIA H100s, {} on NVIDIA H200s", page_of_tables.count("\nJournal: "), len(list((ROOT / "configs/tables").glob("*.json"))),
@@ -811,7 +812,7 @@ sets = [{"model": model, "dataset": dataset} for model in CTC for dataset in ("t
 reports.figure("total, batch 200 | 4.6 to 7.3 | {} to {} |", *span(
     wfst2.mean(TOTAL, decoder="cuda_compact", **at) / wfst2.mean(TOTAL, decoder="flashlight", **at) for at in sets
 ))  # fmt: skip
-reports.figure("Flashlight itself has {} to {} seconds a second, and 465 to 646 in the paper", *span(
+reports.figure("Flashlight itself transcribes {} to {} seconds of audio per second here, and 465 to 646 in the paper", *span(
     wfst2.mean(TOTAL, decoder="flashlight", **at) for at in sets
 ))  # fmt: skip
 reports.figure("decoding alone | 47 to 67 | {} to {}, one round |", *span(
@@ -855,7 +856,7 @@ reports.figure("makes {} times as many for RNN-T and {} times for TDT, and at ba
 reports.figure("all {} utterances)", utterances(tables["label_looping_figure2"]))
 steps = tables["replay_graphs"]
 clips = {"dataset": "clips_7.4s"}
-reports.figure("Replay of a batch of eight is {} times as fast as single", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
+reports.figure("With recorded step graphs, a batch of eight is {} times as fast", fmean(steps.rounds(decode, decoder="rebuild", batch=1, **clips))
                / fmean(steps.rounds(decode, decoder="coalesced", batch=8, **clips)))  # fmt: skip
 on_cpu_steps = tables["replay_graphs_cpu"]
 
@@ -864,7 +865,7 @@ def least_decode(decoder, dataset):
     return min(on_cpu_steps.rounds(decode, decoder=decoder, dataset=dataset))
 
 
-reports.figure("the two forms of replay have\n  {} to {} times the speed of the one without", *span(
+reports.figure("the two forms with recorded graphs have {} to {} times the speed of the one without", *span(
     least_decode("rebuild", dataset) / least_decode(form, dataset) for form in ("replay", "coalesced") for dataset in ("clips_7.4s", "clips_23s")
 ))  # fmt: skip
 suspect_steps = [sum(bool(r["suspect"]) for r in on_cpu_steps.records(kind="run", decoder=form, dataset=dataset))
@@ -950,9 +951,10 @@ def errors_in(dtype):
 double, single, half = (errors_in(dtype) for dtype in ("fp64", "fp32", "bf16"))
 assert double == single and len(double) == 10
 changed = [sum(half[key]) - sum(single[key]) for key in single]
-reports.figure("for {} utterances on a CPU with both models", in_double.records(kind="run")[0]["dataset"]["utterances"])
+assert {r["model"]["id"] for r in in_double.records(kind="run")} == {"standin256-rnnt", "standin256-tdt"}
+reports.figure("for {} utterances on a CPU with `standin256-rnnt`", in_double.records(kind="run")[0]["dataset"]["utterances"])
 reports.figure("between {} word errors fewer and {} more, of {} to {} (", -min(changed), max(changed), *span(map(sum, single.values())))
-reports.stated("meaning", "both models of 256 values", "where 1.9 times as fast is an effect of 0.9")
+reports.stated("meaning", "where 1.9 times as fast is an effect of 0.9")
 again = Source("h100/aa.jsonl.gz")
 reports.figure("the second is {} [{}, {}] times as fast", *times_as_fast(again, "frame_looping.aa", "frame_looping"))
 reports.stated("setting", "Table 1 of\nLabel-Looping", "at batch 4. Table 2 has", "at batch 1. Both have",
