@@ -1,4 +1,5 @@
-"""The measured figures of reports/notes, and the journals that they come from, as figures.py has them for the other pages."""
+"""The measured figures of reports/notes and of rivals/nemo/README.md, and the journals that they come from, as figures.py has them for
+the other pages."""
 
 import re
 from itertools import product
@@ -11,9 +12,12 @@ from figures import (
     boosting_rivals,
     f_scores,
     factors,
+    nemo,
     nemo_beam,
+    nemo_cpu,
     nemo_ctc,
     nemo_lm,
+    proved,
     wfst,
     wfst_cpu,
 )
@@ -395,4 +399,52 @@ transcribe.stated("meaning", "of the mean ratio holds 1 for")
 transcribe.stated("data", "have 35\nmillion parameters")
 transcribe.stated("setting", "--limit 24 --rounds 5")
 
-PAGES = [rivals, boosting, word_graphs, microbenchmarks, encoder, long_audio, transcribe]
+# ---------------------------------------------------------------------------------------------------------------------
+about_nemo = Page("rivals/nemo/README.md")
+
+
+def in_first_round(source, decoder, batch, model="standin256-tdt"):
+    (record,) = source.records(kind="run", round=0, decoder=decoder, batch=batch, model=model)
+    return record
+
+
+def first_refused(record):
+    """Returns the kind of the first decision that replay refuses."""
+    return record["exactness"]["replay"]["first"]["kind"]
+
+
+eager, recorded = (in_first_round(nemo, f"nemo_label_looping{form}", 8) for form in ("", "_graphs"))
+about_nemo.figure("At batch 8 on an H100, replay refuses {} of {} decisions, and the first one is a duration", *proved([eager]))
+about_nemo.figure("it refuses {}, and the first one is a score", proved([recorded])[0])
+assert (first_refused(eager), first_refused(recorded)) == ("duration", "score")
+of_eager = {b: in_first_round(nemo_cpu, "nemo_label_looping", b) for b in (1, 8)}
+assert equal(of_eager[1]) == of_eager[1]["dataset"]["utterances"] and equal(of_eager[8]) == 1
+beams_on_cpu = [in_first_round(nemo_cpu, "nemo_ctc_beam8", b, m) for b in (1, 8) for m in ("standin256-rnnt", "standin256-tdt")]
+assert all(equal(r) == r["dataset"]["utterances"] for r in beams_on_cpu)
+about_nemo.figure("all of {} results equal those of our `ctc_beam`", beams_on_cpu[0]["dataset"]["utterances"])
+at_1 = in_first_round(nemo_beam, "nemo_ctc_beam8_graphs", 1)
+about_nemo.figure("In bf16 on an H100, {} of {}\n  do at batch 1", equal(at_1), at_1["dataset"]["utterances"])
+
+
+def ctc_beams_by_end(source, batches):
+    """Returns the cases of `beam_batch` that failed with a NaN score, and all of them."""
+    cases = [r for r in source.records() if r["kind"] in ("run", "failure") and "nemo_ctc_beam8" in r["case"] and re.search(rf"/b({batches})/", r["case"])]
+    failed = {r["case"] for r in cases if r["kind"] == "failure" and "score is nan" in r["message"]}
+    return len(failed), len({r["case"] for r in cases})
+
+
+about_nemo.figure("These are {} of {} cases of `nemo_beam` at batch 8 to 128", *ctc_beams_by_end(nemo_beam, "8|32|128"))
+assert ctc_beams_by_end(nemo_lm, "32") == (2, 2) and not any(r["kind"] == "failure" for r in nemo_ctc.records())
+ctc_alone = {b: in_first_round(nemo, "nemo_ctc_greedy", b, "standin256-rnnt") for b in (1, 8, 32, 128)}
+about_nemo.figure("CTC greedy differs in {} of {} utterances at batch 32 and 128, and in {} of {} at batch 1 and 8", *(
+    n for b in (32, 8) for n in (ctc_alone[b]["dataset"]["utterances"] - equal(ctc_alone[b]), ctc_alone[b]["dataset"]["utterances"])
+))  # fmt: skip
+assert equal(ctc_alone[1]) == equal(ctc_alone[8]) and equal(ctc_alone[32]) == equal(ctc_alone[128])
+about_nemo.figure("In fp32 on a CPU all {} utterances are equal", equal(in_first_round(nemo_cpu, "nemo_ctc_greedy", 8)))
+summed = [in_first_round(nemo, "nemo_label_looping_graphs", b, "standin256-rnnt") for b in (32, 128)]
+about_nemo.figure("rounding in {} and {} of {} utterances", *(proved([r])[0] for r in summed), summed[0]["dataset"]["utterances"])
+assert all(first_refused(r) == "score" for r in summed)
+about_nemo.stated("setting", "(`context_score` 1, `depth_scaling` 2, `unk_score` 0)")
+about_nemo.stated("meaning", "NeMo #16097", "NeMo #15790")
+
+PAGES = [rivals, boosting, word_graphs, microbenchmarks, encoder, long_audio, transcribe, about_nemo]
