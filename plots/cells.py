@@ -253,7 +253,7 @@ def direction(interval, published, nothing=1):
     return SAME if (low > nothing) == (published > nothing) else REVERSED
 
 
-def verdict(cell, ours, interval=None):
+def mark_of(cell, ours, interval=None):
     """Returns whether a comparison has the direction of the published one: SAME, NONE, REVERSED, ONE_ROUND. Returns
     None for cells that compare nothing, for published ones without a direction, and where nothing was run."""
     nothing, theirs = neutral(cell["metric"]), float(cell["published"])
@@ -265,7 +265,7 @@ def verdict(cell, ours, interval=None):
 
 
 def other_size(found, ours, theirs, nothing):
-    """Returns the remark ", other size" for a verdict SAME if one effect is more than twice the other, else nothing.
+    """Returns the remark ", other size" for a mark SAME if one effect is more than twice the other, else nothing.
 
     An effect is the distance from `nothing`: 1.9 times as fast is an effect of 0.9, and 1.1 times one of 0.1."""
     return ", other size" if found == SAME and not 0.5 <= (ours - nothing) / (theirs - nothing) <= 2 else ""
@@ -282,7 +282,7 @@ def agreement(cell, ours, interval=None):
         difference = round(ours, digits_of(cell["published"])) - theirs
         return "equal" if abs(difference) < 1e-9 else f"{difference:+.2f}"
     if cell["class"] == "R":
-        found = verdict(cell, ours, interval)
+        found = mark_of(cell, ours, interval)
         if found is None:
             return "similar" if 0.5 <= ours / theirs <= 2 else "differs"
         size = other_size(found, ours, theirs, neutral(cell["metric"]))

@@ -18,19 +18,19 @@ from cells import (
     REVERSED,
     SAME,
     digits_of,
+    mark_of,
     neutral,
     other_size,
     our_interval,
     our_value,
-    verdict,
 )
 from script import OneLineParser, file_of, markdown_row, run_script, write_text
 
 NOT_RUN = "not run"
-VERDICTS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
+MARKS = [SAME, NONE, REVERSED, ONE_ROUND, NOT_RUN]
 OTHER_SIZE = "of these, other size"
-HEADS = [SAME, OTHER_SIZE, *VERDICTS[1:]]  # columns of the list of tables
-EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "verdict"]
+HEADS = [SAME, OTHER_SIZE, *MARKS[1:]]  # columns of the list of tables
+EFFECT_HEADS = ["effect", "where", "paper", "ours", "95 % interval", "mark"]
 RIGHT = "--:"
 
 
@@ -43,7 +43,7 @@ def is_effect(cell):
 @dataclass
 class Effect:
     texts: list  # under EFFECT_HEADS
-    verdict: str
+    mark: str
     is_other_size: bool
     is_repeat: bool  # compares a published figure again, over another baseline or with other kernels
 
@@ -61,7 +61,7 @@ def effects_of(table, cases):
     """Yields the effects of a table."""
     for cell in filter(is_effect, table["cells"]):
         ours, interval = our_value(cases, cell), our_interval(cases, cell)
-        found = verdict(cell, ours, interval) or NOT_RUN
+        found = mark_of(cell, ours, interval) or NOT_RUN
         digits = max(2, digits_of(cell["published"]))
         where = [cell["model"], cell.get("dataset"), f"batch {cell['batch']}"]
         ends = "–"
@@ -76,8 +76,8 @@ def effects_of(table, cases):
 
 def counts_of(effects):
     """Returns the numbers under HEADS."""
-    by_verdict = [sum(effect.verdict == v for effect in effects) for v in VERDICTS]
-    return [by_verdict[0], sum(e.is_other_size for e in effects if e.verdict == SAME), *by_verdict[1:]]
+    by_mark = [sum(effect.mark == mark for effect in effects) for mark in MARKS]
+    return [by_mark[0], sum(e.is_other_size for e in effects if e.mark == SAME), *by_mark[1:]]
 
 
 def figure_names(table):
@@ -146,11 +146,11 @@ def main():
     arguments = parser.parse_args()
     tables = [read_one(*pair) for pair in arguments.table]
     write_text(arguments.output, "\n".join(page(tables, arguments.output.parent)) + "\n")
-    effects = [effect.verdict for _, table, journal in tables
-               for effect in effects_of(table, journal.cases if journal else []) if not effect.is_repeat]  # fmt: skip
-    counts = ", ".join(f"{effects.count(v)} {v}" for v in VERDICTS if v in effects)
+    marks = [effect.mark for _, table, journal in tables
+             for effect in effects_of(table, journal.cases if journal else []) if not effect.is_repeat]  # fmt: skip
+    counts = ", ".join(f"{marks.count(mark)} {mark}" for mark in MARKS if mark in marks)
     run = sum(journal is not None for _, _, journal in tables)
-    print(f"{run} of {len(tables)} tables were run; of {len(effects)} effects: {counts}")
+    print(f"{run} of {len(tables)} tables were run; of {len(marks)} effects: {counts}")
     print(f"page: {script.printable(arguments.output)}")
 
 

@@ -221,16 +221,6 @@ assert holds == [True, False]
 assert all(fastest("fused_looping", 1, DECODE, f"standin256-{kind}") == {1024} for kind in ("rnnt", "tdt"))
 
 # Section "Do decoders return the same results?"
-PROVED = {"batch": 32, "round": 0, "kind": "run"}
-
-
-def verdict(source, **wanted):
-    """Returns the utterances with equal tokens, those of the set, those by rounding, and the decisions beyond and in all."""
-    (record,) = source.records(dtype="bf16", **PROVED, **wanted)
-    found, proof = record["exactness"], record["exactness"]["replay"]
-    return equal(record), record["dataset"]["utterances"], found["grades"]["rounding"], proof["beyond"], proof["decisions"]
-
-
 GREEDY_SEARCHES = ("frame_looping", "label_looping", "fused_looping", "step_replay")
 BEAM_SEARCHES = ("alsd_pp", "aes_pp", "modified_beam_search", "ctc_beam")
 
@@ -718,7 +708,7 @@ page_of_tables = (ROOT / "reports/tables/tables.md").read_text(encoding="utf-8")
 effects = [int(n) for n in re.search(r"(?m)^\| all \|(.*)\|$", page_of_tables)[1].split("|")]
 same, other_size, no_difference, backwards, one_round, left_out = effects
 # Effects of word error rates, which have no interval, by their direction.
-words_alone = [len(re.findall(rf"(?m)\| {verdict}(?:, other size)?, without interval;", page_of_tables)) for verdict in ("same direction", "no difference", "reversed")]
+words_alone = [len(re.findall(rf"(?m)\| {mark}(?:, other size)?, without interval;", page_of_tables)) for mark in ("same direction", "no difference", "reversed")]
 reports.figure("in the same direction here: {} of {}. {} show no difference, and {} are reversed. {} of these effects are word error rates, which have no interval. "
                "Of them, {} go in the same direction, {} show no difference, and {} are reversed. "
                "A few words can decide those. Another {} are speeds of one round, which are not judged, and {} were",

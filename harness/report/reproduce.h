@@ -53,7 +53,7 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
 
 /// Writes one page, `output`/tables.md, of all tables whose journals are in the folder `runs`:
 /// <table>/journal.jsonl or <table>.jsonl, each also as .gz. The page has all effects and their
-/// verdicts, and names the tables that were not run. Figures are written beside it. Throws
+/// marks, and names the tables that were not run. Figures are written beside it. Throws
 /// UserError if there is no journal.
 void render_all(const std::filesystem::path& runs, const std::filesystem::path& output);
 
