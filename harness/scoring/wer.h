@@ -35,9 +35,9 @@ struct EditCounts {
 using Words = std::span<const std::string>;
 
 /// Returns the fewest edits that turn `reference` into `hypothesis`. Among these, it takes the
-/// split with the fewest substitutions (the most words recognised), which is unique. Scorers that
-/// weigh a substitution 4 and the others 3 (NIST sclite) report the same split. Takes O(R H) time
-/// and O(H) memory.
+/// split with the fewest substitutions (the most words recognised), which is unique. NIST sclite
+/// weighs a substitution 4 and the others 3. So it may match more words at the cost of more edits,
+/// and its counts then differ. Takes O(R H) time and O(H) memory.
 EditCounts count_edits(Words reference, Words hypothesis);
 
 /// Does the same as count_edits(), and also counts the fewest edits between the characters of both
