@@ -6,9 +6,10 @@ import contextlib
 import ctypes
 import json
 import os
+import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +144,23 @@ def call(name: str, *arguments: Any) -> Any:
 
 def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
     """Returns work(stop), which runs on a thread of its own. A signal such as Ctrl-C reaches Python only on the main
-    thread, and not during a call of the library. If the signal raises, `stop` becomes 1, and `work` must return.
-    Further signals have no effect, because the model is in use until then."""
-    stop = ctypes.c_int32(0)
+    thread, and not during a call of the library. If the signal raises, `stop` becomes 1, and `work` must return. If
+    `work` has not begun by then, it never does. Further signals have no effect, because the model is in use until
+    then."""
+    stop, busy = ctypes.c_int32(0), threading.Lock()
+
+    def guarded() -> Any:
+        with busy:
+            return None if stop.value else work(stop)
+
     worker = ThreadPoolExecutor(1)
-    running = worker.submit(work, stop)
     try:
-        return running.result()
-    except BaseException:
+        return worker.submit(guarded).result()
+    except BaseException:  # submit() also raises, after the thread may have begun
         stop.value = 1
-        while not running.done():
-            with contextlib.suppress(BaseException):  # also SystemExit, which signal handlers may raise
-                wait([running])
+        while True:
+            with contextlib.suppress(BaseException), busy:  # also SystemExit, which signal handlers may raise
+                break
         raise
     finally:
         worker.shutdown(wait=False)

@@ -152,6 +152,7 @@ TRUE = {
     "forked_during_a_call": "forked_during_a_call() == forked()",
     "interrupted": "interrupted()",
     "interrupted_twice": "interrupted_twice()",
+    "interrupted_as_it_begins": "interrupted_as_it_begins()",
 }
 SCRIPT = """
 import collections, concurrent.futures, copy, dataclasses, json, multiprocessing, numpy, os, pathlib, pickle, shutil
@@ -487,6 +488,38 @@ def interrupted_twice():
         return len(ended) == 1 and time.monotonic() > ended[0]
     finally:
         rtfx.library.call = original
+
+def interrupted_as_it_begins():
+    # Ctrl-C can come after the thread has begun, and before the caller waits for it. It stops the work, and is raised
+    # when that has ended. Work that has not begun never does.
+    begun, found, late = threading.Event(), [], []
+    class Executor(concurrent.futures.ThreadPoolExecutor):
+        def submit(self, *work):
+            super().submit(*work)
+            begun.wait()
+            raise KeyboardInterrupt
+    class LateExecutor(Executor):
+        def submit(self, *work):
+            late.append(work)
+            raise KeyboardInterrupt
+    def work(stop):
+        begun.set()
+        deadline = time.monotonic() + 10
+        while not stop.value and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.1)
+        found.append(stop.value)
+    original = rtfx.library.ThreadPoolExecutor
+    try:
+        for rtfx.library.ThreadPoolExecutor in (Executor, LateExecutor):
+            try:
+                rtfx.library.run_until_interrupted(work)
+            except KeyboardInterrupt:
+                found.append("raised")
+    finally:
+        rtfx.library.ThreadPoolExecutor = original
+    function, *arguments = late[0]
+    return function(*arguments) is None and found == [1, "raised", "raised"]
 
 def quietly(work):
     with warnings.catch_warnings():
