@@ -98,10 +98,11 @@ def _config_file(config: dict[str, Any] | str | os.PathLike, output: Path) -> It
 
 
 def records(run: str | os.PathLike) -> list[dict[str, Any]]:
-    """Returns one flat dict for each measured round of a run's folder or journal, packed or not. Dots join nested
-    names ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. A round that was
-    measured again after a failure of its case replaces the earlier one. An incomplete last line, left by an interrupted
-    run, is ignored."""
+    """Returns one flat dict for each round of a run's folder or journal, packed or not. Dots join nested names
+    ("metrics.rtfx.total"), so that pandas.DataFrame(rtfx.records("runs/mine")) is a table. The rounds are those that
+    `rtfx summary` counts. Of each case, these are the rounds under its newest `result_key`, and none if its last record
+    is a failure. A round that was measured again after a failure replaces the earlier one, and a repeated line counts
+    once. An incomplete last line, left by an interrupted run, is ignored."""
     path = Path(run)
     path = path / "journal.jsonl" if path.is_dir() else path
     if not path.exists() and path.with_name(path.name + ".gz").exists():
@@ -111,7 +112,7 @@ def records(run: str | os.PathLike) -> list[dict[str, Any]]:
             *lines, torn = data.read().split(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    found: list[dict[str, Any]] = []
+    found: dict[str, dict[int, dict[str, Any]]] = {}  # the rounds of each case, by their line
     failed: set[str] = set()  # cases whose last record is a failure
     for number, line in enumerate([*lines, torn], 1):
         try:
@@ -126,12 +127,15 @@ def records(run: str | os.PathLike) -> list[dict[str, Any]]:
         if record.get("kind") == "failure":
             failed.add(case)
         if record.get("kind") == "run":
-            if case in failed:
-                failed.remove(case)
-                names = ("case", "result_key", "round")
-                found = [one for one in found if any(one.get(name) != record.get(name) for name in names)]
-            found.append(_flat(record))
-    return found
+            key, of = record.get("result_key"), record.get("round")
+            rounds = {line: one for line, one in found.get(case, {}).items()
+                      if one.get("result_key") == key and not (case in failed and one.get("round") == of)}  # fmt: skip
+            failed.discard(case)
+            if record not in rounds.values():
+                rounds[number] = record
+            found[case] = rounds
+    counted = {line: one for case, rounds in found.items() if case not in failed for line, one in rounds.items()}
+    return [_flat(counted[line]) for line in sorted(counted)]
 
 
 def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:

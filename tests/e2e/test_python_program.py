@@ -29,14 +29,31 @@ def test_a_line_that_is_torn_within_a_character_is_ignored(package, tmp_path, pa
     assert [record["question"] for record in package.records(path)] == ["two\u2028lines"]
 
 
-def test_a_round_after_a_failure_replaces_the_earlier_one(package, tmp_path):
-    def round_of(number, started, key="k"):
-        return {"kind": "run", "case": "a", "result_key": key, "round": number, "started": started}
+def round_of(number, started, key="k", case="a"):
+    return {"kind": "run", "case": case, "result_key": key, "round": number, "started": started}
 
-    records = [round_of(0, "1"), round_of(1, "2"), {"kind": "failure", "case": "b"}, round_of(1, "3", "other"),
-               {"kind": "failure", "case": "a"}, round_of(1, "4")]  # fmt: skip
+
+def failure_of(case):
+    return {"kind": "failure", "case": case}
+
+
+JOURNALS = {
+    "measured_again_after_a_failure": (
+        [round_of(0, "1"), round_of(1, "2"), failure_of("b"), failure_of("a"), round_of(1, "3")], ["1", "3"]),
+    "equal_numbers_without_a_failure": ([round_of(0, "1"), round_of(0, "2")], ["1", "2"]),
+    "measured_with_other_settings": (
+        [round_of(0, "1"), round_of(0, "2", case="b"), round_of(1, "3"), round_of(0, "4", "new"), round_of(1, "5", "new")],
+        ["2", "4", "5"]),
+    "failed_at_last": ([round_of(0, "1"), round_of(0, "2", case="b"), failure_of("a")], ["2"]),
+    "joined_with_itself": (2 * [round_of(0, "1"), round_of(1, "2")], ["1", "2"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_records_are_the_rounds_that_a_summary_counts(package, tmp_path, name):
+    records, counted = JOURNALS[name]
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert [record["started"] for record in package.records(tmp_path)] == ["1", "3", "4"]
+    assert [record["started"] for record in package.records(tmp_path)] == counted
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"5", b'{"a": "\xc3"}'])
