@@ -275,8 +275,7 @@ class Claim {
     }
     const bool equal = same_tokens();
     row.tolerance = equal ? 0 : find_metric("wer", "").tolerance.value_or(0);
-    constexpr double kRounding = 1e-9;
-    if (std::abs(*row.current - *row.baseline) <= *row.tolerance + kRounding) {
+    if (!exceeds(std::abs(*row.current - *row.baseline), *row.tolerance)) {
       if (equal) row.reason = other_errors(what);
       if (!row.reason.empty()) row.verdict = Verdict::correctness;
       return row;

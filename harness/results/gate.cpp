@@ -87,7 +87,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
     return row;
   }
   const double more = *row.current - *row.baseline;
-  if (more > tolerance) {
+  if (exceeds(more, tolerance)) {
     row.verdict = Verdict::correctness;
     row.reason = fmt::format("{:.3g} points more word errors", 100 * more);
   }

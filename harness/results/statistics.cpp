@@ -172,6 +172,8 @@ double noise_floor(const Interval& aa_ratio) {
   return std::max(std::abs(1 - aa_ratio.low), std::abs(aa_ratio.high - 1));
 }
 
+bool exceeds(double change, double tolerance) { return change > tolerance + 1e-9; }
+
 Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,
                                   const std::vector<EditCounts>& b, uint64_t seed,
                                   int64_t resamples) {

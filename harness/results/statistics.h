@@ -93,6 +93,11 @@ double visible_change(double sd, int64_t rounds, double drift);
 /// an A/A ratio's interval.
 double noise_floor(const Interval& aa_ratio);
 
+/// Returns whether a change of a rate, such as a WER, is larger than its tolerance. A difference of
+/// two rates is rounded: 0.355 - 0.354 > 0.001. So up to 1e-9 above the tolerance counts as equal,
+/// which is less than one word in a billion.
+bool exceeds(double change, double tolerance);
+
 /// Returns the WER of b minus the WER of a over the same utterances, with a percentile interval
 /// over resampled utterances. It is a paired bootstrap: each resampled utterance brings the errors
 /// of both. There must be reference words.

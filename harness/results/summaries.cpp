@@ -464,7 +464,7 @@ std::string above_fp32(const CaseSummary& summary, const CaseSummary& in_fp32, d
   const record::WordErrors *now = summary.word_errors(), *base = in_fp32.word_errors();
   if (now == nullptr || base == nullptr || !now->wer || !base->wer) return "";
   const double more = *now->wer - *base->wer;
-  if (more <= allowed) return "";
+  if (!exceeds(more, allowed)) return "";
   return fmt::format(
       "{:.2f} points more word errors than in fp32, `verify.wer_above_fp32` allows {:.2f}",
       100 * more, 100 * allowed);

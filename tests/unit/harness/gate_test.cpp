@@ -209,6 +209,23 @@ TEST_F(GateTest, FewerWordErrorsByAnotherScorerExcuseNoOtherTokens) {
   EXPECT_HAS(reason_of(judged(), "results"), "other tokens or frames");
 }
 
+/// 0.355 - 0.354 is rounded to more than 0.001.
+TEST_F(GateTest, WordErrorsMayGrowByTheirWholeTolerance) {
+  const auto with_errors = [&](uint64_t seed, double wer) {
+    ResultSet set = results(seed);
+    for (CaseResult& c : set.cases) {
+      for (record::Round& round : c.summary.rounds)
+        std::get<record::Run>(round).wer.wer = Number(wer);
+    }
+    return set;
+  };
+  const auto verdict = [&](double wer) {
+    return of(gate(with_errors(1, 0.354), with_errors(2, wer), {{"wer", 0.001}}), "wer");
+  };
+  EXPECT_EQ(verdict(0.355), Verdict::pass);
+  EXPECT_EQ(verdict(0.35501), Verdict::correctness);
+}
+
 /// `rtfx run` exits with 13 for both. Workflows leave the verdict to the gate.
 TEST_F(GateTest, ResultsThatFailTheirOwnRunAreWrongThoughTheBaselineHasTheSame) {
   ResultSet current = results(2);

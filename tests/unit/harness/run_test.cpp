@@ -346,6 +346,8 @@ TEST(AboveFp32, ComparesTheWordErrorsOfACaseWithThoseOfTheSameCaseInFp32) {
   add("m/d/greedy/b8/bf16", 0.1009);
   add("m/d/greedy/b8/fp8", 0.1012);
   add("m/d/greedy/b16/fp8", 0.2);  // without a case in fp32
+  add("m/d/greedy/b32/fp32", 0.354);
+  add("m/d/greedy/b32/bf16", 0.355);  // 0.355 - 0.354 > 0.001 after rounding
   const auto cases = summarize_cases(records);
   EXPECT_TRUE(above_fp32(cases, 1).empty());
   const auto above = above_fp32(cases, 0.001);
