@@ -48,13 +48,13 @@ struct Sides {
 
 std::string change_text(const MetricChange& c) {
   if (c.metric->change == Metric::Change::ratio) return ratio(c.change);
-  if (std::isfinite(c.change.high)) {
-    return points(c.change) + (c.utterances ? fmt::format(", over {} that both have",
-                                                          counted(*c.utterances, "utterance"))
-                                            : "");
-  }
-  return is_share(*c.metric) ? fmt::format("{:+.2f} points", 100 * c.change.estimate)
-                             : fmt::format("{:+.2f} {}", c.change.estimate, c.metric->unit);
+  std::string text = is_share(*c.metric)
+                         ? fmt::format("{:+.2f} points", 100 * c.change.estimate)
+                         : fmt::format("{:+.2f} {}", c.change.estimate, c.metric->unit);
+  if (std::isfinite(c.change.high)) text = points(c.change);
+  if (c.utterances)
+    text += fmt::format(", over {} that both have", counted(*c.utterances, "utterance"));
+  return text;
 }
 
 void print_changes(const Sides& sides, const std::vector<MetricChange>& changes) {

@@ -368,8 +368,10 @@ const RecordTable<StreamedQuality>& StreamedQuality::table() {
                "Word error rate of the streams minus that of whole utterances. 0.01 is one "
                "percentage point.")
           .add("low", &StreamedQuality::low, "",
-               "Lower end of the 95 % interval of `difference`, by a bootstrap over utterances.")
-          .add("high", &StreamedQuality::high, "", "Upper end of this interval.")
+               "Lower end of the 95 % interval of `difference`, by a bootstrap over utterances. "
+               "Null: a single utterance has reference words.")
+          .add("high", &StreamedQuality::high, "",
+               "Upper end of this interval. Null: as for `low`.")
           .add("first_delay_seconds", &StreamedQuality::first_delay_seconds, "s",
                "Mean delay from the end of an utterance's first token until it is shown. Null: no "
                "token was shown.")

@@ -338,7 +338,8 @@ struct LostWords {
 /// Compares the words of streamed utterances with those of whole ones, by the same decoder.
 struct StreamedQuality {
   WordErrors streamed, whole;
-  Number difference, low, high;
+  Number difference;
+  Nullable<Number> low, high;
   Optional<Nullable<Number>> first_delay_seconds, lag_seconds, lag_p95_seconds, changed_share;
   Optional<LostWords> lost_words;
   Box<nlohmann::json> other;

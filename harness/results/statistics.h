@@ -100,7 +100,7 @@ bool exceeds(double change, double tolerance);
 
 /// Returns the WER of b minus the WER of a over the same utterances, with a percentile interval
 /// over resampled utterances. It is a paired bootstrap: each resampled utterance brings the errors
-/// of both. There must be reference words.
+/// of both. There must be reference words. If a single utterance has them, the ends are infinite.
 Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,
                                   const std::vector<EditCounts>& b, uint64_t seed,
                                   int64_t resamples = 10000);

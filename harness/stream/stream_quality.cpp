@@ -1,6 +1,7 @@
 #include "harness/stream/stream_quality.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -74,8 +75,9 @@ void add_word_errors(record::StreamedQuality& quality, const LoadedDataset& data
   quality.whole = wer_field(sum(of_whole), normalizer);
   const Interval difference = bootstrap_wer_difference(of_whole, of_streams, seed);
   quality.difference = difference.estimate;
-  quality.low = difference.low;
-  quality.high = difference.high;
+  if (!std::isfinite(difference.high)) return;
+  quality.low = Number(difference.low);
+  quality.high = Number(difference.high);
 }
 
 void add_delays(record::StreamedQuality& quality, const ShownText& shown) {

@@ -77,8 +77,11 @@ static std::string trial_text(const record::StreamRun& run) {
   if (m.contains("stream.stopped_seconds"))
     text += fmt::format(", stopped after {} s", cell(m, "stream.stopped_seconds", 0));
   if (run.quality) {
-    text += fmt::format(", WER {:+.2f} [{:+.2f}, {:+.2f}] points", 100 * run.quality->difference,
-                        100 * run.quality->low, 100 * run.quality->high);
+    const record::StreamedQuality& quality = *run.quality;
+    text += fmt::format(", WER {:+.2f}", 100 * quality.difference);
+    if (quality.low && quality.high)
+      text += fmt::format(" [{:+.2f}, {:+.2f}]", 100 * *quality.low, 100 * *quality.high);
+    text += " points";
   }
   return text;
 }

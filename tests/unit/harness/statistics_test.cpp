@@ -147,6 +147,45 @@ TEST(Statistics, WerDifferenceIsPaired) {
   EXPECT_NEAR(difference.high, -0.1, 1e-12);
 }
 
+TEST(Statistics, OneUtteranceSaysNothingOfOthers) {
+  const auto difference = [](const std::vector<EditCounts>& a, const std::vector<EditCounts>& b) {
+    return bootstrap_wer_difference(a, b, 1, 1000);
+  };
+  const Interval one = difference({edits(1, 20)}, {edits(2, 20)});
+  EXPECT_NEAR(one.estimate, 0.05, 1e-12);
+  EXPECT_TRUE(std::isinf(one.low) && std::isinf(one.high));
+  // An utterance without reference words does not show how rates vary either.
+  const Interval beside_silence =
+      difference({edits(1, 20), edits(0, 0)}, {edits(2, 20), edits(0, 0)});
+  EXPECT_TRUE(std::isinf(beside_silence.low) && std::isinf(beside_silence.high));
+  EXPECT_TRUE(
+      std::isfinite(difference({edits(1, 20), edits(0, 20)}, {edits(2, 20), edits(0, 20)}).high));
+}
+
+/// docs/background/statistics.md has these shares of wrong intervals.
+TEST(Statistics, WerIntervalsOfFewUtterancesAreTooNarrow) {
+  std::mt19937_64 engine(5);
+  std::uniform_int_distribution<int64_t> length(8, 25);
+  const auto wrong = [&](int utterances) {
+    int count = 0;
+    for (uint64_t repetition = 0; repetition < 1000; ++repetition) {
+      std::vector<EditCounts> a, b;
+      for (int i = 0; i < utterances; ++i) {
+        const int64_t words = length(engine);
+        std::binomial_distribution<int64_t> errors(words, 0.1);
+        a.push_back(edits(errors(engine), words));
+        b.push_back(edits(errors(engine), words));
+      }
+      const Interval difference = bootstrap_wer_difference(a, b, repetition, 400);
+      count += difference.low > 0 || difference.high < 0;
+    }
+    return count;
+  };
+  EXPECT_NEAR(wrong(2), 280, 60);
+  EXPECT_NEAR(wrong(5), 140, 45);
+  EXPECT_NEAR(wrong(24), 65, 35);
+}
+
 TEST(Statistics, WerDifferenceOfFewUtterancesIsUncertain) {
   const std::vector<EditCounts> a = {edits(1, 10), edits(0, 10), edits(2, 10), edits(0, 0)};
   const std::vector<EditCounts> b = {edits(0, 10), edits(1, 10), edits(3, 10), edits(0, 0)};
