@@ -6,8 +6,8 @@ tokens and frames.
 
 The script prints a table, and FILE gets a line for each model and batch size. All searches take turns, `--rounds` times
 after one round that is not measured. --whole also times rtfx's own transcribe() from the same files to texts, with its
-own reading, features and encoder. `wer` is the word error rate of each as NeMo counts it. NeMo and the wheel of rtfx
-must be in one environment.
+own reading, features and encoder. CPU seconds are those of all threads and of NeMo's workers. `wer` is the word error
+rate of each as NeMo counts it. NeMo and the wheel of rtfx must be in one environment.
 
 --best compares NeMo's transcribe() with rtfx's own alone, each at its fastest batch size: each has two calls with every
 batch size, of which the second counts. Then both take turns with the fastest, `--rounds` times after one turn
@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import sys
 import time
@@ -38,14 +39,21 @@ logging.setLevel(logging.ERROR)
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's names, and rtfx's
 
 
+def cpu_seconds():
+    """Returns the CPU seconds of all threads of this process, and of its child processes that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def timed(call, device):
-    """Returns ({"seconds", "cpu_seconds"}, result) of a call. CPU seconds count all threads. On a machine with other
-    work they vary less than seconds of wall time."""
-    begin, cpu_begin = time.perf_counter(), time.process_time()
+    """Returns ({"seconds", "cpu_seconds"}, result) of a call. CPU seconds count all threads, and the processes that read
+    files for NeMo (--workers), which end with each call. On a machine with other work they vary less than seconds of
+    wall time."""
+    begin, cpu_begin = time.perf_counter(), cpu_seconds()
     found = call()
     if device.type == "cuda":
         torch.cuda.synchronize()
-    return {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu_begin}, found
+    return {"seconds": time.perf_counter() - begin, "cpu_seconds": cpu_seconds() - cpu_begin}, found
 
 
 def as_lists(hypothesis):

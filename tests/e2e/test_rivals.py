@@ -1,6 +1,6 @@
 """Tests the decoders of other projects (rivals/) whose environments rivals/environment.sh has made."""
 
-import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -193,6 +193,25 @@ def test_nemos_transcribe_with_our_search(tmp_path, model):
     record = json.loads((tmp_path / "out.jsonl").read_text())
     assert record["equal"] == {"texts": 3, "tokens_and_frames": 3}
     assert f"| {model} | 2 |" in result.stdout
+
+
+def test_cpu_seconds_of_nemo_count_its_workers(monkeypatch):
+    torch = pytest.importorskip("torch")
+    stand_in = SimpleNamespace(__path__=[], word_error_rate=None, about=None, restored=None, utterances_of=None,
+                               logging=SimpleNamespace(setLevel=lambda _: None, ERROR=40))  # fmt: skip
+    for name in ("nemo", "nemo.collections", "nemo.collections.asr", "nemo.collections.asr.metrics",
+                 "nemo.collections.asr.metrics.wer", "nemo.utils", "rtfx", "rtfx.nemo", "restore", "manifests"):  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    spec = importlib.util.spec_from_file_location("nemo_transcribe", ROOT / "rivals/nemo/transcribe.py")
+    transcribe = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(transcribe)
+    work = "import time\nwhile time.process_time() < 0.4: pass"
+
+    def call():
+        return subprocess.run([sys.executable, "-S", "-c", work], check=True).returncode
+
+    times, found = transcribe.timed(call, torch.device("cpu"))
+    assert found == 0 and 0.4 <= times["cpu_seconds"] < 5
 
 
 def test_an_empty_log_of_the_compiler_takes_no_byte_of_pythons():
