@@ -3,10 +3,9 @@
 RUN is the folder of a run of configs/rivals/boosting.json, or its journal. The script prints a table for each search
 and each way in which the rival does it. Three columns each show F-score, word error rate in percent, and seconds of
 decoding a pass. The three columns are rtfx by its own rules, rtfx by the rival's rules ("compatibility": "nemo"), and
-the rival. The seconds are a mean over the rounds that are not suspect. The last columns count the utterances in which
-the rival's tokens, and its frames too, equal those of rtfx by the same rules, and name the first that differs. They
-need the folder hypotheses/ of the run. Without it they show "all" where the hashes of tokens, frames and durations are
-equal, else "–".
+the rival. The seconds are a mean over all rounds. The last columns count the utterances in which the rival's tokens,
+and its frames too, equal those of rtfx by the same rules, and name the first that differs. They need the folder
+hypotheses/ of the run. Without it they show "all" where the hashes of tokens, frames and durations are equal, else "–".
 """
 
 import argparse

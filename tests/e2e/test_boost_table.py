@@ -48,7 +48,7 @@ def test_ours_beside_theirs(tmp_path):
     assert [none["boost"], one["boost"]] == ["0", "1"]
     for whose in ("rtfx", "its rules", "rival"):
         assert float(one[f"F, {whose}"]) == pytest.approx(100 * 22 / (20 + 11 + 30), abs=0.06)
-    assert (one["s, its rules"], one["s, rival"], one["rival / rtfx"]) == ("0.25", "0.50", "1.98")
+    assert (one["s, its rules"], one["s, rival"], one["rival / rtfx"]) == ("0.25", "4.70", "18.65")  # over all rounds
     equal = ("equal tokens", "frames too", "first other")
     assert [none[key] for key in equal] == ["24 of 24", "22", "–"]
     assert [one[key] for key in equal] == ["22 of 24", "22", "qs03"]
