@@ -550,7 +550,7 @@ reports.stated("limit", "H100 80GB HBM3")
 at_best = [fmean(call["seconds"] for call in r["nemo"]) / fmean(call["seconds"] for call in r["whole"]) for s in nemo_transcribe.values() for r in s.records()]
 reports.figure("`transcribe()` of rtfx is {} to {} times as fast as that of NeMo", *span(at_best))
 reports.figure("on {} CPU cores.", chain["rnnt_0.6b"].records(kind="provenance")[0]["cpu"]["affinity"]["cpus"])
-reports.stated("setting", "NeMo always had 8 workers", "batch of 32, 64, 128 and 256 utterances")
+reports.stated("setting", "other packages' workers at nice 19", "its workers ran at nice 19", "too small with 8 workers", "NeMo always had 8 workers", "batch of 32, 64, 128 and 256 utterances")
 program = (ROOT / "reports/h200/chain/transcribe_program.txt").read_text()
 reports.figure("`rtfx transcribe` took {} to {} s for the same speech, and {} to {} s with the start of the process",
                *(end for form in (r"in ([\d.]+) s,", r"real\s+0m([\d.]+)s") for end in span(map(float, re.findall(form, program)))))  # fmt: skip

@@ -73,7 +73,7 @@ state = {}  # a worker's search or error, and the shared memory that it has open
 
 
 def start_worker(make, settings):
-    os.nice(19)  # so the process that hands out rows does not wait for a CPU
+    os.nice(19)  # so the process that hands out rows does not wait for a CPU, which would make rounds suspect
     try:
         state["search"] = make(**settings)
     except Exception as error:
