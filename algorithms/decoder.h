@@ -109,6 +109,8 @@ struct Limits {
 
 class Decoder {
  public:
+  /// In the Python package, a garbage collector may destroy a decoder on any thread, while another
+  /// decoder of the model decodes.
   virtual ~Decoder() = default;
 
   virtual Description describe() const = 0;

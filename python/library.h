@@ -11,7 +11,9 @@
  * null unless this header allows it: "{}" stands for no options and no request, "" for no language.
  *
  * A function that fails returns null (or -1), and rtfx_error() says why. Calls for one model, its
- * decoders and its streams must not overlap in time. */
+ * decoders and its streams must not overlap in time. The functions rtfx_*_free() are an exception.
+ * They may be called on any thread, also during a call for another object of the model, since a
+ * garbage collector may call them at any time. */
 #pragma once
 
 #include <stdint.h>

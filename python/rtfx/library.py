@@ -256,7 +256,8 @@ def _resolved(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def free_with(owner: Handle, name: str) -> None:
-    """Frees the owner's handle when the collector ends the owner. At the end of the process, a daemon thread may be
+    """Frees the owner's handle when the collector ends the owner. This may happen on any thread, and during a call for
+    another object of the model, which library.h allows. At the end of the process, a daemon thread may be
     using it, and the system frees all memory anyway."""
     weakref.finalize(owner, free, name, owner._handle).atexit = False
 
