@@ -3,7 +3,8 @@
  * built against, and with those whose C++ symbols are the same (docs/python.md says which were
  * tried).
  *
- * Tensors cross as DLPack (https://dmlc.github.io/dlpack), without a copy. Work is enqueued on the
+ * Tensors cross as DLPack (https://dmlc.github.io/dlpack), without a copy. The caller owns a
+ * returned tensor and calls its deleter once. It may outlive all handles. Work is enqueued on the
  * calling thread's current CUDA stream of LibTorch, which PyTorch's `torch.cuda.stream` sets.
  *
  * Strings are UTF-8. A returned string lives until the thread's next call. The function that
@@ -44,10 +45,13 @@ RTFX_API const char* rtfx_version(void);
 /* Loads a shared library with further decoders. Returns 0, or -1. */
 RTFX_API int rtfx_load_plugin(const char* path);
 
-/* Loads a model. `path` is a .nemo file or a Hugging Face folder. `device` is "auto", "cpu", "cuda"
- * or "cuda:N". `dtype` is "fp32", "bf16", "fp16" or "fp8" (models/dtypes.h). The `contexts` numbers
- * of `context` select an attention context; without any, the model keeps its own. `language`
- * selects the prompt of a prompt-conditioned model; an empty one keeps the model's default. */
+/* Loads a model. `path` is a .nemo file, a Hugging Face folder or the name of a downloaded model
+ * (models/load_checkpoint.h). `device` is "auto", "cpu", "cuda" or "cuda:N". `dtype` is a label of
+ * models/dtypes.h, such as "bf16", or "bf16+fp32" for an encoder in bf16 and a decoder in fp32.
+ * With "fp8" on a GPU that is not made for it, the encoder computes in bf16, and a notice says so.
+ * "fp64" is for CPUs only. The `contexts` numbers of `context` select an attention context; without
+ * any, the model keeps its own. `language` selects the prompt of a prompt-conditioned model; an
+ * empty one keeps the model's default. */
 RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
                                      const int32_t* context, int64_t contexts,
                                      const char* language);
@@ -60,8 +64,8 @@ RTFX_API void rtfx_model_free(rtfx_model* model);
 RTFX_API int64_t rtfx_words(const rtfx_model* model, const rtfx_hypothesis* hypothesis,
                             const rtfx_word** words);
 
-/* Makes a decoder. `options` is a JSON object. Without `name`, it is the fastest exact greedy
- * search (speech/pipeline/default_decoder.h). */
+/* Makes a decoder. `options` is a JSON object. With a `name` that is null or empty, it is the
+ * fastest exact greedy search (speech/pipeline/default_decoder.h). */
 RTFX_API rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name,
                                         const char* options);
 /* Returns {"name", "options", "score_kind", "counters"}, with the counters of the last call. May

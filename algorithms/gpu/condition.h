@@ -5,7 +5,8 @@
 
 namespace rtfx {
 
-/// Enqueues a kernel that sets `condition` to *flag (device memory).
+/// Enqueues a kernel that sets `condition` to *flag (device memory). Does not wait. Throws
+/// std::runtime_error if the launch fails.
 void set_condition(cudaGraphConditionalHandle condition, const bool* flag, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -22,6 +22,7 @@ void print_comparison(const ResultSet& a, const ResultSet& b);
 /// tuned, and the noise floor by A/A controls. If there is nothing to compare, a line says so.
 void print_speed_ups(const ResultSet& results);
 
+/// Prints the verdict of each case and metric, with its figures, to standard output.
 void print_gate(const std::vector<GateRow>& rows);
 
 /// Returns, for example, "35.20 x -> 33.10 x  x 0.940 [0.930, 0.951]  tolerance 5 %, noise 2 %".

@@ -38,7 +38,9 @@ struct NoiseRow {
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift);
 
+/// Returns the rows as the JSON of `rtfx noise --json`.
 nlohmann::json noise_json(const std::vector<NoiseRow>& rows);
+/// Prints the rows as a table to standard output.
 void print_noise(const std::vector<NoiseRow>& rows);
 
 }  // namespace rtfx

@@ -35,6 +35,7 @@ bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits)
 /// drops failures.
 record::Records current_records(const record::Records& records, size_t before);
 
+/// Prints the records as a table to standard output.
 void print_stream_table(const record::Records& records);
 
 /// Returns the ExitCode that the records demand.

@@ -97,6 +97,8 @@ class WeightReader {
   /// Concatenates, along the first axis, those of `names` that exist. The result is undefined when
   /// none exists.
   at::Tensor joined(const std::vector<std::string>& names) const;
+  /// Returns the tensor on the device in the model's dtype, contiguous. It is not copied if it is
+  /// so already.
   at::Tensor place(const at::Tensor& tensor) const;
 
   at::Device device() const { return device_; }

@@ -24,9 +24,11 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 
 def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
          att_context_size: Sequence[int] = (), language: str = "") -> Model:  # fmt: skip
-    """Loads a `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"). The dtype is
-    "fp32", "bf16" or "fp16". On a Hopper GPU it may be "fp8", with the encoder in fp8 and all else in bf16. Loading
-    switches TF32 off for the whole process, so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32,
+    """Loads a `.nemo` file, a Hugging Face folder or a downloaded model by its name. The device is "auto", "cpu",
+    "cuda" or "cuda:1". The dtype is "fp32", "bf16", "fp16", or a pair such as "bf16+fp32" for encoder and decoder.
+    "fp64" is for CPUs only. "fp8" is made for Hopper GPUs, and has the encoder in fp8 and all else in bf16. Where a
+    GPU cannot multiply fp8 as needed, the encoder is in bf16, too, and a notice says so. Loading switches TF32 off
+    for the whole process, so that fp32 is exact (torch.backends.cuda.matmul.allow_tf32,
     torch.backends.cudnn.allow_tf32). `att_context_size` selects an attention context of a cache-aware encoder.
     `language` selects the language of a prompt-conditioned model."""
     return Model(path, device, dtype, att_context_size, language)

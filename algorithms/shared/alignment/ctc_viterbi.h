@@ -103,7 +103,8 @@ constexpr int64_t ctc_column_bytes(int64_t tokens) {
 /// `columns`.
 inline constexpr int64_t kCtcSharedBytes = 40 << 10;
 
-/// Enqueues a kernel with a block of threads for each row, and does not wait for it.
+/// Enqueues a kernel with a block of threads for each row, and does not wait for it. Throws
+/// std::runtime_error if the launch fails.
 void launch_ctc_alignment(const CtcBatchArrays& arrays, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -53,7 +53,8 @@ RTFX_HOST_DEVICE inline void trace_back(const BacktraceArrays& a, int64_t b, int
   }
 }
 
-/// Enqueues a kernel with a thread for each entry, and does not wait for it.
+/// Enqueues a kernel with a thread for each entry, and does not wait for it. Throws
+/// std::runtime_error if the launch fails.
 void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -87,7 +87,7 @@ RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t st
 
 /// Enqueues advance_row() for states [rows], with a block for each row: scores [rows, V], next
 /// [rows, V] (may be null). Pointers are device memory. The call allocates nothing, does not wait,
-/// and can be recorded into a graph.
+/// and can be recorded into a graph. Throws std::runtime_error if the launch fails.
 void launch_advance(const NgramView& lm, const int32_t* states, int64_t rows, float* scores,
                     int32_t* next, cudaStream_t stream);
 

@@ -10,8 +10,8 @@ namespace rtfx::fused {
 
 /// The kernels for one element type of weights and states.
 struct ElementKernels {
-  /// Runs the whole search, given the bytes of a block's shared memory. [1] is the kernel for
-  /// searches with Search::bonus.
+  /// Runs the whole search. The number is that of the bytes of dynamic shared memory that the
+  /// launch gives each block. [1] is the kernel for searches with Search::bonus.
   void (*search[2])(Search, int);
   // The start of a search, and the phases of a step.
   void (*start)(const Search*);
@@ -25,9 +25,12 @@ struct ElementKernels {
 /// memory as far as they fit, and grid barriers lie between the phases.
 class PersistentKernel {
  public:
+  /// Raises the kernels' limit of shared memory to the GPU's, for the whole process.
   explicit PersistentKernel(Precision precision);
   /// Returns the largest number of rows for which the shared memory of a block has room.
   int64_t max_rows() const;
+  /// Enqueues the kernel as a cooperative launch, since its barriers need all blocks to run at
+  /// once.
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
