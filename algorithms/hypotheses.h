@@ -21,7 +21,9 @@ class Tokenizer;         // models/tokenizers/tokenizer.h
 /// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
 struct FoundWord {
   std::string text;
-  int32_t frame = 0;  // where the path passes the word's label, before the next word begins
+  /// The frame at which the path takes the arc with the word's label. On the path, this arc does
+  /// not come before the word's first token, nor after the first token of the next word.
+  int32_t frame = 0;
   bool operator==(const FoundWord&) const = default;
 };
 

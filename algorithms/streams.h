@@ -68,10 +68,14 @@ class Streams {
   /// else than UserError, the streams of the call can only be closed.
   virtual void push(std::span<const int64_t> streams, const EncodedBatch& pieces) = 0;
 
-  /// Returns the result so far, without a search. Waits for the device at most once.
+  /// Returns the result so far, without a search. Waits for the device at most once. A stream of
+  /// ctc_wfst that has had no push() is an exception: its first call searches the start of the
+  /// graph, and waits as push() does.
   virtual PartialResult partial(int64_t stream) = 0;
 
-  /// Returns the result of the utterance and closes the stream.
+  /// Returns the result of the utterance and closes the stream. Some searches do work here and wait
+  /// for the device: those with PieceSearch::at_end call the search once more. For an n-best list,
+  /// ctc_wfst and ctc_wfst_cpu search the whole utterance again.
   virtual Hypothesis finish(int64_t stream) = 0;
 
   /// Forgets the utterance.

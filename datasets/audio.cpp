@@ -458,7 +458,7 @@ bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
   if (!file_->pipe || fstat(file_->input.descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
-  // A full pipe must be read, however small it is.
+  // A small pipe never holds a whole block, so half of its capacity is enough.
   constexpr int kLeastPipe = 4096;
   const int holds = std::max(kLeastPipe, fcntl(file_->input.descriptor, F_GETPIPE_SZ));
   const int wanted = std::min(file_->block_bytes(), holds / 2);

@@ -98,7 +98,7 @@ json decoder_of(const std::string& text) {
 /// Returns whether the reader of LibriSpeech would find a transcript or a broken link to one.
 bool is_librispeech(const fs::path& folder) {
   constexpr const char* kEnding = ".trans.txt";
-  // Reading the dataset names the folders that may not be read.
+  // Unreadable folders are no error here. Reading the dataset reports them.
   std::vector<UserError> skipped;
   try {
     if (!files_below(folder, {kEnding}, nullptr, &skipped).empty()) return true;

@@ -55,7 +55,7 @@ TranscribeInput standard_input(ScratchFile& scratch) {
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   std::vector<TranscribeInput> inputs;
   std::set<std::string> names;
-  // A file that is missing costs nobody else a result.
+  // A missing file is no error here. Reading it reports it, and the other files keep their results.
   for (const Utterance& utterance :
        parse_manifest(path, read_manifest_text(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();

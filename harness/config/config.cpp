@@ -115,8 +115,8 @@ class Reader {
     }
   }
 
-  /// Lists of option values become a decoder each; all are made once, to find errors early. Returns
-  /// whether there are none.
+  /// Replaces each decoder whose options hold lists by one decoder for each combination of values.
+  /// Makes every decoder once, to find errors early. Returns whether there was no error.
   bool expand_decoders() {
     std::set<std::string> seen;
     std::vector<DecoderSpec> all;
@@ -175,9 +175,9 @@ class Reader {
                     "CTC decoders are compared with the first of their kind by themselves");
   }
 
-  /// Its dataset, if it is one of the configuration's; the ends of its ranges are tried. A decoder
-  /// or dataset that is not there is an error of `rtfx tune` alone: an override may have replaced
-  /// them for another command.
+  /// Completes an entry of "tune". The id of a dataset becomes that dataset, and each range is
+  /// tried at both ends. A decoder or dataset that the configuration lacks is no error here, since
+  /// an override for another command may have replaced it. `rtfx tune` reports it.
   void complete_tune(TuneSpec& tune, const JsonView& view) const {
     tune.where = view.where();
     const auto dataset = std::ranges::find(config_.datasets, tune.dataset.id, &DatasetSource::id);

@@ -13,8 +13,8 @@ namespace rtfx {
 /// A rule for the largest number of streams that a server sustains. A trial passes if requests
 /// begin in time and utterances end in time. The defaults are those of "c120".
 struct StreamRule {
-  double late = 0.001;            // share of the requests that may begin a period or more too late
-  double final_ms = 1000;         // limit of the latency of requests that end an utterance
+  double late = 0.001;     // share of the requests that may begin more than one period too late
+  double final_ms = 1000;  // limit of the latency of requests that end an utterance
   std::string of_finals = "p95";  // percentile of this latency that must keep the limit
   double seconds = 60;            // length of a trial
   double confirm_seconds = 120;   // length of the trial that confirms the number

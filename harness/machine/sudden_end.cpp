@@ -172,10 +172,10 @@ namespace {
 constexpr const char* kVariables[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
 constexpr const char* kOfShells[] = {"_", "OLDPWD", "SHLVL"};
 
-// The OpenMP run-time reads its variables when it is loaded, before main() and, in LibTorch's
-// company, before every constructor of ours. Only functions in .preinit_array come earlier: all
-// libraries are in memory then, and none has begun, the C library included, which is why setenv()
-// would be forgotten and sanitizers are not ready.
+// The OpenMP run-time reads these variables when it is initialised. LibTorch brings it, so that is
+// before all constructors of rtfx. Only functions in .preinit_array run earlier. All libraries are
+// in memory at that time, but none is initialised, not even the C library. So setenv() would have
+// no lasting effect, and sanitizers do not work yet.
 #define RTFX_BEFORE_LIBRARIES __attribute__((no_sanitize("address", "undefined")))
 
 RTFX_BEFORE_LIBRARIES bool names(const char* entry, const char* variable) {
@@ -193,8 +193,9 @@ RTFX_BEFORE_LIBRARIES char** find(char** environment, const char* variable) {
 
 }  // namespace
 
-/// The array has no room for one more. What only a shell has a use for gives its place; without any
-/// such variable the program begins anew, which takes 45 ms.
+/// The array `environment` has no room for another variable. So OMP_WAIT_POLICY takes the place of
+/// one that only shells use. Without such a variable, the program executes itself again with a
+/// longer array, which takes 45 ms.
 RTFX_BEFORE_LIBRARIES void make_waits_passive(int, char** arguments, char** environment) {
   static char passive[] = "OMP_WAIT_POLICY=passive";
   for (const char* variable : kVariables) {

@@ -273,7 +273,7 @@ std::string short_call_name(std::string_view name) {
 }
 
 std::string short_kernel_name(std::string_view name) {
-  // the second is ncu's
+  // the first form is that of the C++ demangler, the second one that of Nsight Compute
   constexpr std::string_view kAnonymous[] = {"(anonymous namespace)::", "<unnamed>::"};
   std::string flat;
   int depth = 0;

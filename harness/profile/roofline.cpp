@@ -506,7 +506,7 @@ std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file) {
   const auto ranges = std::ranges::find_if(fields, [](const std::string& column) {
     return column.find("Push/Pop_Range") != std::string::npos;
   });
-  // an empty list has this length
+  // The index of the column of NVTX ranges. Without such a column, it equals fields.size().
   const auto of_ranges = static_cast<size_t>(ranges - fields.begin());
   read_fields(in, fields);  // the units
   std::map<std::pair<std::string, std::string>, CountedKernel> by_name;

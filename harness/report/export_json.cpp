@@ -81,8 +81,8 @@ ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric
              {"threads", c.provenance().cpu ? c.provenance().cpu->threads.value_or(1) : 1},
              {"iterations", 1},
              {"real_time", *time},
-             // compare.py requires it for every entry, and takes the difference of two zeros as
-             // none.
+             // Google Benchmark's compare.py requires "cpu_time" in every entry. For two zeros, it
+             // shows no difference.
              {"cpu_time", run == nullptr ? 0.0 : 1e3 * run->cpu_seconds.value_or(0.0)},
              {"time_unit", "ms"}};
   }
@@ -150,13 +150,14 @@ std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metr
       measures[with(metric.key, '-')] = std::move(entry);
     }
     if (measures.empty()) continue;
-    // The names of these metrics say it, since the format holds only numbers.
+    // BMF holds only numbers. So doubts about a case are metrics, whose names say what they mean.
     if (const auto share = c->summary.suspect_share())
       measures["suspect-round-share"] = {{"value", *share}};
     if (const auto share = c->summary.gaps()) measures["gap-share"] = {{"value", *share}};
     measures["noisy"] = {{"value", c->summary.noisy() ? 1 : 0}};
     if (!tuned_text(searches, *c).empty()) measures["tuned"] = {{"value", 1}};
-    // The format has a place only for the name, and a series must not join one with the other.
+    // BMF has no field for stand-ins, so the name tells them. Otherwise a series would join results
+    // of a stand-in with those of the original.
     document[name_with_marks(c->name(), c->summary.stand_ins())] = std::move(measures);
   }
   return dump(document);

@@ -9,7 +9,7 @@ struct ReportOptions {
   std::filesystem::path run = {};       // folder of a run, or a journal
   std::filesystem::path baseline = {};  // an earlier run, as folder or journal; empty: none
   std::filesystem::path history = {};   // folder with journals of earlier runs; empty: none
-  /// Profile.jsonl or its folder; empty: the file beside the journal.
+  /// The file profile.jsonl or its folder; empty: the file beside the journal.
   std::filesystem::path profile = {};
   /// Empty: report.html beside journal.jsonl, or NAME.html beside NAME.jsonl.
   std::filesystem::path output = {};

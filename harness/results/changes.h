@@ -14,7 +14,8 @@ namespace rtfx {
 struct MetricChange {
   const Metric* metric;
   double from, to;  // means over rounds
-  /// To / from or to - from, as metric->change says; the ends are infinite if there is no interval.
+  /// The ratio `to` / `from` or the difference `to` - `from`, as metric->change says. The ends are
+  /// infinite if there is no interval.
   Interval change;
   /// Number of utterances that the change covers, if either side holds others too.
   std::optional<int64_t> utterances = {};

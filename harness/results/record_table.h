@@ -287,9 +287,9 @@ struct SlotType {
   const class TableCore& (*table)() = nullptr;  // only for objects
   /// The rest is for lists and for objects with free names.
   const SlotType* element = nullptr;
-  void* (*add)(void* value,
-               /// Adds a slot, and returns it; null if the name is taken.
-               std::string_view name) = nullptr;
+  /// Adds a slot with this name, which lists ignore. Returns the slot, or null if the name is
+  /// taken.
+  void* (*add)(void* value, std::string_view name) = nullptr;
   size_t (*size)(const void* value) = nullptr;
   const void* (*at)(const void* value, size_t index, const SharedText*& name) = nullptr;
   void (*finish)(void* value) = nullptr;  // frees memory that growing has left over
@@ -515,7 +515,8 @@ nlohmann::json to_json(const Optional<T>& member) {
   return member ? detail::write_slot(&member, detail::kSlotType<Optional<T>>) : nlohmann::json();
 }
 
-/// Satisfied if `Record` has a member `Box<nlohmann::json> other`.
+/// The table of the records of a type. `Record` must have a member `Box<nlohmann::json> other`,
+/// which keeps the fields that no row lists.
 template <class Record>
 class RecordTable {
  public:

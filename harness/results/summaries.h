@@ -154,8 +154,9 @@ std::vector<CaseSummary> summarize_cases(record::Records records);
 /// Returns the number of streams in the name of a case of `rtfx stream`; none in other names.
 std::optional<int64_t> streams_of(const record::Case& about);
 
-/// Returns whether the failure is one of `rtfx stream` with the same decoder, before any number of
-/// streams. It has no result key, and counts until a later record of the decoder.
+/// Returns whether the run takes the place of an earlier failure. Both have the same model,
+/// dataset, decoder and dtype. The failure has no result key, because it happened before `rtfx
+/// stream` began with any number of streams.
 bool makes_good(const record::StreamRun& run, const record::Failure& failure);
 
 /// Returns whether the case is one of `rtfx stream`.

@@ -38,7 +38,8 @@ struct StreamStarts {
   std::vector<size_t> of(int64_t streams, const std::vector<size_t>& requests) const;
 };
 
-/// Time that a server spends in each stage, in seconds. Empty if the stages are not timed apart.
+/// Time that a server spends in each stage, in seconds. Both are 0 if the server does not time the
+/// stages separately.
 struct StageSeconds {
   double encoder = 0, search = 0;
 };

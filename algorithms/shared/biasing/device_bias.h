@@ -1,6 +1,7 @@
 // Contextual biasing of the rows of a batch, as the device reads it. Each row may add scores to its
 // tokens by a model of its own, and may forbid tokens. The models of all rows stand in one set of
-// tables. algorithms/shared/biasing makes them from phrases and scripts.
+// tables. compile_bias() makes a model from phrases and scripts, and DeviceBiasTables lays out the
+// models of all rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -186,8 +186,8 @@ T value_of(const json& options, const char* name, T otherwise) {
 /// Returns whether options make a decoder repeat another program's arithmetic.
 bool follows_other_rules(const json& options) {
   return value_of(options, "compatibility", std::string("none")) != "none" ||
-         // Some texts may then have no room for all tokens, and hypotheses without an end are
-         // results.
+         // With such a limit, a search may return hypotheses that have not reached the last frame.
+         // Their scores are not those of whole texts.
          value_of(options, "max_target_abs", int64_t{0}) > 0 ||
          value_of(options, "max_target_ratio", 1.0) < 1;
 }

@@ -45,8 +45,9 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 /// no wanted word, the result is empty. The other words of the file are counted in *unwanted unless
 /// it is null. Throws UserError with file and line for a word without tokens and for a token that
 /// the tokenizer lacks. With `drop_unspelled`, such lines are left out and counted in *dropped.
-/// Always throws it for a probability that is none or is missing where most lines have one, and for
-/// the symbols <eps>, #0, #1, ... in place of a word.
+/// Always throws it for a probability outside (0, 1], and for a line without one where most lines
+/// have one. Throws it, too, for the symbols <eps>, #0, #1, ... in place of a word. Probabilities
+/// are recognised only in a regular file, which can be read twice. In a pipe, they count as tokens.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped,
                      int64_t* unwanted = nullptr);

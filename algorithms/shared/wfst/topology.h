@@ -14,11 +14,12 @@ namespace rtfx {
 /// emitted twice only with a blank in between. `compact` goes to the next token by an epsilon arc
 /// back to state 0, so that 3 V arcs take the place of V^2. In it the same token needs no blank in
 /// between, which adds paths and removes none. `normal_riva` is `normal` as the decoder of the WFST
-/// paper builds it (riva-asrlib-decoder): no word model backs off before the first token and after
-/// a blank. This removes paths. A text can begin only with a word that has a bigram behind <s>.
-/// After a blank, a word needs an n-gram behind the history that the path had before the blank.
-/// `tokens` is no topology of CTC: it has no blank and no repetition. It is made for searches that
-/// know which of their labels are tokens, such as those of transducers.
+/// paper builds it (riva-asrlib-decoder): state 0 of T has no loops for disambiguation symbols. So
+/// no back-off arc of the language model can be taken before the first token or after a blank. This
+/// removes paths. A text can begin only with a word that has a bigram behind <s>. After a blank, a
+/// word needs an n-gram behind the history that the path had before the blank. `tokens` is no
+/// topology of CTC: it has no blank and no repetition. It is made for searches that know which of
+/// their labels are tokens, such as those of transducers.
 enum class Topology { normal, compact, tokens, normal_riva };
 
 const std::vector<std::string>& topology_names();

@@ -30,8 +30,8 @@ struct TdtMinDurationOptions {
 /// more, to learn whether any row goes on.
 ///
 /// With "host_reads": "rows" hypotheses grow on the host, as in frame_looping. decode() then also
-/// waits once for each row and evaluation, and three times for each token, its duration and its
-/// score.
+/// waits once for each row and evaluation. For each emitted token it waits three times more: once
+/// for the token, once for its duration and once for its score.
 class TdtMinDuration : public DecoderBase<TdtMinDurationOptions> {
  public:
   using DecoderBase::DecoderBase;
