@@ -18,16 +18,16 @@ bool is_bad(float value) { return !(std::abs(value) <= kLargestSample); }
 
 }  // namespace
 
-bool is_sound(std::span<const float> samples) {
+bool are_valid_samples(std::span<const float> samples) {
   // The loop looks at all samples without a branch, since there is hardly ever a bad one.
   int bad = 0;
   for (const float value : samples) bad |= static_cast<int>(is_bad(value));
   return bad == 0;
 }
 
-void require_sound(std::span<const float> samples, std::string_view where, std::string_view remedy,
-                   size_t first) {
-  if (is_sound(samples)) return;
+void require_valid_samples(std::span<const float> samples, std::string_view where,
+                           std::string_view remedy, size_t first) {
+  if (are_valid_samples(samples)) return;
   const auto bad = std::ranges::find_if(samples, is_bad);
   throw UserError(where,
                   fmt::format("sample {} is {}", first + static_cast<size_t>(bad - samples.begin()),

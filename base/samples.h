@@ -8,11 +8,11 @@
 namespace rtfx {
 
 /// Returns whether no sample is NaN, infinite or beyond 1e12.
-bool is_sound(std::span<const float> samples);
+bool are_valid_samples(std::span<const float> samples);
 
 /// Throws UserError(where, problem, remedy) where a sample is not sound. The problem names
 /// the first such sample by its index, which is `first` for samples[0].
-void require_sound(std::span<const float> samples, std::string_view where, std::string_view remedy,
-                   size_t first = 0);
+void require_valid_samples(std::span<const float> samples, std::string_view where,
+                           std::string_view remedy, size_t first = 0);
 
 }  // namespace rtfx

@@ -317,7 +317,7 @@ struct AudioReader::File {
 
   void read_block() {
     const std::vector<float> block = mono();
-    require_sound(block, path.string(), "repair the file or leave it out", samples);
+    require_valid_samples(block, path.string(), "repair the file or leave it out", samples);
     samples += block.size();
     if (block.empty()) {
       if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;

@@ -247,8 +247,8 @@ DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples, con
     for (int64_t b = 0; b < rows; ++b) {
       if (counts[b] == 0) throw UserError("audio", "a clip without samples", "leave it out");
       clips.emplace_back(std::span(samples[b], static_cast<size_t>(counts[b])));
-      require_sound(clips.back().samples, fmt::format("audio[{}]", b),
-                    "repair the audio or leave it out");
+      require_valid_samples(clips.back().samples, fmt::format("audio[{}]", b),
+                            "repair the audio or leave it out");
       longest = std::max(longest, counts[b]);
     }
     require_encoder_memory(acoustic, rows, longest, free_memory(acoustic.device), "batch_size");

@@ -13,7 +13,7 @@ Clip read_memory(const Recording& recording, size_t index, const ReadingRules& r
   Clip clip{index, {}, recording.samples};
   clip.audio.sample_rate = rules.sample_rate;
   if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
-  require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
+  require_valid_samples(clip.samples(), recording.name, "repair the audio or leave it out");
   return clip;
 }
 

@@ -91,12 +91,12 @@ void EncoderStreams::push(std::span<const NewSamples> all) {
     parallel_ranges(std::ssize(all), some, 1 + StreamAudio::kSamplesOfAThread / most);
   };
   std::vector<char> sound(all.size());
-  each([&](size_t i) { sound[i] = is_sound(all[i].samples); });
+  each([&](size_t i) { sound[i] = are_valid_samples(all[i].samples); });
   const auto bad = std::ranges::find(sound, 0);
   if (bad != sound.end()) {
     const NewSamples& one = all[static_cast<size_t>(bad - sound.begin())];
-    require_sound(one.samples, name_of(one.stream),
-                  "give samples between -1 and 1; none of these were taken");
+    require_valid_samples(one.samples, name_of(one.stream),
+                          "give samples between -1 and 1; none of these were taken");
   }
   std::vector<StreamAudio*> sorted = into;
   std::ranges::sort(sorted);
