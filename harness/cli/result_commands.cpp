@@ -189,7 +189,7 @@ nlohmann::json verification_json(const Verification& verification) {
   if (verification.not_repeated && verification.rows.empty()) out["verdict"] = nullptr;
   out.update({{"journal", verification.journal.string()},
               {"cases", verification.cases},
-              {"records", {{"checked", verification.checked}, {"sound", verification.sound}}},
+              {"records", {{"checked", verification.checked}, {"sound", verification.consistent}}},
               {"seed", verification.seed},
               {"sampled", verification.sampled},
               {"left_out", left_out}});

@@ -383,7 +383,7 @@ class Verifier {
     for (const GateRow& row : found_.rows) wrong.insert(row.case_name);
     found_.checked = static_cast<size_t>(std::ranges::count_if(
         journal_.cases, [](const CaseResult& c) { return !c.summary.failure; }));
-    found_.sound = found_.checked - wrong.size();
+    found_.consistent = found_.checked - wrong.size();
   }
 
   const ClaimedConfig& config_of(const CaseResult& claim) {
@@ -547,7 +547,7 @@ Verification verify(const fs::path& journal, const VerifyOptions& options) {
 void print_verification(const Verification& verification) {
   fmt::print("journal  {}: {}\n", printable(verification.journal.string()),
              counted(static_cast<int64_t>(verification.cases), "case"));
-  fmt::print("records  no fault in {} of {}\n", verification.sound,
+  fmt::print("records  no fault in {} of {}\n", verification.consistent,
              counted(static_cast<int64_t>(verification.checked), "case"));
   if (verification.not_repeated)
     fmt::print("sample   none: nothing was repeated, and only the records were checked\n");

@@ -28,7 +28,7 @@ struct Verification {
   int64_t seed = 0;
   size_t cases = 0;  // cases of the journal
   /// Cases that claim a result, and cases among them whose records show no fault.
-  size_t checked = 0, sound = 0;
+  size_t checked = 0, consistent = 0;
   std::vector<std::string> sampled;  // names, in the journal's order
   /// Name of a case, and why it is not run again.
   std::vector<std::pair<std::string, std::string>> left_out;
