@@ -210,7 +210,7 @@ std::optional<int64_t> streams_of(const record::Case& about) {
   return read.ec == std::errc() ? std::optional(streams) : std::nullopt;
 }
 
-bool makes_good(const record::StreamRun& run, const record::Failure& failure) {
+bool supersedes(const record::StreamRun& run, const record::Failure& failure) {
   return failure.result_key.empty() && run.model.id == failure.model.id &&
          run.dataset.id == failure.dataset.id && run.decoder.id == failure.decoder.id &&
          run.dtype == failure.dtype;
@@ -247,7 +247,7 @@ void Summarizer::add(record::Any&& record) {
     parts_->add(std::move(*run));
   } else if (auto* stream = std::get_if<record::StreamRun>(&record)) {
     for (CaseRecords& of_case : parts_->cases) {
-      if (of_case.failure && makes_good(*stream, *of_case.failure)) of_case.failure.reset();
+      if (of_case.failure && supersedes(*stream, *of_case.failure)) of_case.failure.reset();
     }
     parts_->add(std::move(*stream));
   } else if (auto* failure = std::get_if<record::Failure>(&record)) {

@@ -157,7 +157,7 @@ std::optional<int64_t> streams_of(const record::Case& about);
 /// Returns whether the run takes the place of an earlier failure. Both have the same model,
 /// dataset, decoder and dtype. The failure has no result key, because it happened before `rtfx
 /// stream` began with any number of streams.
-bool makes_good(const record::StreamRun& run, const record::Failure& failure);
+bool supersedes(const record::StreamRun& run, const record::Failure& failure);
 
 /// Returns whether the case is one of `rtfx stream`.
 bool is_stream(const CaseSummary& summary);

@@ -153,10 +153,10 @@ class StreamRunner {
     for (const record::Any& record : session_.records()) {
       if (const auto* run = std::get_if<record::StreamRun>(&record)) {
         if (run->case_name == wanted.case_name) last = *run;
-        if (failed != nullptr && makes_good(*run, *failed)) failed = nullptr;
+        if (failed != nullptr && supersedes(*run, *failed)) failed = nullptr;
       } else if (const auto* failure = std::get_if<record::Failure>(&record)) {
         if (failure->case_name == wanted.case_name) last.reset();
-        if (makes_good(wanted, *failure)) failed = failure;
+        if (supersedes(wanted, *failure)) failed = failure;
       }
     }
     if (failed != nullptr) return std::nullopt;
