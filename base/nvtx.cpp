@@ -49,7 +49,7 @@ uint64_t register_batch_size() {
 /// are null.
 struct Names {
   Names() {
-    for (const RangeWord& word : kVocabulary) words.emplace_back(word.name);
+    for (const RangeInfo& word : kRanges) words.emplace_back(word.name);
     for (const Category& category : kCategories)
       categories.emplace_back(static_cast<uint32_t>(categories.size()) + 1, category.name);
     batch_size = register_batch_size();
@@ -70,7 +70,7 @@ const Names& names() {
 
 template <typename... Payload>
 nvtx3::event_attributes attributes_of(RangeName name, const Payload&... payload) {
-  const auto kind = static_cast<size_t>(word_of(name).kind) - 1;
+  const auto kind = static_cast<size_t>(info_of(name).kind) - 1;
   return nvtx3::event_attributes(names().words[static_cast<size_t>(name)], names().categories[kind],
                                  nvtx3::color(kCategories[kind].colour), payload...);
 }

@@ -65,12 +65,12 @@ enum class RangeName : uint8_t {
 /// The category of a range, which gives the range its colour. NVTX counts categories from 1.
 enum class RangeKind : uint8_t { run = 1, batch, region, phase, segment, wait };
 
-struct RangeWord {
+struct RangeInfo {
   const char* name;
   RangeKind kind;
 };
 
-inline constexpr std::array<RangeWord, 34> kVocabulary = {{
+inline constexpr std::array<RangeInfo, 34> kRanges = {{
     {"pad", RangeKind::region},
     {"h2d", RangeKind::region},
     {"features", RangeKind::region},
@@ -106,17 +106,15 @@ inline constexpr std::array<RangeWord, 34> kVocabulary = {{
     {"wait", RangeKind::wait},
     {"host_read", RangeKind::wait},
 }};
-static_assert(kVocabulary.size() == static_cast<size_t>(RangeName::host_read) + 1);
+static_assert(kRanges.size() == static_cast<size_t>(RangeName::host_read) + 1);
 
-constexpr const RangeWord& word_of(RangeName name) {
-  return kVocabulary[static_cast<size_t>(name)];
-}
+constexpr const RangeInfo& info_of(RangeName name) { return kRanges[static_cast<size_t>(name)]; }
 
 /// Returns the range of that name. Returns nullopt for a name outside the vocabulary, such as the
 /// name of a case.
 constexpr std::optional<RangeName> range_named(std::string_view name) {
-  for (size_t i = 0; i < kVocabulary.size(); ++i)
-    if (name == kVocabulary[i].name) return static_cast<RangeName>(i);
+  for (size_t i = 0; i < kRanges.size(); ++i)
+    if (name == kRanges[i].name) return static_cast<RangeName>(i);
   return std::nullopt;
 }
 

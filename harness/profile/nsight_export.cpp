@@ -378,7 +378,7 @@ class SessionReader {
           range.time.end = std::max(range.time.end, range.time.begin);
         }
       }
-      phase = word_of(*word).kind == RangeKind::phase ? &range : nullptr;
+      phase = info_of(*word).kind == RangeKind::phase ? &range : nullptr;
     }
   }
 

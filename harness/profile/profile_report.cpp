@@ -209,7 +209,7 @@ Regions profiled_regions(const std::vector<LoggedRange>& ranges, const std::vect
                          const Activity& activity, const FigureOptions& options,
                          std::vector<std::string>& remarks) {
   Regions regions;
-  const std::vector<Span> waits = spans_named(ranges, word_of(RangeName::wait).name);
+  const std::vector<Span> waits = spans_named(ranges, info_of(RangeName::wait).name);
   for (const std::string& name : range_names(ranges)) {
     const std::vector<Span> spans = spans_named(ranges, name);
     const RegionFigures figures = region_figures(activity, spans, waits, options.top);

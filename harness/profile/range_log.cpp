@@ -11,7 +11,7 @@
 namespace rtfx {
 namespace {
 
-constexpr std::string_view kWait = word_of(RangeName::wait).name;
+constexpr std::string_view kWait = info_of(RangeName::wait).name;
 
 /// LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
 bool is_capturing(at::Device device) {
@@ -24,12 +24,12 @@ bool is_capturing(at::Device device) {
   return error != 0 || status != 0;
 }
 
-bool is_segment(RangeName name) { return word_of(name).kind == RangeKind::segment; }
+bool is_segment(RangeName name) { return info_of(name).kind == RangeKind::segment; }
 
 }  // namespace
 
 bool is_logged(RangeName name) {
-  const RangeKind kind = word_of(name).kind;
+  const RangeKind kind = info_of(name).kind;
   return kind == RangeKind::region || kind == RangeKind::phase || name == RangeName::wait;
 }
 
@@ -75,7 +75,7 @@ void RangeLog::end_phase() {
 
 void RangeLog::begin(RangeName name, std::vector<LoggedRange>& ranges, std::vector<size_t>& open) {
   open.push_back(ranges.size());
-  ranges.push_back({word_of(name).name, {0, 0}});
+  ranges.push_back({info_of(name).name, {0, 0}});
   ranges.back().time.begin = clock_();
 }
 
@@ -102,7 +102,7 @@ void RangeLog::closed(RangeName name) noexcept try {
   const size_t index = open_.back();
   ranges_[index].time.end = clock_();
   open_.pop_back();
-  const bool phase = word_of(name).kind == RangeKind::phase;
+  const bool phase = info_of(name).kind == RangeKind::phase;
   if (drain_ && phase && !is_capturing(device_)) ended_phase_ = index;
 } catch (...) {
   complete_ = false;

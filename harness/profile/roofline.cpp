@@ -291,7 +291,7 @@ class Roofline {
 
 int roofline(const Config& given, const RooflineOptions& options) {
   const auto region = range_named(options.region);
-  if (!region || word_of(*region).kind != RangeKind::region) {
+  if (!region || info_of(*region).kind != RangeKind::region) {
     const std::vector<std::string> names(kRegionNames.begin(), kRegionNames.end());
     throw unknown_name("--region", "region", options.region, names);
   }
@@ -406,7 +406,7 @@ class CounterRow {
 std::string part_of(const std::string& stack) {
   std::string part;
   size_t last = 0;
-  for (const RangeWord& word : kVocabulary) {
+  for (const RangeInfo& word : kRanges) {
     if (word.kind != RangeKind::phase && word.kind != RangeKind::segment) continue;
     const size_t place = stack.rfind(fmt::format(":{}:", word.name));
     if (place == std::string::npos || place < last) continue;

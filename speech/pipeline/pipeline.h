@@ -33,7 +33,7 @@ static_assert(range_of(Region::confidence) == RangeName::confidence);
 
 constexpr std::array<const char*, kRegions> kRegionNames = [] {
   std::array<const char*, kRegions> names{};
-  for (size_t i = 0; i < kRegions; ++i) names[i] = kVocabulary[i].name;
+  for (size_t i = 0; i < kRegions; ++i) names[i] = kRanges[i].name;
   return names;
 }();
 
