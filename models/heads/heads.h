@@ -79,12 +79,12 @@ struct PredictionState {
   void take(const at::Tensor& mask, const PredictionState& taken);
   /// Replaces all rows by those of `from`, in place.
   void assign(const PredictionState& from);
-  /// Calls walk(tensor, dimension of the rows) for each tensor.
-  template <class Walk>
-  void walk(Walk&& walk) {
-    walk(h, 1);
-    walk(c, 1);
-    walk(context, 0);
+  /// Calls visit(tensor, dimension of the rows) for each tensor.
+  template <class Visit>
+  void for_each_tensor(Visit&& visit) {
+    visit(h, 1);
+    visit(c, 1);
+    visit(context, 0);
   }
   /// Returns the rows `index` ([B'] int64) of this state.
   PredictionState rows(const at::Tensor& index) const;

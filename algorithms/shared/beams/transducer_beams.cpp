@@ -111,7 +111,7 @@ void TransducerBeams::transfer(StateTransfer& transfer) {
   transfer.or_zeros(bias_states, lengths, beam);
   hypotheses.transfer(transfer);
   transfer(prediction.output, 0, beam);
-  prediction.state.walk(
+  prediction.state.for_each_tensor(
       [&](at::Tensor& tensor, int64_t dimension) { transfer(tensor, dimension, beam); });
   transfer(lm_states, 0, beam);
 }

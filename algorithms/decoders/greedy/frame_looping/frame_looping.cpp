@@ -80,7 +80,7 @@ struct FrameLooping::Rows {
     fusion.transfer(transfer, lengths);
     transfer(last);
     transfer(time);
-    state.walk(transfer);
+    state.for_each_tensor(transfer);
     hypotheses.transfer(transfer);
   }
 };

@@ -70,7 +70,7 @@ struct LabelLooping::Rows {
     fusion.transfer(transfer, lengths);
     transfer(time);
     transfer(prediction.output);
-    prediction.state.walk(transfer);
+    prediction.state.for_each_tensor(transfer);
     hypotheses.transfer(transfer);
   }
   void load(const RowState& state) {
