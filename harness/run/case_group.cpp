@@ -236,7 +236,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number, RoundKind kind) 
   // If the baseline failed half way, only some batches were compared with it, so there is no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t baseline = baseline_of(arms_[a]);
-    if (baseline < arms_.size() && arms_[baseline].failed) results[a].audited = false;
+    if (baseline < arms_.size() && arms_[baseline].failed) results[a].compared = false;
   }
   return results;
 }
@@ -398,12 +398,12 @@ void CaseGroupRunner::verify(const std::vector<size_t>& utterances,
     leave();
   }
   for (size_t a = 0; a < arms_.size(); ++a)
-    if (!arms_[a].failed) audit(arms_[a], utterances, proofs[a], results);
+    if (!arms_[a].failed) compare_results(arms_[a], utterances, proofs[a], results);
 }
 
-void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
-                            const std::vector<Proof>& proofs,
-                            std::vector<RoundResult>& results) const {
+void CaseGroupRunner::compare_results(Arm& arm, const std::vector<size_t>& utterances,
+                                      const std::vector<Proof>& proofs,
+                                      std::vector<RoundResult>& results) const {
   const auto a = static_cast<size_t>(&arm - arms_.data());
   if (!isolated_.empty()) {
     if (!results[a].isolated) results[a].isolated.emplace();
@@ -412,22 +412,22 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
   }
   const size_t baseline = baseline_of(arm);
   if (baseline == arms_.size() || baseline == a || arms_[baseline].failed) return;
-  results[a].audited = true;
+  results[a].compared = true;
   const bool same_score_kind = arm.description.score_kind == arms_[baseline].description.score_kind;
-  add_grades(utterances, proofs, results[baseline], results[a], same_score_kind, results[a].audit);
+  add_grades(utterances, proofs, results[baseline], results[a], same_score_kind, results[a].graded);
 }
 
 void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,
                                  const std::vector<Proof>& proofs, const RoundResult& baseline,
                                  const RoundResult& result, bool same_score_kind,
-                                 Audit& audit) const {
+                                 GradeCounts& graded) const {
   for (size_t row = 0; row < utterances.size(); ++row) {
     const size_t i = utterances[row];
     const Hypothesis &base = baseline.hypotheses[i], &other = result.hypotheses[i];
     const auto &base_words = baseline.words[i], &words = result.words[i];
     const Comparison comparison =
         compare(base, other, base_words == words, proofs[row], model_->dtype, same_score_kind);
-    audit.add(comparison, [&] {
+    graded.add(comparison, [&] {
       const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
       const auto frame_at = [&](const Hypothesis& h) {
         return comparison.token < h.frames.size() ? h.frames[comparison.token]

@@ -83,10 +83,10 @@ struct RoundResult {
   Counters counters;                            // summed over batches
   /// Most device memory that decoding one batch took; none for overlapped passes.
   std::optional<int64_t> decode_bytes;
-  Audit audit;  // grades against the arm that this one is compared with
-  bool audited = false;
-  std::optional<Audit> isolated;      // grades of an overlapped pass against one region by region
-  std::optional<ReplayAudit> replay;  // only for decoders whose decisions can be recomputed
+  GradeCounts graded;  // grades against the arm that this one is compared with
+  bool compared = false;
+  std::optional<GradeCounts> isolated;  // grades of an overlapped pass against one region by region
+  std::optional<ReplayTotals> replay;   // only for decoders whose decisions can be recomputed
 };
 
 /// The GPU's energy for passes of one decoder alone, from samples to text.
@@ -211,12 +211,12 @@ class CaseGroupRunner {
   /// also compared with isolated_. Calls the batch source only when frames are needed.
   void verify(const std::vector<size_t>& utterances, const ReplayCheck::BatchSource& batch,
               std::vector<RoundResult>& results);
-  void audit(Arm& arm, const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
-             std::vector<RoundResult>& results) const;
-  /// Adds the grades of a batch's results against `baseline` to `audit`.
+  void compare_results(Arm& arm, const std::vector<size_t>& utterances,
+                       const std::vector<Proof>& proofs, std::vector<RoundResult>& results) const;
+  /// Adds the grades of a batch's results against `baseline` to `graded`.
   void add_grades(const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
                   const RoundResult& baseline, const RoundResult& result, bool same_score_kind,
-                  Audit& audit) const;
+                  GradeCounts& graded) const;
   FirstPass first_pass_of(const OverlappedPass& pass) const;
   void fail(Arm& arm, const std::string& stage, const FailureText& failure);
   /// Describes the exception that is being handled, and names the utterance of a wrong result.

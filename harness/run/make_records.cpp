@@ -108,19 +108,19 @@ Nullable<record::FirstDifference> difference_field(const std::optional<FirstDiff
 }
 
 /// Returns the number of utterances with each grade. `wer` is a grade of sets only.
-Named<int64_t> grades_field(const Audit& audit) {
+Named<int64_t> grades_field(const GradeCounts& graded) {
   Named<int64_t> grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
-    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = audit.counts[i];
+    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = graded.counts[i];
   }
   return grades;
 }
 
-record::IsolatedComparison isolated_field(const Audit& audit) {
+record::IsolatedComparison isolated_field(const GradeCounts& graded) {
   record::IsolatedComparison field;
-  field.grade = to_string(audit.worst);
-  field.grades = grades_field(audit);
-  field.first_difference = difference_field(audit.first);
+  field.grade = to_string(graded.worst);
+  field.grades = grades_field(graded);
+  field.first_difference = difference_field(graded.first);
   return field;
 }
 
@@ -195,16 +195,16 @@ void add_stages(record::Run& run, const RoundResult& result, const Throughput& t
 }
 
 /// Null if nothing was replayed.
-Nullable<record::Replay> replay_field(const std::optional<ReplayAudit>& audit,
+Nullable<record::Replay> replay_field(const std::optional<ReplayTotals>& totals,
                                       double frame_seconds) {
-  if (!audit) return std::nullopt;
+  if (!totals) return std::nullopt;
   record::Replay field;
-  field.decisions = audit->decisions;
-  field.beyond = audit->beyond;
-  field.worst_gap_over_bound = number(audit->worst);
-  if (const auto& d = audit->first) {
+  field.decisions = totals->decisions;
+  field.beyond = totals->beyond;
+  field.worst_gap_over_bound = number(totals->worst);
+  if (const auto& d = totals->first) {
     record::BeyondDecision first;
-    first.utterance = audit->utterance;
+    first.utterance = totals->utterance;
     first.kind = d->kind;
     first.frame = d->frame;
     first.seconds = static_cast<double>(d->frame) * frame_seconds;
@@ -229,16 +229,16 @@ Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& r
     field.grade = "baseline";
     return field;
   }
-  if (!result.audited) return std::nullopt;
-  Grade worst = result.audit.worst;
+  if (!result.compared) return std::nullopt;
+  Grade worst = result.graded.worst;
   const bool same_wer = baseline_edits != nullptr && edits.reference_words > 0 &&
                         baseline_edits->errors() == edits.errors() &&
                         (!result.replay || result.replay->beyond == 0);
   if (worst == Grade::different && same_wer) worst = Grade::wer;
-  field.grades = grades_field(result.audit);
+  field.grades = grades_field(result.graded);
   field.baseline = arm.plan.compared_to;
   field.grade = to_string(worst);
-  field.first_difference = difference_field(result.audit.first);
+  field.first_difference = difference_field(result.graded.first);
   return field;
 }
 

@@ -85,7 +85,7 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBias
                                       const BatchSource& batch,
                                       const std::vector<Hypothesis>& hypotheses,
                                       const std::vector<Utterance>& names,
-                                      std::optional<ReplayAudit>& audit) {
+                                      std::optional<ReplayTotals>& totals) {
   std::vector<Proof> proofs(utterances.size(), Proof::none);
   const auto rules = ReplayRules::from(decoder.describe(), decoder.options(), decoder.is_foreign());
   const bool several_blanks =
@@ -99,13 +99,13 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBias
     own = known;
   }
   replay(*rules, own, biases, utterances, batch, hypotheses, results);
-  if (!audit) audit.emplace();
+  if (!totals) totals.emplace();
   for (size_t row = 0; row < utterances.size(); ++row) {
     const size_t utterance = utterances[row];
     bool within = true;
     for (const Hypothesis* text : texts_of(hypotheses[utterance])) {
       const Replayed replayed = find(results[utterance], *text)->with_score(text->score);
-      audit->add(names[utterance].id, replayed);
+      totals->add(names[utterance].id, replayed);
       within = within && replayed.within();
     }
     proofs[row] = !within ? Proof::failed : rules->is_beam() ? Proof::none : Proof::within;

@@ -25,12 +25,13 @@ class ReplayCheck {
   /// Replays the results of one batch, and returns a proof for each row.
   /// hypotheses[utterances[row]] is the decoder's result for `row`, with its n-best list. `biases`
   /// holds those of all utterances. `batch` is called only if some hypothesis has not been replayed
-  /// before. Adds to `audit`, which stays empty for decoders whose decisions cannot be recomputed.
+  /// before. Adds to `totals`, which stays empty for decoders whose decisions cannot be recomputed.
   /// Waits for the device.
   std::vector<Proof> check(const Decoder& decoder, const CompiledBiases& biases,
                            const std::vector<size_t>& utterances, const BatchSource& batch,
                            const std::vector<Hypothesis>& hypotheses,
-                           const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
+                           const std::vector<Utterance>& names,
+                           std::optional<ReplayTotals>& totals);
 
   /// Returns why a decoder's results are not replayed, or an empty text if they are. There are
   /// three reasons: replay does not support this kind of model, the decoder is declared

@@ -90,7 +90,8 @@ Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool tex
   return result;
 }
 
-void Audit::add(const Comparison& comparison, const std::function<FirstDifference()>& describe) {
+void GradeCounts::add(const Comparison& comparison,
+                      const std::function<FirstDifference()>& describe) {
   ++counts[static_cast<size_t>(comparison.grade)];
   if (comparison.grade > worst) {
     worst = comparison.grade;
@@ -99,7 +100,7 @@ void Audit::add(const Comparison& comparison, const std::function<FirstDifferenc
   if (comparison.grade == worst && worst > Grade::exact && !first) first = describe();
 }
 
-void ReplayAudit::add(const std::string& id, const Replayed& replayed) {
+void ReplayTotals::add(const std::string& id, const Replayed& replayed) {
   decisions += replayed.decisions;
   beyond += replayed.beyond;
   worst = std::max(worst, replayed.worst);

@@ -65,7 +65,7 @@ struct FirstDifference {
 };
 
 /// Sums over the replays of a set.
-struct ReplayAudit {
+struct ReplayTotals {
   /// Decisions that were compared, and those that are not within rounding.
   int64_t decisions = 0, beyond = 0;
   double worst = 0;                // largest ratio of a gap to its bound
@@ -75,7 +75,7 @@ struct ReplayAudit {
   void add(const std::string& id, const Replayed& replayed);
 };
 
-struct Audit {
+struct GradeCounts {
   std::vector<int64_t> counts = std::vector<int64_t>(6, 0);  // number of utterances with each grade
   Grade worst = Grade::bitwise;
   std::optional<FirstDifference> first;  // in the first utterance with the worst grade

@@ -80,43 +80,43 @@ TEST(Exactness, AShorterResultDiffersAtItsEnd) {
   EXPECT_EQ(compare(hypothesis(), other, false, Proof::none, kFp32).token, 2U);
 }
 
-TEST(ReplayAudit, AddsUpAndKeepsTheFirstBeyond) {
-  ReplayAudit audit;
+TEST(ReplayTotals, AddsUpAndKeepsTheFirstBeyond) {
+  ReplayTotals totals;
   Replayed within, beyond;
   within.add({"label", 3, 1, 2, 0.5, 1});
   beyond.add({"label", 4, 1, 2, 0, 1});
   beyond.add({"duration", 5, 1, 2, 3, 1});
-  audit.add("a", within);
-  audit.add("b", beyond);
-  audit.add("c", beyond);
-  EXPECT_EQ(audit.decisions, 5);
-  EXPECT_EQ(audit.beyond, 2);
-  EXPECT_EQ(audit.worst, 3);
-  EXPECT_EQ(audit.utterance, "b");
-  ASSERT_TRUE(audit.first);
-  EXPECT_EQ(audit.first->kind, "duration");
-  EXPECT_EQ(audit.first->frame, 5);
+  totals.add("a", within);
+  totals.add("b", beyond);
+  totals.add("c", beyond);
+  EXPECT_EQ(totals.decisions, 5);
+  EXPECT_EQ(totals.beyond, 2);
+  EXPECT_EQ(totals.worst, 3);
+  EXPECT_EQ(totals.utterance, "b");
+  ASSERT_TRUE(totals.first);
+  EXPECT_EQ(totals.first->kind, "duration");
+  EXPECT_EQ(totals.first->frame, 5);
 }
 
-TEST(Audit, CountsGradesAndKeepsTheFirstOfTheWorst) {
-  Audit audit;
+TEST(GradeCounts, CountsGradesAndKeepsTheFirstOfTheWorst) {
+  GradeCounts graded;
   const auto add = [&](Grade grade, const char* id) {
-    audit.add({grade, 0}, [&] {
+    graded.add({grade, 0}, [&] {
       FirstDifference d;
       d.utterance = id;
       return d;
     });
   };
   add(Grade::exact, "a");
-  EXPECT_FALSE(audit.first);
+  EXPECT_FALSE(graded.first);
   add(Grade::text, "b");
   add(Grade::different, "c");
   add(Grade::different, "d");
   add(Grade::bitwise, "e");
-  EXPECT_EQ(audit.worst, Grade::different);
-  EXPECT_EQ(audit.counts, (std::vector<int64_t>{1, 1, 0, 1, 0, 2}));
-  ASSERT_TRUE(audit.first);
-  EXPECT_EQ(audit.first->utterance, "c");
+  EXPECT_EQ(graded.worst, Grade::different);
+  EXPECT_EQ(graded.counts, (std::vector<int64_t>{1, 1, 0, 1, 0, 2}));
+  ASSERT_TRUE(graded.first);
+  EXPECT_EQ(graded.first->utterance, "c");
 }
 
 TEST(DifferingWords, ShowsTwoWordsEachWay) {
