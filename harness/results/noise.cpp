@@ -55,7 +55,7 @@ std::vector<RunLogs> by_run(std::span<const ResultSet> runs, const std::string& 
 }
 
 /// Returns the drift between runs. The variance of their means includes the variance of a mean of
-/// rounds, which visible_change() adds by itself.
+/// rounds, which minimum_detectable_change() adds by itself.
 double drift_between(const std::vector<RunLogs>& runs) {
   std::vector<double> means;
   means.reserve(runs.size());
@@ -127,9 +127,9 @@ std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                                                  .drift = drift.value_or(drift_between(known)),
                                                  .visible = 0,
                                                  .by_rounds = {}});
-      row.visible = visible_change(row.sd, static_cast<int64_t>(rounds), row.drift);
+      row.visible = minimum_detectable_change(row.sd, static_cast<int64_t>(rounds), row.drift);
       for (const int64_t count : kRoundsOfNoise)
-        row.by_rounds.push_back(visible_change(row.sd, count, row.drift));
+        row.by_rounds.push_back(minimum_detectable_change(row.sd, count, row.drift));
     }
   }
   if (rows.empty())

@@ -19,9 +19,9 @@ struct NoiseRow {
   std::string case_name, metric;
   size_t rounds;   // rounds of the last run
   double sd;       // standard deviation of the logarithms over rounds, pooled over the runs
-  double drift;    // drift between runs that visible_change() takes
-  double visible;  // visible_change() with the rounds of the last run
-  std::vector<double> by_rounds;  // visible_change() with each of kRoundsOfNoise
+  double drift;    // drift between runs that minimum_detectable_change() takes
+  double visible;  // minimum_detectable_change() with the rounds of the last run
+  std::vector<double> by_rounds;  // minimum_detectable_change() with each of kRoundsOfNoise
 };
 
 /// Returns the noise of each case and metric in the last of `runs` that has two rounds or more. A/A

@@ -155,7 +155,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
   return exponential(around(difference, t * std::sqrt(variance)));
 }
 
-double visible_change(double sd, int64_t rounds, double drift) {
+double minimum_detectable_change(double sd, int64_t rounds, double drift) {
   RTFX_CHECK(rounds >= 2, "one round says nothing of its spread");
   static const double kPower = boost::math::quantile(boost::math::normal(), 0.8);
   const double by_rounds = 2 * sd * sd / static_cast<double>(rounds);

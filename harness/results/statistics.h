@@ -87,7 +87,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
 /// drift²) and t is Student's quantile for 95 %. 0.84 is the 80th percentile of a normal variable
 /// (Cohen, Statistical Power Analysis, 1988, chapter 2). `sd` is the standard deviation of the
 /// logarithms of a metric over two or more rounds.
-double visible_change(double sd, int64_t rounds, double drift);
+double minimum_detectable_change(double sd, int64_t rounds, double drift);
 
 /// Returns the largest change that noise alone makes: the larger distance from 1 of the two ends of
 /// an A/A ratio's interval.

@@ -38,7 +38,7 @@ TEST(Noise, AVisibleChangeIsSeenInFourOfFiveComparisons) {
   for (const double drift : {0.0, 0.003, 0.01}) {
     for (const int64_t rounds : {5, 10, 40}) {
       for (const double sd : {0.005, 0.03}) {
-        const double change = visible_change(sd, rounds, drift);
+        const double change = minimum_detectable_change(sd, rounds, drift);
         EXPECT_NEAR(seen(change, sd, rounds, drift), 0.8, 0.05)
             << drift << " " << rounds << " " << sd;
         EXPECT_LT(seen(change / 2, sd, rounds, drift), 0.4);
@@ -48,9 +48,10 @@ TEST(Noise, AVisibleChangeIsSeenInFourOfFiveComparisons) {
 }
 
 TEST(Noise, RoundsHelpAgainstTheirOwnSpreadAlone) {
-  EXPECT_LT(visible_change(0.02, 40, 0.0), 0.5 * visible_change(0.02, 10, 0.0));
-  EXPECT_GT(visible_change(0.02, 1'000'000, 0.01), 0.039);
-  EXPECT_EQ(visible_change(0, 5, 0), 0);
+  EXPECT_LT(minimum_detectable_change(0.02, 40, 0.0),
+            0.5 * minimum_detectable_change(0.02, 10, 0.0));
+  EXPECT_GT(minimum_detectable_change(0.02, 1'000'000, 0.01), 0.039);
+  EXPECT_EQ(minimum_detectable_change(0, 5, 0), 0);
 }
 
 TEST(Noise, OfRealRunsOnABusyMachine) {
