@@ -44,11 +44,11 @@ EncoderSize rounded_size(const AcousticModel& model, const Features& features);
 /// of another shape (Encoder).
 Features padded_features(const Features& features, const EncoderSize& size);
 
-/// Keeps the values of the `most` keys that were used last.
+/// Keeps the values of the `capacity` keys that were used last.
 template <class Key, class Value>
-class RecentlyUsed {
+class LruCache {
  public:
-  explicit RecentlyUsed(size_t most) : most_(most) {}
+  explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
   /// Returns the key's value, or null where there is none. The order does not change.
   Value* find(const Key& key) {
@@ -64,7 +64,7 @@ class RecentlyUsed {
       order_.splice(order_.begin(), order_, found->second);
       return order_.front().second;
     }
-    if (order_.size() == most_) {
+    if (order_.size() == capacity_) {
       before_removal(order_.back().second);
       places_.erase(order_.back().first);
       order_.pop_back();
@@ -81,7 +81,7 @@ class RecentlyUsed {
   }
 
  private:
-  size_t most_;
+  size_t capacity_;
   std::list<std::pair<Key, Value>> order_;  // the one that was used last comes first
   std::map<Key, typename std::list<std::pair<Key, Value>>::iterator> places_;
 };
@@ -140,7 +140,7 @@ class RecordedEncoder {
   bool can_record_;  // with `graphs`, on a GPU
   bool graphs_, at_once_;
   bool room_ = true;  // whether another graph is expected to fit into memory
-  RecentlyUsed<EncoderSize, Size> sizes_{kMostSizes};
+  LruCache<EncoderSize, Size> sizes_{kMostSizes};
   at::Tensor input_;                        // input of all graphs, one after the other
   std::weak_ptr<Recording> last_recorded_;  // the next recording shares its memory
   Counts counts_;

@@ -85,8 +85,8 @@ TEST(RecordedEncoder, ComputesWhatTheEncoderDoesOnACpu) {
   EXPECT_EQ(recorded.counts().launched, 1);
 }
 
-TEST(RecentlyUsed, KeepsWhatWasUsedLast) {
-  RecentlyUsed<int, std::string> kept(2);
+TEST(LruCache, KeepsWhatWasUsedLast) {
+  LruCache<int, std::string> kept(2);
   std::vector<std::string> removed;
   const auto get = [&](int key) -> std::string& {
     return kept(key, [&](const std::string& value) { removed.push_back(value); });
