@@ -196,9 +196,9 @@ SF_VIRTUAL_IO pipe_functions() {
           .tell = [](void*) -> sf_count_t { return 0; }};
 }
 
-/// Opens the samples of a WAV file whose head has been read from a pipe. Returns null for a codec
+/// Opens the samples of a WAV file whose header has been read from a pipe. Returns null for a codec
 /// that needs more than the samples.
-SNDFILE* open_samples(PipeInput& input, const WavHead& wav, SF_INFO& info) {
+SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
   const int coding = [&]() -> int {
     switch (wav.codec << 8U | static_cast<uint32_t>(wav.bits)) {
       case 0x108:
@@ -267,7 +267,7 @@ struct AudioReader::File {
   PipeInput input;
   bool raw = false;            // 16 bit samples, which are read directly from the pipe
   size_t frame_bytes = 2;      // of a pipe: one sample of each channel
-  size_t head_bytes = 0;       // of a pipe: bytes before its samples
+  size_t header_bytes = 0;     // of a pipe: bytes before its samples
   size_t odd_bytes = 0;        // of a pipe: bytes at its end that are no whole frame
   uint64_t left = UINT64_MAX;  // of a pipe: frames up to the end that its header declares
   size_t rest_bytes = 0;       // of a pipe: bytes after the last of these frames, less than a frame
@@ -320,7 +320,7 @@ struct AudioReader::File {
     require_valid_samples(block, path.string(), "repair the file or leave it out", samples);
     samples += block.size();
     if (block.empty()) {
-      if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;
+      if (pipe) odd_bytes = (input.bytes - header_bytes) % frame_bytes;
       check_end();
     }
     if (resampler) {
@@ -394,7 +394,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
   if (file_->raw) {
     audio.info = {SF_COUNT_MAX, raw_rate, 1, SF_FORMAT_RAW | SF_FORMAT_PCM_16, 1, 0};
   } else {
-    const auto wav = read_wav_head([&](size_t count) {
+    const auto wav = read_wav_header([&](size_t count) {
       std::string bytes(count, '\0');
       bytes.resize(file_->input.read(bytes.data(), count));
       return bytes;
@@ -407,7 +407,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
                       "16000");
     }
     file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
-    file_->head_bytes = file_->input.bytes;
+    file_->header_bytes = file_->input.bytes;
     if (wav->bytes < UINT64_MAX) {
       file_->left = wav->bytes / file_->frame_bytes;
       file_->rest_bytes = wav->bytes % file_->frame_bytes;

@@ -206,7 +206,7 @@ bool holds_several_wavs(const std::filesystem::path& path, size_t begin) {
          begins_as_wav(in, begin + 8 + little_endian(bytes_at(in, begin + 4, 4), 0));
 }
 
-std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& read) {
+std::optional<WavHeader> read_wav_header(const std::function<std::string(size_t)>& read) {
   constexpr size_t kLargest = 1 << 20;  // bytes of a chunk before the samples, and of a tag
   std::string riff = read(10);
   while (riff.starts_with("ID3")) {
@@ -219,7 +219,7 @@ std::optional<WavHead> read_wav_head(const std::function<std::string(size_t)>& r
   const bool is_64 = riff.starts_with("RF64") || riff.starts_with("BW64");
   if (riff.size() < 12 || (!riff.starts_with("RIFF") && !is_64) || !riff.ends_with("WAVE"))
     return std::nullopt;
-  WavHead wav;
+  WavHeader wav;
   for (;;) {
     const std::string head = read(8);
     if (head.size() < 8) return std::nullopt;
