@@ -247,8 +247,8 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
     return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !promises_more(log)) return "";
-  return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
+  if (!ends_early && !declares_more(log)) return "";
+  return fmt::format("truncated or corrupt after sample {}, its header declares more", samples);
 }
 
 }  // namespace

@@ -335,7 +335,7 @@ std::string ogg_problem(const std::filesystem::path& path, bool may_be_several) 
                : fmt::format("truncated after byte {}, which is not the end of the stream", at);
 }
 
-bool promises_more(const std::string& log) {
+bool declares_more(const std::string& log) {
   // The messages are lines of their own ("data : 128000 (should be 63978)"), unlike comments in the
   // file. For RF64 they are the frames of its own chunk. VOC states no sizes.
   static const std::regex kSize(

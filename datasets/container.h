@@ -71,6 +71,6 @@ bool holds_several_flacs(const std::filesystem::path& path);
 /// Returns whether the header of a WAV, RF64, W64, AIFF, AU, CAF or VOC file declares more bytes
 /// than follow. `log` is libsndfile's log of the open file (SFC_GET_LOG_INFO). Returns false where
 /// the writer could not know the size. Into a pipe, ffmpeg writes 0xffffffff and sox 0x7ffff000.
-bool promises_more(const std::string& log);
+bool declares_more(const std::string& log);
 
 }  // namespace rtfx

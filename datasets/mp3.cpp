@@ -168,7 +168,7 @@ void Mp3::check_gap(size_t next) const {
 void Mp3::check_end() const {
   const auto frame = static_cast<size_t>(std::max(mpg123_spf(handle_.get()), 0));
   if (bytes_.is_cut || samples_ + frame < promised_ || is_frame(bytes_at(end_, 2)))
-    refuse(fmt::format("truncated or corrupt after sample {}, its header promises more", samples_));
+    refuse(fmt::format("truncated or corrupt after sample {}, its header declares more", samples_));
   if (end_ < bytes_.size) check_gap(bytes_.size);
 }
 

@@ -164,7 +164,7 @@ TEST_F(AudioTest, ThreadsSeeWhatIsWrong) {
   const auto wave = sine(440, 16000, 40000);
   ParallelAudio half(half_of(write_audio("a.wav", wave)), 16000, 2);
   EXPECT_EQ(half.read(0, 10000).size(), 10000U);
-  EXPECT_HAS(user_error([&] { half.read(10000, 20000); }), "its header promises more");
+  EXPECT_HAS(user_error([&] { half.read(10000, 20000); }), "its header declares more");
   const std::string flac = bytes_of(write_audio("a.flac", wave, kFlac));
   std::string broken = flac;
   broken.replace(flac.size() / 2, 20, 20, 'x');
