@@ -49,13 +49,13 @@ void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes,
   int64_t message_bytes = 0;
   auto last = Clock::now();
   const auto check = [&] {
-    const std::chrono::duration<double> silent = Clock::now() - last;
-    if (silent.count() > limits.silent_seconds)
-      output.beyond = fmt::format("no sound for {:g} s", limits.silent_seconds);
+    const std::chrono::duration<double> stall = Clock::now() - last;
+    if (stall.count() > limits.stall_seconds)
+      output.beyond = fmt::format("no sound for {:g} s", limits.stall_seconds);
     if (output.bytes.size() > most_bytes)
       output.beyond = fmt::format("more than {:g} s of sound", limits.audio_seconds);
-    if (message_bytes > limits.complaint_bytes)
-      output.beyond = fmt::format("more than {} MiB of messages", limits.complaint_bytes >> 20);
+    if (message_bytes > limits.message_bytes)
+      output.beyond = fmt::format("more than {} MiB of messages", limits.message_bytes >> 20);
     return output.beyond.empty();
   };
   while (check() && (inputs[0].fd >= 0 || inputs[1].fd >= 0)) {

@@ -21,9 +21,9 @@ struct AudioChoice {
 
 /// The limits of one run of ffmpeg, which is ended where it exceeds them.
 struct FfmpegLimits {
-  double silent_seconds = 120;                 // longest time in which ffmpeg writes no sound
-  double audio_seconds = 24.0 * 3600;          // length of the sound
-  int64_t complaint_bytes = int64_t{1} << 24;  // size of the messages
+  double stall_seconds = 120;                // longest time in which ffmpeg writes no sound
+  double audio_seconds = 24.0 * 3600;        // length of the sound
+  int64_t message_bytes = int64_t{1} << 24;  // size of the messages
 };
 /// Returns the limits of this process, which tests may change.
 FfmpegLimits& ffmpeg_limits();

@@ -194,7 +194,7 @@ TEST_F(MediaTest, TracksThatBeginLateAreFilled) {
 
 TEST_F(MediaTest, AnFfmpegThatHangsOrFloodsIsEnded) {
   const FfmpegLimits before = ffmpeg_limits();
-  ffmpeg_limits() = {.silent_seconds = 0.5, .audio_seconds = 10, .complaint_bytes = 1 << 20};
+  ffmpeg_limits() = {.stall_seconds = 0.5, .audio_seconds = 10, .message_bytes = 1 << 20};
   const auto error_of = [&](const std::string& script) {
     install(script);
     return user_error([&] { read_media(write("a.mp4", "a film")); });
