@@ -4,7 +4,7 @@ stream_capacity.py RUN [RUN ...] [--nemo FILE [FILE ...]] -o FILE
 
 Each RUN is a run of `rtfx stream` with `stream.rule` or `stream.slo_ms`, with one `stream.period_ms`. A point is the largest
 number of streams that kept the limit. With `stream.rule`, they kept it in the long trial too. A hollow point has a
-mark, such as `suspect`. The line joins the points of one search. It leaves out points that another point beats in both
+mark, such as `suspect`. The line joins the Pareto front of one search. It leaves out points that another point beats in both
 respects.
 
 `--nemo` adds NeMo's steps, as rivals/nemo/stream_steps.py has measured them. Its points are the capacity of the best full
@@ -19,11 +19,11 @@ from script import OneLineParser, printable, run_script
 from style import (
     add_output,
     entry_width,
-    front,
     legend,
     log_scale,
     new_figure,
     note_stand_ins,
+    pareto_front,
     save,
     series_style,
     size_axis,
@@ -92,7 +92,7 @@ def draw_series(cell, panel, points, i, shown):
     Where another series has a point at the same step, the number of the upper point stands above it, and that of the
     lower one below it."""
     style, rises = series_style(i), panel.left == STREAMS
-    line = front(points, lambda point: point[:2]) if rises else sorted(points, key=lambda point: point[0])
+    line = pareto_front(points, lambda point: point[:2]) if rises else sorted(points, key=lambda point: point[0])
     (handle,) = cell.plot([x for x, *_ in line], [y for _, y, _ in line], markersize=5, linewidth=1.4, **style)
     # Numbers stand where they do not cover the line: upper left or lower right of the points of a rising line.
     above = {"xytext": (-2, 5), "ha": "right"} if rises else {"xytext": (4, 5)}

@@ -355,8 +355,8 @@ def draw_file(arguments, draw, read, shown):
     print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys[:MOST_KEYS])}{more}"))
 
 
-def front(points, cost_and_gain):
-    """Returns those points that no other one beats in both, by rising cost: none has as much gain at no higher cost.
+def pareto_front(points, cost_and_gain):
+    """Returns the Pareto front of the points, by rising cost: none has as much gain at no higher cost.
 
     `cost_and_gain` returns two numbers of a point."""
     kept = []

@@ -1,12 +1,12 @@
 """Draws word error rate against RTFx, which shows the cost of accuracy.
 
-The line joins the decoders that no other one beats in both."""
+The line joins the Pareto front: the decoders that no other one beats in both."""
 
 from collections import Counter
 
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from style import GREY, LOOKS, NARROW, entry_width, front, legend, log_scale, main, name_panel, new_figure, series_style
+from style import GREY, LOOKS, NARROW, entry_width, legend, log_scale, main, name_panel, new_figure, pareto_front, series_style
 
 
 def names_of(groups):
@@ -38,7 +38,7 @@ def draw(cases, width):
         cell.set_axis_off()
     for cell, (title, group) in zip(axes.flat, groups.items()):
         points = [(rtfx(case), wer_percent(case), case) for case in group if rtfx(case)]
-        edge = front(points, lambda point: (-point[0], -point[1]))  # the fastest first
+        edge = pareto_front(points, lambda point: (-point[0], -point[1]))  # the fastest first
         cell.plot([p[0] for p in edge], [p[1] for p in edge], color=GREY, linewidth=1, zorder=1)
         for x, y, case in points:
             deviation = rtfx_spread(case)[1] or 0.0
