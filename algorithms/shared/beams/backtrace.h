@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "algorithms/shared/beams/lattice.h"
+#include "algorithms/shared/beams/alignment_rule.h"
 #include "base/gpu/host_device.h"
 
 namespace rtfx {
@@ -23,7 +23,7 @@ struct BacktraceArrays {
   int32_t* token_durations;         // [B, N, capacity], null unless TDT
   int64_t batch, beam, nbest, capacity;
   int32_t blank;
-  Lattice lattice;
+  AlignmentRule rule;
 };
 
 /// Writes entry n of the list of utterance b. The durations of a path sum up to its last frame, so
@@ -42,10 +42,10 @@ RTFX_HOST_DEVICE inline void trace_back(const BacktraceArrays& a, int64_t b, int
     slot = a.parents[here];
     if (label < 0) continue;
     const int32_t duration =
-        frames_moved(a.lattice, label == a.blank, a.durations ? a.durations[here] : 0);
+        frames_moved(a.rule, label == a.blank, a.durations ? a.durations[here] : 0);
     time -= duration;
     if (label == a.blank) continue;
-    if (a.lattice == Lattice::ctc && c > 0 && a.labels[index(c - 1, slot)] == label) continue;
+    if (a.rule == AlignmentRule::ctc && c > 0 && a.labels[index(c - 1, slot)] == label) continue;
     --left;
     a.tokens[row * a.capacity + left] = label;
     a.frames[row * a.capacity + left] = static_cast<int32_t>(time);

@@ -46,7 +46,7 @@ void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& li
       order.size(1),
       list.tokens.size(2),
       static_cast<int32_t>(beams.blank),
-      beams.lattice,
+      beams.rule,
   };
   if (order.is_cuda()) {
     launch_backtrace(arrays, c10::cuda::getCurrentCUDAStream(order.device().index()).stream());
@@ -64,10 +64,10 @@ at::Tensor unusable(const at::Tensor& scores) {
 
 }  // namespace
 
-BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns,
+BeamHypotheses::BeamHypotheses(AlignmentRule rule, int64_t batch, int64_t beam, int64_t columns,
                                int64_t blank, const at::TensorOptions& like,
                                int64_t hash_multiplier)
-    : lattice(lattice),
+    : rule(rule),
       batch(batch),
       beam(beam),
       columns(columns),
@@ -83,7 +83,7 @@ BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int
   last_label.fill_(-1);
   labels = at::empty({columns, batch, beam}, longs.dtype(at::kInt));
   parents = at::empty_like(labels);
-  if (lattice == Lattice::tdt) durations = at::empty_like(labels);
+  if (rule == AlignmentRule::tdt) durations = at::empty_like(labels);
   column = at::zeros({1}, longs);
 }
 
@@ -109,25 +109,25 @@ void BeamHypotheses::append(const at::Tensor& from, const at::Tensor& label,
   const at::Tensor extended = label >= 0, is_blank = label == blank;
   at::Tensor token = extended.logical_and(is_blank.logical_not());
   at::Tensor moved;
-  switch (lattice) {
-    case Lattice::ctc:
+  switch (rule) {
+    case AlignmentRule::ctc:
       token = token.logical_and(label != old_last);
       moved = extended;
       break;
-    case Lattice::rnnt:
+    case AlignmentRule::rnnt:
       moved = is_blank;
       break;
-    case Lattice::monotonic:
+    case AlignmentRule::monotonic:
       moved = extended;
       break;
-    case Lattice::tdt:
+    case AlignmentRule::tdt:
       moved = at::where(extended, frames, at::zeros_like(frames));
       break;
   }
   if (texts) texts->append(from, label, token, old[2], old[3], frames);
   scores.copy_(new_scores);
   at::where_out(hash, token, old_hash * hash_multiplier + 1 + label, old_hash);
-  at::where_out(last_label, lattice == Lattice::ctc ? extended : token, label, old_last);
+  at::where_out(last_label, rule == AlignmentRule::ctc ? extended : token, label, old_last);
   at::add_out(lengths, old[2], token);
   at::add_out(time, old[3], moved);
   at::where_out(prefix_hash, token, old_hash, old[4]);
@@ -139,7 +139,7 @@ void BeamHypotheses::merge_at(const at::Tensor& frames, bool sum) {
   at::Tensor equal = comparison.by_tokens ? texts->equal(lengths)
                                           : pairs_equal(state.narrow(0, 0, kTextFields)).all(0);
   if (comparison.counted) texts->count(alive(), hash, equal, lengths);
-  if (lattice == Lattice::tdt) equal = equal.logical_and(pairs_equal(frames));
+  if (rule == AlignmentRule::tdt) equal = equal.logical_and(pairs_equal(frames));
   const at::Tensor nothing = at::full({}, kLogZero, scores.options());
   const at::Tensor shared = at::where(equal, scores.unsqueeze(1), nothing);  // [b, i, j]: score j
   const auto [best, first] = shared.max(2);
@@ -155,7 +155,7 @@ at::Tensor BeamHypotheses::extends() const {
   const at::Tensor one_longer = lengths.unsqueeze(2) == lengths.unsqueeze(1) + 1;
   const at::Tensor prefix = prefix_hash.unsqueeze(2) == hash.unsqueeze(1);
   const at::Tensor both = one_longer.logical_and(prefix);
-  return lattice == Lattice::tdt ? both.logical_and(pairs_equal(time)) : both;
+  return rule == AlignmentRule::tdt ? both.logical_and(pairs_equal(time)) : both;
 }
 
 at::Tensor BeamHypotheses::alive() const { return scores > kLogZero; }
@@ -196,7 +196,7 @@ struct PieceTree {
   at::Tensor labels, parents, durations;  // [C, B, K] int32
   at::Tensor last_label, time;            // [B, K] int64, their values before the piece
   int64_t blank;
-  Lattice lattice;
+  AlignmentRule rule;
 
   RowPiece::Slot follow(int64_t b, int64_t slot) const {
     const auto at_slot = [&](const at::Tensor& tree, int64_t c, int64_t k) {
@@ -218,10 +218,10 @@ struct PieceTree {
     for (int64_t c = 0; c < labels.size(0); ++c) {
       const int32_t label = at_slot(labels, c, path[static_cast<size_t>(c)]);
       if (label < 0) continue;
-      const bool tdt = lattice == Lattice::tdt;
+      const bool tdt = rule == AlignmentRule::tdt;
       const int32_t duration = frames_moved(
-          lattice, label == blank, tdt ? at_slot(durations, c, path[static_cast<size_t>(c)]) : 0);
-      if (label != blank && !(lattice == Lattice::ctc && label == last)) {
+          rule, label == blank, tdt ? at_slot(durations, c, path[static_cast<size_t>(c)]) : 0);
+      if (label != blank && !(rule == AlignmentRule::ctc && label == last)) {
         added.tokens.push_back(label);
         added.frames.push_back(static_cast<int32_t>(frame));
         if (tdt) added.durations.push_back(duration);
@@ -242,9 +242,13 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
     return tree.defined() ? reads.values(tree.narrow(0, 0, columns)).contiguous() : tree;
   };
   const at::Tensor before = reads.values(piece.before);
-  const PieceTree tree{written(h.labels),  written(h.parents), written(h.durations),
-                       before[kLastLabel], before[kTime],      h.blank,
-                       h.lattice};
+  const PieceTree tree{written(h.labels),
+                       written(h.parents),
+                       written(h.durations),
+                       before[kLastLabel],
+                       before[kTime],
+                       h.blank,
+                       h.rule};
   const at::Tensor scores = reads.values(h.scores.to(at::kFloat)), done = reads.values(consumed),
                    marked = reads.values(nan.logical_or(unusable(h.scores)));
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));

@@ -15,8 +15,8 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
+#include "algorithms/shared/beams/alignment_rule.h"
 #include "algorithms/shared/beams/flat_texts.h"
-#include "algorithms/shared/beams/lattice.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/streams.h"
 #include "models/acoustic_model.h"
@@ -34,7 +34,7 @@ struct BeamHypotheses {
   /// At the start, slot 0 of each beam holds the empty text with score 0, and the other slots are
   /// empty. `columns` bounds the number of steps. `like` has the device and the dtype of encoder
   /// frames or log-probabilities. Tests give another `hash_multiplier`.
-  BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
+  BeamHypotheses(AlignmentRule rule, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
                  const at::TensorOptions& like, int64_t hash_multiplier = kHashMultiplier);
 
   /// The comparison of texts that are plain arrays.
@@ -82,7 +82,7 @@ struct BeamHypotheses {
   /// Returns which slots hold a hypothesis, [B, K] bool.
   at::Tensor alive() const;
 
-  Lattice lattice;
+  AlignmentRule rule;
   int64_t batch, beam, columns, blank, hash_multiplier;
 
   at::Tensor scores;  // [B, K] of score_dtype(), natural logarithm; -inf: the slot is empty

@@ -19,7 +19,7 @@ void MonotonicBeams::refresh() {
   const BeamHypotheses& h = beams.hypotheses;
   const at::Tensor alive = h.alive();
   at::logical_and_out(open, alive, h.time < beams.lengths);
-  if (h.lattice != Lattice::tdt) return;
+  if (h.rule != AlignmentRule::tdt) return;
   const at::Tensor earliest = at::where(alive, h.time, beams.lengths).amin(1, /*keepdim=*/true);
   open.logical_and_(h.time == earliest);
 }
@@ -52,7 +52,7 @@ Choice MonotonicBeams::move(const LogProbs& next, const at::Tensor& fused) {
 void MonotonicBeams::end() {
   BeamHypotheses& h = beams.hypotheses;
   // RNN-T's texts were merged when they finished, since all finish at the same frame.
-  if (h.lattice == Lattice::tdt) h.merge_at(beams.lengths.expand_as(h.time));
+  if (h.rule == AlignmentRule::tdt) h.merge_at(beams.lengths.expand_as(h.time));
   beams.end();
 }
 

@@ -15,7 +15,7 @@ namespace rtfx {
 /// other members can be recorded into a graph.
 class MonotonicBeams {
  public:
-  /// `start` has the lattice `monotonic`, or that of TDT. Logits are divided by `temperature`.
+  /// `start` has the rule `monotonic`, or that of TDT. Logits are divided by `temperature`.
   MonotonicBeams(TransducerBeams start, double temperature);
   virtual ~MonotonicBeams() = default;
   MonotonicBeams(MonotonicBeams&&) = default;

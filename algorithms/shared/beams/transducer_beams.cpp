@@ -9,8 +9,8 @@ namespace rtfx {
 
 TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
                                  const at::Tensor& encoded, const at::Tensor& lengths, int64_t beam,
-                                 int64_t columns, Lattice of_rnnt)
-    : hypotheses(transducer.is_tdt() ? Lattice::tdt : of_rnnt, lengths.size(0), beam, columns,
+                                 int64_t columns, AlignmentRule of_rnnt)
+    : hypotheses(transducer.is_tdt() ? AlignmentRule::tdt : of_rnnt, lengths.size(0), beam, columns,
                  transducer.blank(), encoded.options()),
       encoded(encoded),
       lengths(lengths.unsqueeze(1)),

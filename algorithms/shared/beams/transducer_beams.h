@@ -44,10 +44,10 @@ struct Choice {
 class TransducerBeams {
  public:
   /// encoded [B, T', H], projected; lengths [B] int64. `columns`: see BeamHypotheses. All slots
-  /// start with the prediction after the start symbol. `of_rnnt` is the lattice of an RNN-T model.
+  /// start with the prediction after the start symbol. `of_rnnt` is the rule of an RNN-T model.
   TransducerBeams(const Transducer& transducer, const BeamLm& lm, const at::Tensor& encoded,
                   const at::Tensor& lengths, int64_t beam, int64_t columns,
-                  Lattice of_rnnt = Lattice::rnnt);
+                  AlignmentRule of_rnnt = AlignmentRule::rnnt);
 
   /// Returns the probabilities of what may follow each hypothesis at frames [B, K], which are
   /// clamped to the utterance: labels [B, K, V+1], durations [B, K, D]. Logits are divided by

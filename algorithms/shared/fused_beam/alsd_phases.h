@@ -135,7 +135,7 @@ struct Choose {
         },
         [&](const Slot* all, int32_t k) {
           return merged_text(all, beam, k, [&](const Slot& slot) -> int64_t {
-            if (append.lattice != Lattice::tdt) return 0;
+            if (append.rule != AlignmentRule::tdt) return 0;
             return merge_finished && slot.time > frames ? frames : slot.time;
           });
         });

@@ -130,7 +130,7 @@ Append FusedRows::append() const {
           moves_,
           data<int64_t>(texts_),
           texts_.defined() ? static_cast<int32_t>(texts_.size(1)) : 0,
-          beams_.hypotheses.lattice};
+          beams_.hypotheses.rule};
 }
 
 Scoring FusedRows::scoring(bool fuses_forced_blank) const {
@@ -200,7 +200,7 @@ void FusedRows::look_up_texts() {
 FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& options,
                      TransducerBeams& beams)
     : any_active((beams.lengths > 0).any().reshape({1})),
-      earliest_(beams.hypotheses.lattice == Lattice::tdt && options.one_label_per_frame
+      earliest_(beams.hypotheses.rule == AlignmentRule::tdt && options.one_label_per_frame
                     ? at::zeros_like(beams.lengths)
                     : at::Tensor()),
       rows_(model, lm, options.temperature, beams),

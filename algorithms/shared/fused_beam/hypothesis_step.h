@@ -13,7 +13,7 @@
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/log_zero.h"
-#include "algorithms/shared/beams/lattice.h"
+#include "algorithms/shared/beams/alignment_rule.h"
 #include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/precision.h"
 
@@ -201,7 +201,7 @@ struct Append {
   Moves moves;
   int64_t* texts;       // [R, C] last labels, newest first, of a stateless network; else null
   int32_t text_labels;  // C
-  Lattice lattice;
+  AlignmentRule rule;
 
   RTFX_HOST_DEVICE int64_t shared_bytes() const {
     return beams.beam * (static_cast<int64_t>(sizeof(Slot)) + int64_t{text_labels} * 8);
@@ -237,8 +237,7 @@ struct Append {
     const int32_t lm_state = fusion.states != nullptr ? fusion.states[from] : 0;
     const int32_t bias_state = fusion.bias_roots != nullptr ? fusion.bias_states[from] : 0;
     const bool token = is_token(label);
-    const int64_t moved =
-        label < 0 ? 0 : frames_moved(lattice, label == beams.blank, step.duration);
+    const int64_t moved = label < 0 ? 0 : frames_moved(rule, label == beams.blank, step.duration);
     for (int32_t i = 0; i < text_labels; ++i) {
       const int64_t* old = texts + int64_t{from} * text_labels;
       text[i] = !token ? old[i] : i == 0 ? label : old[i - 1];

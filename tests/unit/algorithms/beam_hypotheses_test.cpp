@@ -21,9 +21,9 @@ at::Tensor floats(std::initializer_list<double> values) {
   return at::tensor(std::vector<double>(values), at::kFloat).unsqueeze(0);
 }
 
-BeamHypotheses beams_of(int64_t beam, Lattice lattice = Lattice::rnnt,
+BeamHypotheses beams_of(int64_t beam, AlignmentRule rule = AlignmentRule::rnnt,
                         int64_t multiplier = kHashMultiplier) {
-  return {lattice, 1, beam, 16, kBlank, at::kCPU, multiplier};
+  return {rule, 1, beam, 16, kBlank, at::kCPU, multiplier};
 }
 
 /// Appends one step to a single utterance, where each slot is its own parent.
@@ -105,7 +105,7 @@ TEST(BeamHypotheses, EmptySlotsStayEmpty) {
 }
 
 TEST(BeamHypotheses, TdtTextsAtDifferentFramesAreNotEqual) {
-  BeamHypotheses h = beams_of(3, Lattice::tdt);
+  BeamHypotheses h = beams_of(3, AlignmentRule::tdt);
   emit(h, longs({3, 3, 3}), longs({1, 2, 1}));
   EXPECT_TRUE(at::equal(h.run, longs({0, 0, 0})));
   h.scores.copy_(floats({-1, -1, -1}));
@@ -117,7 +117,7 @@ TEST(BeamHypotheses, TdtTextsAtDifferentFramesAreNotEqual) {
 }
 
 TEST(BeamHypotheses, LengthAndLastTokenCatchMostCollisions) {
-  BeamHypotheses h = beams_of(4, Lattice::rnnt, /*multiplier=*/0);  // hash: last token + 1
+  BeamHypotheses h = beams_of(4, AlignmentRule::rnnt, /*multiplier=*/0);  // hash: last token + 1
   emit(h, longs({5, 6, kBlank, 6}));
   emit(h, longs({7, 7, 7, kBlank}));
   EXPECT_TRUE(at::equal(h.hash, longs({8, 8, 8, 7})));
@@ -149,7 +149,7 @@ TEST(BeamHypotheses, RnntPathsAreFollowedThroughTheirParents) {
 }
 
 TEST(BeamHypotheses, MonotonicLabelsMoveOneFrameEach) {
-  BeamHypotheses h = beams_of(1, Lattice::monotonic);
+  BeamHypotheses h = beams_of(1, AlignmentRule::monotonic);
   emit(h, longs({4}));
   emit(h, longs({4}));
   emit(h, longs({kBlank}));
@@ -164,7 +164,7 @@ TEST(BeamHypotheses, MonotonicLabelsMoveOneFrameEach) {
 }
 
 TEST(BeamHypotheses, TdtTokensStartWhereTheyAreEmitted) {
-  BeamHypotheses h = beams_of(1, Lattice::tdt);
+  BeamHypotheses h = beams_of(1, AlignmentRule::tdt);
   emit(h, longs({4}), longs({0}));
   EXPECT_EQ(h.run.item<int64_t>(), 1);
   emit(h, longs({5}), longs({3}));
@@ -179,7 +179,7 @@ TEST(BeamHypotheses, TdtTokensStartWhereTheyAreEmitted) {
 }
 
 TEST(BeamHypotheses, CtcLabelsCollapse) {
-  BeamHypotheses h = beams_of(1, Lattice::ctc);
+  BeamHypotheses h = beams_of(1, AlignmentRule::ctc);
   for (const int64_t label : {7, 7, int(kBlank), 7, 8, 8, -1}) emit(h, longs({label}));
   EXPECT_EQ(h.hash.item<int64_t>(), hash_of({7, 7, 8}));
   const Hypothesis row = h.result(1, true, at::zeros({1}, at::kBool)).to_host()[0];

@@ -15,7 +15,7 @@ constexpr int64_t kBlank = 2000;
 /// Returns three hypotheses: 5 7, 6 7, and 5 7 with a blank between. The hash is that of the last
 /// token only, so all three collide.
 BeamHypotheses with_colliding_hashes(BeamHypotheses::Comparison comparison) {
-  BeamHypotheses h(Lattice::rnnt, 1, 3, 8, kBlank, at::kCPU, /*hash_multiplier=*/0);
+  BeamHypotheses h(AlignmentRule::rnnt, 1, 3, 8, kBlank, at::kCPU, /*hash_multiplier=*/0);
   h.use_flat_texts(comparison);
   const at::Tensor own = at::arange(3, at::kLong).unsqueeze(0);
   for (const auto& labels : {std::vector<int64_t>{5, 6, 5}, {7, 7, kBlank}, {-1, -1, 7}})

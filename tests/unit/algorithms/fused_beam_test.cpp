@@ -108,7 +108,7 @@ class FusedBeam : public testing::TestWithParam<std::tuple<const char*, bool>> {
     const auto run = [threads](const auto& phase) { run_by_threads(phase, threads); };
     const bool one_label = name_ == "modified_beam_search";
     TransducerBeams beams(transducer, lm, encoded, lengths, beam, encoded.size(1) * (kMost + 1),
-                          one_label ? Lattice::monotonic : Lattice::rnnt);
+                          one_label ? AlignmentRule::monotonic : AlignmentRule::rnnt);
     if (name_ != "aes_pp") {
       FusedStep steps(model, lm, {kMost, 1.0, flag, true, one_label}, beams);
       while (steps.any_active.item<bool>()) steps.step(run);

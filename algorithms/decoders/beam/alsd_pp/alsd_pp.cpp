@@ -191,7 +191,7 @@ AlsdPp::State AlsdPp::start(const EncodedBatch& batch, const BeamLm& lm) const {
   const bool windows = options_.window > 1;
   const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1) * (windows ? 2 : 1);
   return {TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
-                          columns, windows ? Lattice::tdt : Lattice::rnnt),
+                          columns, windows ? AlignmentRule::tdt : AlignmentRule::rnnt),
           options_.window};
 }
 
@@ -219,7 +219,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
   if (options_.count_collisions) compared_ = state->beams.hypotheses.texts;
-  // With windows, the lattice has durations. They count the frames of blanks, and no model
+  // With windows, hypotheses have durations. They count the frames of blanks, and no model
   // predicted them, so they are removed.
   if (options_.window > 1) {
     result.durations.reset();
@@ -260,7 +260,7 @@ void AlsdPp::step(State& state) const {
   if (options_.window == 1) {
     h.append(best.parents, best.labels, best.scores, best.durations);
   } else {
-    // A step appends two labels to the lattice: a blank that moves to the label's frame, and a
+    // A step appends two labels to a hypothesis: a blank that moves to the label's frame, and a
     // token or none.
     const at::Tensor none = at::full_like(best.labels, -1);
     const at::Tensor blanks = at::where(best.labels < 0, 0, best.durations);

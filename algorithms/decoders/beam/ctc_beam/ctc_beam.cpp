@@ -76,7 +76,7 @@ const RegisterSkipping<CtcBeam> registered{"ctc_beam", "Batched prefix beam sear
 
 struct CtcBeam::State {
   State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam, DeviceBias rows)
-      : beams(Lattice::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
+      : beams(AlignmentRule::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
               log_probs.options()),
         log_probs(log_probs),
         lengths(lengths.unsqueeze(1)),

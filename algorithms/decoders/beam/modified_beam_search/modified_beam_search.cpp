@@ -43,7 +43,7 @@ BeamLm ModifiedBeamSearch::beam_lm(const EncodedBatch& batch) {
 MonotonicBeams ModifiedBeamSearch::beams_of(const EncodedBatch& batch, const BeamLm& lm) const {
   // A step moves an utterance's earliest frame, so there are no more steps than frames.
   return {TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
-                          batch.frames.size(1), Lattice::monotonic),
+                          batch.frames.size(1), AlignmentRule::monotonic),
           options_.temperature};
 }
 

@@ -193,7 +193,7 @@ Counters TransducerWfst::counts() const {
 TransducerWfst::State TransducerWfst::state_of(const EncodedBatch& batch) {
   const BeamLm lm = {nullptr, &fusion_, bias_.rows(batch.lengths.size(0))};
   return {TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
-                          batch.frames.size(1), Lattice::monotonic),
+                          batch.frames.size(1), AlignmentRule::monotonic),
           *this};
 }
 

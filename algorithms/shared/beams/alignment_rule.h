@@ -9,7 +9,7 @@
 namespace rtfx {
 
 /// How a label moves a hypothesis in time, and when it adds a token.
-enum class Lattice : uint8_t {
+enum class AlignmentRule : uint8_t {
   ctc,        // every label moves one frame; a label that repeats the one before it is no new token
   rnnt,       // blank moves one frame, tokens none
   monotonic,  // every label moves one frame, and every token is new
@@ -17,9 +17,10 @@ enum class Lattice : uint8_t {
 };
 
 /// Returns the frames that a token or blank moves. `duration` counts for TDT only.
-RTFX_HOST_DEVICE constexpr int32_t frames_moved(Lattice lattice, bool is_blank, int32_t duration) {
-  if (lattice == Lattice::tdt) return duration;
-  return lattice == Lattice::rnnt && !is_blank ? 0 : 1;
+RTFX_HOST_DEVICE constexpr int32_t frames_moved(AlignmentRule rule, bool is_blank,
+                                                int32_t duration) {
+  if (rule == AlignmentRule::tdt) return duration;
+  return rule == AlignmentRule::rnnt && !is_blank ? 0 : 1;
 }
 
 }  // namespace rtfx
