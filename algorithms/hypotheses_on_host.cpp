@@ -90,15 +90,15 @@ std::vector<at::Tensor*> HostLists::tensors() {
   return all;
 }
 
-void HostLists::bring() {
-  if (nan_.is_cpu() || bring_block()) return;
+void HostLists::copy_to_host() {
+  if (nan_.is_cpu() || copy_block()) return;
   const int64_t slots = entries_.tokens.numel() * (entries_.durations.defined() ? 3 : 2);
-  bring_slots(slots * kIntBytes <= kOneTripBytes
-                  ? room_
-                  : std::clamp<int64_t>(entries_.lengths.max().item<int32_t>(), 0, room_));
+  copy_slots(slots * kIntBytes <= kOneTripBytes
+                 ? room_
+                 : std::clamp<int64_t>(entries_.lengths.max().item<int32_t>(), 0, room_));
 }
 
-bool HostLists::bring_block() {
+bool HostLists::copy_block() {
   std::vector<at::Tensor> views;
   for (const at::Tensor* t : tensors()) views.push_back(*t);
   const auto block = CommonBlock::find(views);
@@ -108,7 +108,7 @@ bool HostLists::bring_block() {
   return true;
 }
 
-void HostLists::bring_slots(int64_t longest) {
+void HostLists::copy_slots(int64_t longest) {
   // Each tensor is copied as bytes, [B, N, 4] or [B, N, 4 * longest], so types do not matter and
   // nothing need be contiguous. The NaN mark of a row stands four times in each of its entries.
   std::vector<at::Tensor> parts;
@@ -161,7 +161,7 @@ Hypotheses Hypotheses::clone() const {
 
 std::vector<Hypothesis> Hypotheses::to_host() const {
   HostLists lists(*this);
-  lists.bring();
+  lists.copy_to_host();
   std::vector<Hypothesis> result;
   for (int64_t b = 0; b < lists.batch(); ++b) {
     Hypothesis best = lists.entry(b, 0);

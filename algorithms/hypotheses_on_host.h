@@ -33,16 +33,16 @@ class HostLists {
  public:
   explicit HostLists(const Hypotheses& hypotheses);
 
-  /// Brings everything to the host, by the quicker of the two ways below. Waits for the device
+  /// Copies everything to the host, by the quicker of the two ways below. Waits for the device
   /// once, or twice where the results have room for more than 1 MiB of slots. Does nothing if they
   /// are on the host.
-  void bring();
+  void copy_to_host();
 
   /// Copies the block of memory that all tensors are views of. Does nothing and returns false if
   /// there is none, or if it is larger than 1 MiB.
-  bool bring_block();
+  bool copy_block();
   /// Gathers the first `longest` slots of each entry with one kernel, and copies them at once.
-  void bring_slots(int64_t longest);
+  void copy_slots(int64_t longest);
 
   int64_t batch() const { return entries_.lengths.size(0); }
   int64_t size() const { return entries_.lengths.size(1); }  // entries of a list
@@ -57,7 +57,7 @@ class HostLists {
 
   NBest entries_;
   at::Tensor nan_;    // [B] bool
-  int64_t room_ = 0;  // slots of an entry, including those that are not brought
+  int64_t room_ = 0;  // slots of an entry, including those that are not copied
 };
 
 }  // namespace rtfx

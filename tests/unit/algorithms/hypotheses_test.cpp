@@ -117,8 +117,8 @@ TEST(HostLists, BothWaysToTheHostBringTheSame) {
       EXPECT_EQ(expected[with_lists ? 3 : 1].frames,
                 with_lists ? std::vector<int32_t>({109, 110}) : std::vector<int32_t>({106}));
       HostLists as_block(h), as_slots(h);
-      EXPECT_TRUE(as_block.bring_block());
-      as_slots.bring_slots(2);
+      EXPECT_TRUE(as_block.copy_block());
+      as_slots.copy_slots(2);
       h.tokens.fill_(-1);  // what arrived is a copy
       h.nan.fill_(true);
       EXPECT_EQ(entries_of(as_block), expected);
@@ -130,20 +130,20 @@ TEST(HostLists, BothWaysToTheHostBringTheSame) {
 TEST(HostLists, SlotsOfTensorsOfTheirOwnArriveToo) {
   const Hypotheses h = two_rows();
   HostLists lists(h);
-  EXPECT_FALSE(lists.bring_block());
-  lists.bring_slots(2);
+  EXPECT_FALSE(lists.copy_block());
+  lists.copy_slots(2);
   EXPECT_EQ(entries_of(lists), entries_of(HostLists(h)));
 }
 
 TEST(HostLists, RowsWithoutTokensArrive) {
   HostLists lists(Hypotheses::empty(2, at::kCPU));
-  lists.bring_slots(0);
+  lists.copy_slots(0);
   EXPECT_EQ(entries_of(lists), std::vector<Hypothesis>(2));
 }
 
 TEST(HostLists, ALargeBlockIsNotCopiedAsAWhole) {
   HostLists lists(Hypotheses::one_block(1, 1, 200'000, false, at::kCPU));
-  EXPECT_FALSE(lists.bring_block());
+  EXPECT_FALSE(lists.copy_block());
 }
 
 TEST(Hypotheses, ACloneHasMemoryOfItsOwn) {
