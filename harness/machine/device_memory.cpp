@@ -41,14 +41,14 @@ std::set<size_t> cublas_workspaces() {
 }  // namespace
 
 int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments,
-                    const std::set<size_t>& nobodys) {
+                    const std::set<size_t>& excluded_blocks) {
   int64_t bytes = 0;
   for (const auto& segment : segments) {
     const bool of_graph = segment.owner_private_pool_id != c10::MempoolId_t{0, 0};
     bytes += static_cast<int64_t>(of_graph ? segment.total_size : segment.allocated_size);
     size_t address = segment.address;
     for (const auto& block : segment.blocks) {
-      if (!of_graph && block.allocated && nobodys.contains(address))
+      if (!of_graph && block.allocated && excluded_blocks.contains(address))
         bytes -= static_cast<int64_t>(block.size);
       address += block.size;
     }

@@ -24,9 +24,9 @@ namespace rtfx {
 int64_t kept_memory(at::Device device);
 
 /// Returns the kept bytes of a device's memory segments, without the blocks that begin at
-/// `nobodys`.
+/// `excluded_blocks`.
 int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments,
-                    const std::set<size_t>& nobodys = {});
+                    const std::set<size_t>& excluded_blocks = {});
 
 /// Measures the peak of the memory that LibTorch's allocator takes on a device from construction
 /// on, beyond the memory in use at that time. The workspace of cuBLAS on this stream counts as in
