@@ -279,7 +279,7 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
   return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
 }
 
-bool is_first_of_sizes(const std::vector<CaseGroup>& plan, size_t i) {
+bool is_first_batch_size(const std::vector<CaseGroup>& plan, size_t i) {
   if (i == 0) return true;
   const CaseGroup &before = plan[i - 1], &group = plan[i];
   return before.model != group.model || before.dataset != group.dataset ||

@@ -61,7 +61,7 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
 
 /// Returns whether group `i` of a plan is the first of its model, dataset and dtype. Commands whose
 /// results do not depend on the size of batches measure only these groups.
-bool is_first_of_sizes(const std::vector<CaseGroup>& plan, size_t i);
+bool is_first_batch_size(const std::vector<CaseGroup>& plan, size_t i);
 
 /// On a CPU, throws UserError for a dtype, an encoder or a decoder that needs a GPU. On a GPU,
 /// throws UserError for fp64. A run records these as failures, and measures the other cases.

@@ -95,11 +95,11 @@ class StreamRunner {
     const std::vector<CaseGroup>& plan = session_.plan();
     size_t cases = 0;
     for (size_t i = 0; i < plan.size(); ++i)
-      cases += is_first_of_sizes(plan, i) ? plan[i].decoders.size() : 0;
+      cases += is_first_batch_size(plan, i) ? plan[i].decoders.size() : 0;
     Progress progress(trial_.is_one() ? 1 : static_cast<int64_t>(cases * options_.streams.size()));
     for (size_t i = 0; i < plan.size(); ++i) {
       // The batches are those of the encoder, whose times are not measured.
-      if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !is_first_of_sizes(plan, i))
+      if (trial_.is_one() ? trial_.group != static_cast<int64_t>(i) : !is_first_batch_size(plan, i))
         continue;
       const CaseGroup chosen = of_trial(plan[i]);
       trial_.failure.empty() ? run_group(chosen, progress) : record_failure(chosen);

@@ -104,7 +104,7 @@ int stream_by_rule(const Config& config, Journal::Mode mode) {
   bool whole = true;
   try {
     for (size_t i = 0; i < plan.size(); ++i) {
-      if (!is_first_of_sizes(plan, i)) continue;  // batches are those of the encoder
+      if (!is_first_batch_size(plan, i)) continue;  // batches are those of the encoder
       for (const PlannedDecoder& decoder : plan[i].decoders) {
         StreamTrial trial{.group = static_cast<int64_t>(i),
                           .decoder = config.decoders[decoder.spec].id,

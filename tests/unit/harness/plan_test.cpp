@@ -129,7 +129,7 @@ TEST(Plan, AGroupIsTheFirstOfItsSizesWhateverTheyAre) {
   const std::vector<CaseGroup> plan = make_plan(parse(document), {{"rnnt"}, {"tdt"}});
   std::vector<std::string> first;
   for (size_t i = 0; i < plan.size(); ++i) {
-    if (plan[i].model == 0 && is_first_of_sizes(plan, i))
+    if (plan[i].model == 0 && is_first_batch_size(plan, i))
       first.push_back(plan[i].decoders.front().case_name.substr(2));
   }
   EXPECT_EQ(first,
