@@ -188,13 +188,13 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
 
 int64_t WfstStreams::open() {
   const int64_t stream = search_->open();
-  if (lists_.search) heard_[stream].pieces = {lists_.no_frames};
+  if (lists_.search) kept_[stream].pieces = {lists_.no_frames};
   return stream;
 }
 
 void WfstStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
-  const auto heard = heard_.find(stream);
-  if (heard != heard_.end() && heard->second.pieces.size() > 1) {
+  const auto kept = kept_.find(stream);
+  if (kept != kept_.end() && kept->second.pieces.size() > 1) {
     throw UserError(fmt::format("stream {}", stream),
                     "gets other phrases after its first frame, and its n-best list has one set of "
                     "phrases for the whole utterance",
@@ -207,7 +207,7 @@ void WfstStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> b
     costs.emplace(of_row.begin(), of_row.end());
   }
   search_->set_word_costs(stream, std::move(costs));
-  if (heard != heard_.end()) heard->second.bias = std::move(bias);
+  if (kept != kept_.end()) kept->second.bias = std::move(bias);
 }
 
 void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pieces) {
@@ -219,7 +219,7 @@ void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pie
   search_->advance(rows);
   if (!lists_.search) return;
   for (const WfstPiece& piece : rows)
-    if (piece.lp.size(0) > 0) heard_.at(piece.stream).pieces.push_back(piece.lp.clone());
+    if (piece.lp.size(0) > 0) kept_.at(piece.stream).pieces.push_back(piece.lp.clone());
 }
 
 PartialResult WfstStreams::partial(int64_t stream) {
@@ -229,8 +229,8 @@ PartialResult WfstStreams::partial(int64_t stream) {
 Hypothesis WfstStreams::finish(int64_t stream) {
   Hypothesis result = wfst_hypothesis(search_->finish(stream), text_);
   if (lists_.search) {
-    const Heard& heard = heard_.at(stream);
-    for (const WfstPath& path : lists_.search(at::cat(heard.pieces), heard.bias))
+    const KeptPieces& kept = kept_.at(stream);
+    for (const WfstPath& path : lists_.search(at::cat(kept.pieces), kept.bias))
       result.nbest.push_back(wfst_hypothesis(path, text_));
   }
   close(stream);
@@ -239,7 +239,7 @@ Hypothesis WfstStreams::finish(int64_t stream) {
 
 void WfstStreams::close(int64_t stream) {
   search_->close(stream);
-  heard_.erase(stream);
+  kept_.erase(stream);
 }
 
 }  // namespace rtfx

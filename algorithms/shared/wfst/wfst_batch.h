@@ -149,7 +149,7 @@ class WfstStreams : public Streams {
 
  private:
   /// The inputs of a stream's search, for its n-best list.
-  struct Heard {
+  struct KeptPieces {
     std::vector<at::Tensor> pieces;  // no_frames, then copies of the pieces that have frames
     std::shared_ptr<const CompiledBias> bias = nullptr;
   };
@@ -159,7 +159,7 @@ class WfstStreams : public Streams {
   WordText text_;
   const WordBoosting& boosting_;
   StreamLists lists_;
-  std::map<int64_t, Heard> heard_;  // of the open streams, if there are lists
+  std::map<int64_t, KeptPieces> kept_;  // of the open streams, if there are lists
 };
 
 /// A decoder that can return lattices of words.
