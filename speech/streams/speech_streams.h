@@ -127,7 +127,7 @@ class SpeechStreams {
 
  private:
   /// The audio from which a stream starts over. Frames and samples count from the stream's start.
-  struct Heard {
+  struct KeptAudio {
     StreamAudio audio;
     std::vector<float> levels;  // levels of the decoded frames from first_level on
     int64_t first_level = 0;
@@ -156,7 +156,7 @@ class SpeechStreams {
     std::optional<Again> again = {};
     int64_t again_end = 0;  // end of the last part that was decoded again
     int again_decodes = 0;  // how often that part was decoded again
-    Heard heard = {};
+    KeptAudio kept_audio = {};
     std::optional<VoiceActivity> voice = {};  // set where there is a detector
   };
 
