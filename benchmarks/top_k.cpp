@@ -1,10 +1,11 @@
 // Times the choice of the best labels of each hypothesis. top_k() has a rule for the order of equal
 // values, and LibTorch's topk has none. The rates are rows/s, and bytes/s of the values that are
 // read.
+#include "algorithms/shared/beams/top_k.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "algorithms/shared/beams/host_beam.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {

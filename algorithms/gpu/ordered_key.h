@@ -1,7 +1,7 @@
 // Converts floats to unsigned integers of the same order, so that integer instructions (maximum
 // over a warp, atomic minimum) can compare them. A key holds such an integer in its upper half and
 // an index in its lower half. So the index decides among equal values. top_k
-// (algorithms/shared/beams/host_beam.h) follows the rule of max_key with tensor operators.
+// (algorithms/shared/beams/top_k.h) follows the rule of max_key with tensor operators.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 #include "tests/support/token_graph_cases.h"

@@ -8,7 +8,7 @@
 
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/backtrace.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "base/error.h"
 #include "models/checkpoint/score_dtype.h"
 #include "models/checkpoint/tensor_data.h"

@@ -17,18 +17,6 @@
 
 namespace rtfx {
 
-// The largest values of rows, with a rule for equal ones.
-
-struct TopK {
-  at::Tensor values;   // [..., k] of the dtype of the input, best first
-  at::Tensor indices;  // [..., k] int64
-};
-
-/// Returns the k largest values along the last dimension. Among equal values the lowest index comes
-/// first, which at::topk leaves open. values [..., n] float32 or float64, n >= k; NaN is the
-/// greatest value. On a GPU the call does not wait for the device and can be recorded into a graph.
-TopK top_k(const at::Tensor& values, int64_t k);
-
 /// The texts of one utterance's search as a tree. Each node holds the output of the prediction
 /// network after its text. Equal texts are one node, so that no text goes through the network
 /// twice.

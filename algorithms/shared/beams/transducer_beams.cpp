@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 
 namespace rtfx {
 

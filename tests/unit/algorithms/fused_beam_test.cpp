@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/log_zero.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/transducer/transducer.h"

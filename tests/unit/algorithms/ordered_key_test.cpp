@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 
 namespace rtfx {
 namespace {

@@ -8,7 +8,7 @@
 #include "algorithms/log_zero.h"
 #include "algorithms/option_help.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 #include "algorithms/shared/skipping/blank_skipping.h"

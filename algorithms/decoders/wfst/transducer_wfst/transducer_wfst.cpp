@@ -5,7 +5,7 @@
 #include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/option_help.h"
-#include "algorithms/shared/beams/host_beam.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
