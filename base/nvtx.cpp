@@ -49,14 +49,14 @@ uint64_t register_batch_size() {
 /// are null.
 struct Names {
   Names() {
-    for (const RangeInfo& word : kRanges) words.emplace_back(word.name);
+    for (const RangeInfo& range : kRanges) ranges.emplace_back(range.name);
     for (const Category& category : kCategories)
       categories.emplace_back(static_cast<uint32_t>(categories.size()) + 1, category.name);
     batch_size = register_batch_size();
     nvtxNameOsThreadA(static_cast<uint32_t>(gettid()), "rtfx");
   }
 
-  std::vector<nvtx3::registered_string_in<NvtxDomain>> words;
+  std::vector<nvtx3::registered_string_in<NvtxDomain>> ranges;
   std::vector<nvtx3::named_category_in<NvtxDomain>> categories;
   uint64_t batch_size = 0;  // the schema of a BatchSize
 };
@@ -71,8 +71,9 @@ const Names& names() {
 template <typename... Payload>
 nvtx3::event_attributes attributes_of(RangeName name, const Payload&... payload) {
   const auto kind = static_cast<size_t>(info_of(name).kind) - 1;
-  return nvtx3::event_attributes(names().words[static_cast<size_t>(name)], names().categories[kind],
-                                 nvtx3::color(kCategories[kind].colour), payload...);
+  return nvtx3::event_attributes(names().ranges[static_cast<size_t>(name)],
+                                 names().categories[kind], nvtx3::color(kCategories[kind].colour),
+                                 payload...);
 }
 
 nvtx3::event_attributes attributes_of_case(const std::string& name) {

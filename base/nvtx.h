@@ -110,15 +110,15 @@ static_assert(kRanges.size() == static_cast<size_t>(RangeName::host_read) + 1);
 
 constexpr const RangeInfo& info_of(RangeName name) { return kRanges[static_cast<size_t>(name)]; }
 
-/// Returns the range of that name. Returns nullopt for a name outside the vocabulary, such as the
-/// name of a case.
+/// Returns the range of that name. Returns nullopt for a name that kRanges lacks, such as that of
+/// a case.
 constexpr std::optional<RangeName> range_named(std::string_view name) {
   for (size_t i = 0; i < kRanges.size(); ++i)
     if (name == kRanges[i].name) return static_cast<RangeName>(i);
   return std::nullopt;
 }
 
-/// Is called at the begin and end of every range of the vocabulary in this process (`rtfx
+/// Is called at the begin and end of every range of kRanges in this process (`rtfx
 /// profile`). Calls come from the range's thread.
 class RangeListener {
  public:

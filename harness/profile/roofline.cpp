@@ -406,12 +406,12 @@ class CounterRow {
 std::string part_of(const std::string& stack) {
   std::string part;
   size_t last = 0;
-  for (const RangeInfo& word : kRanges) {
-    if (word.kind != RangeKind::phase && word.kind != RangeKind::segment) continue;
-    const size_t place = stack.rfind(fmt::format(":{}:", word.name));
+  for (const RangeInfo& range : kRanges) {
+    if (range.kind != RangeKind::phase && range.kind != RangeKind::segment) continue;
+    const size_t place = stack.rfind(fmt::format(":{}:", range.name));
     if (place == std::string::npos || place < last) continue;
     last = place;
-    part = word.name;
+    part = range.name;
   }
   return part;
 }
