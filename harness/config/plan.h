@@ -25,10 +25,10 @@ std::vector<std::vector<size_t>> make_batches(const std::vector<double>& seconds
 std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<size_t>>& batches);
 
 /// The order in which `count` decoders run in a round. Every second round reverses the one before
-/// it (A B B A), so that a steady drift cancels. In `count` rounds, or twice as many where it is
-/// odd, each decoder has each place and follows each other one equally often. The design is that of
-/// Williams, Experimental designs balanced for the estimation of residual effects of treatments,
-/// 1949.
+/// it (A B B A), so that a steady trend of the machine cancels. In `count` rounds, or twice as many
+/// where it is odd, each decoder has each place and follows each other one equally often. The
+/// design is that of Williams, Experimental designs balanced for the estimation of residual effects
+/// of treatments, 1949.
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed);
 
 /// The kinds of a model: "ctc", "rnnt", "multiblank", "tdt". A hybrid model has two.

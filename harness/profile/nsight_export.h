@@ -22,7 +22,7 @@ namespace rtfx {
 struct NsightCase {
   std::string name;                 // model/dataset/decoder/b16/fp32
   std::vector<LoggedRange> ranges;  // as from a RangeLog that waits behind phases
-  std::vector<Span> laps;           // rounds of the case, without its warm-up
+  std::vector<Span> laps;           // the measured rounds of the case
   Activity activity;                // from the first lap to the end of the last
 };
 

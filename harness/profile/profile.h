@@ -12,8 +12,9 @@
 namespace rtfx {
 
 struct ProfileOptions {
-  int64_t laps = 3;  // passes over the dataset that are recorded; as many run without a collector
-  int64_t top = 5;   // number of kernels to list for each region
+  /// A lap is a measured round: one pass over the dataset. As many run without a collector.
+  int64_t laps = 3;
+  int64_t top = 5;               // number of kernels to list for each region
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
   std::string only;              // only cases with this in their name
   bool whole_name = false;       // `only` is the whole name of a case

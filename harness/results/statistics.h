@@ -61,18 +61,19 @@ Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b
 /// between runs are not covered; runs_ratio() covers them. plots/intervals.py has the same formula.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// The drift between runs: the standard deviation of a run's mean, as a share of it. Two runs of
+/// The run-to-run deviation, which options and journals call drift. It is the standard deviation of
+/// a run's mean, as a share of the mean. A trend within a run is something else. Two runs of
 /// one program on one machine differ by more than their rounds show. The place in memory, the
 /// temperature and the clocks stay the same within a run. The value comes from 121 cases that were
 /// run twice (docs/background/statistics.md, "Drift").
 constexpr double kRunDrift = 0.01;
 
-/// With this number of runs or more, their own spread is the drift.
+/// With this number of runs or more, their own spread is the run-to-run deviation.
 constexpr size_t kRunsThatTellDrift = 5;
 
 /// Returns now / before for runs at different times, from the rounds of one or more runs before and
 /// of one run now. All values are positive. It is the ratio of geometric means with the interval of
-/// the logarithms. Drift between runs is added to the spread of rounds:
+/// the logarithms. The run-to-run deviation is added to the spread of rounds:
 /// - It is `drift` if that is given.
 /// - With kRunsThatTellDrift runs before, or more, it is their own spread.
 /// - With fewer runs it is kRunDrift, or their spread if that is larger.
