@@ -103,7 +103,7 @@ class AudioReader {
   std::vector<std::string> notices_;
 };
 
-/// Returns the length in seconds, by the header, or for MP3 by the heads of all frames. Returns 0
+/// Returns the length in seconds, by the header, or for MP3 by the headers of all frames. Returns 0
 /// where the header does not state it (streamed FLAC). Throws UserError as read_audio() does for a
 /// file without a readable header.
 double audio_seconds(const std::filesystem::path& path);

@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-/// Returns whether `bytes` begin with the head of a frame.
+/// Returns whether `bytes` begin with the header of a frame.
 bool is_frame(const std::string& bytes) {
   if (bytes.size() < 2) return false;
   const auto first = static_cast<unsigned char>(bytes[0]);

@@ -32,8 +32,8 @@ size_t id3v2_size(const std::string& head);
 /// Returns the bytes of the ID3v2 tags from byte `begin` of a file on, or 0 if there is none.
 size_t id3v2_bytes(const std::filesystem::path& path, size_t begin = 0);
 
-/// Returns whether a file begins like MPEG audio of layer I to III: with the head of a frame, which
-/// may follow an ID3v2 tag.
+/// Returns whether a file begins like MPEG audio of layer I to III: with the header of a frame,
+/// which may follow an ID3v2 tag.
 bool begins_as_mp3(const std::filesystem::path& path);
 
 /// Reads the frames of a file one by one. Files that were joined are read to the end of the last
@@ -66,8 +66,8 @@ class Mp3 {
   /// Returns the power of the samples read since the last call.
   MixPower take_power() { return std::exchange(power_, {}); }
 
-  /// Returns the length in seconds. Reads the head of every frame, and decodes none. Must be called
-  /// before read().
+  /// Returns the length in seconds. Reads the header of every frame, and decodes none. Must be
+  /// called before read().
   double seconds() const;
 
  private:
