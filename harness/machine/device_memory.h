@@ -1,4 +1,4 @@
-// Measures the memory of a device. Also finds the CUPTI library of this machine.
+// Measures the memory of a device. Also finds the CUPTI library of this machine (CuptiLibrary).
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,5 +1,6 @@
 // Handles ends of the program that nothing can catch: a plug-in calls exit(), a crash, a call that
 // never returns. The program still names the work under way, and its exit code is not 0.
+// Also has the wait policy of OpenMP's threads (wait_policy()).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Passes work through stages, each of which runs on a thread of its own.
+// Passes work through stages, each of which runs on a thread of its own. Also handles Ctrl-C
+// (InterruptWatch).
 #pragma once
 
 #include <cstddef>
