@@ -149,7 +149,7 @@ step() {
     nemo_transcribe)
       rm -f "$folder/nemo_transcribe_$of.jsonl"
       "$(python_of nemo)" rivals/nemo/transcribe.py "data/standin-${SHAPES[$of]}.nemo" --manifest $speech --device cuda \
-        --dtype bfloat16 --batch 32 64 128 256 --workers 8 --longest-first --best --rounds 5 -o "$folder/nemo_transcribe_$of.jsonl"
+        --dtype bfloat16 --batch 32 64 128 256 --workers 8 --longest-first --best --rounds 12 -o "$folder/nemo_transcribe_$of.jsonl"
       ;;
     nemo_search)
       rm -f "$folder/nemo_search.jsonl"

@@ -1,11 +1,13 @@
 """Tests the decoders of other projects (rivals/) whose environments rivals/environment.sh has made."""
 
+import gc
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tarfile
+import weakref
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,23 +197,50 @@ def test_nemos_transcribe_with_our_search(tmp_path, model):
     assert f"| {model} | 2 |" in result.stdout
 
 
-def test_cpu_seconds_of_nemo_count_its_workers(monkeypatch):
-    torch = pytest.importorskip("torch")
+@pytest.fixture
+def transcribe(monkeypatch):
+    """rivals/nemo/transcribe.py without NeMo and rtfx."""
+    pytest.importorskip("torch")
     stand_in = SimpleNamespace(__path__=[], word_error_rate=None, about=None, restored=None, utterances_of=None,
                                logging=SimpleNamespace(setLevel=lambda _: None, ERROR=40))  # fmt: skip
     for name in ("nemo", "nemo.collections", "nemo.collections.asr", "nemo.collections.asr.metrics",
                  "nemo.collections.asr.metrics.wer", "nemo.utils", "rtfx", "rtfx.nemo", "restore", "manifests"):  # fmt: skip
         monkeypatch.setitem(sys.modules, name, stand_in)
     spec = importlib.util.spec_from_file_location("nemo_transcribe", ROOT / "rivals/nemo/transcribe.py")
-    transcribe = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(transcribe)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CPU = SimpleNamespace(type="cpu")
+
+
+def test_cpu_seconds_of_nemo_count_its_workers(transcribe):
     work = "import time\nwhile time.process_time() < 0.4: pass"
 
     def call():
         return subprocess.run([sys.executable, "-S", "-c", work], check=True).returncode
 
-    times, found = transcribe.timed(call, torch.device("cpu"))
+    times, found = transcribe.timed(call, CPU)
     assert found == 0 and 0.4 <= times["cpu_seconds"] < 5
+
+
+def test_garbage_of_earlier_calls_is_collected_before_the_clock_starts(transcribe):
+    class Node:
+        pass
+
+    gc.disable()  # no collection but that of timed()
+    try:
+        node = Node()
+        node.itself, left = node, weakref.ref(node)
+        del node
+        assert left() is not None
+        times, found = transcribe.timed(left, CPU)
+    finally:
+        gc.enable()
+    assert found is None and times["collection_seconds"] == 0
+    times, _ = transcribe.timed(gc.collect, CPU)
+    assert 0 < times["collection_seconds"] <= times["seconds"]
 
 
 def test_an_empty_log_of_the_compiler_takes_no_byte_of_pythons():
