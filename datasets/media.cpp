@@ -12,7 +12,6 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <string_view>
@@ -20,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/samples.h"
 #include "datasets/container.h"
 
 namespace rtfx {
@@ -126,8 +126,6 @@ std::string last_line(std::string text) {
 std::vector<float> samples_of(const std::string& bytes) {
   std::vector<float> samples(bytes.size() / sizeof(float));
   std::memcpy(samples.data(), bytes.data(), samples.size() * sizeof(float));
-  for (float& sample : samples)
-    if (!std::isfinite(sample)) sample = 0;
   return samples;
 }
 
@@ -208,6 +206,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   Audio audio{samples_of(output.bytes), sample_rate, std::move(notices)};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
+  require_sound(audio.samples, path.string(), "repair the file or leave it out");
   // ffmpeg continues after damage. What it leaves out would be missing without a message.
   const std::string complaint = last_line(output.complaints);
   const std::string damage = bytes_at(path, 0, 4) == "OggS" ? ogg_problem(path, true) : "";

@@ -66,11 +66,15 @@ TEST_F(MediaTest, WithoutFfmpegAVideoIsAClearError) {
 }
 
 TEST_F(MediaTest, SamplesAreThoseThatFfmpegWrites) {
-  // The script writes 1.0, -0.5 and infinity in float32, little-endian.
-  install(R"(printf '\000\000\200\077\000\000\000\277\000\000\200\177')");
-  const Audio audio = read_media(write("a.m4a", "sound"), 8000);
-  EXPECT_EQ(audio.samples, (std::vector<float>{1, -0.5F, 0}));
+  // The script writes 1.0 and -0.5 in float32, little-endian.
+  const std::string sound = R"(printf '\000\000\200\077\000\000\000\277)";
+  install(sound + "'");
+  const auto file = write("a.m4a", "sound");
+  const Audio audio = read_media(file, 8000);
+  EXPECT_EQ(audio.samples, (std::vector<float>{1, -0.5F}));
   EXPECT_EQ(audio.sample_rate, 8000);
+  install(sound + R"(\000\000\200\177')");
+  EXPECT_HAS(user_error([&] { read_media(file); }), "a.m4a: sample 2 is infinite");
 }
 
 TEST_F(MediaTest, NamesArriveAsTheyAre) {
