@@ -196,7 +196,7 @@ SF_VIRTUAL_IO pipe_functions() {
           .tell = [](void*) -> sf_count_t { return 0; }};
 }
 
-/// Opens the samples of a WAV file whose header has been read from a pipe. Returns null for a codec
+/// Opens the samples of a WAV file whose head has been read from a pipe. Returns null for a codec
 /// that needs more than the samples.
 SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
   const int coding = [&]() -> int {
@@ -247,7 +247,8 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
     return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !declares_more(log)) return "";
+  if (!ends_early && !ends_within_samples(path, id3v2_bytes(path)) && !declares_more(log))
+    return "";
   return fmt::format("truncated or corrupt after sample {}, its header declares more", samples);
 }
 
@@ -267,7 +268,7 @@ struct AudioReader::File {
   PipeInput input;
   bool raw = false;            // 16 bit samples, which are read directly from the pipe
   size_t frame_bytes = 2;      // of a pipe: one sample of each channel
-  size_t header_bytes = 0;     // of a pipe: bytes before its samples
+  size_t head_bytes = 0;       // of a pipe: bytes before its samples
   size_t odd_bytes = 0;        // of a pipe: bytes at its end that are no whole frame
   uint64_t left = UINT64_MAX;  // of a pipe: frames up to the end that its header declares
   size_t rest_bytes = 0;       // of a pipe: bytes after the last of these frames, less than a frame
@@ -320,7 +321,7 @@ struct AudioReader::File {
     require_valid_samples(block, path.string(), "repair the file or leave it out", samples);
     samples += block.size();
     if (block.empty()) {
-      if (pipe) odd_bytes = (input.bytes - header_bytes) % frame_bytes;
+      if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;
       check_end();
     }
     if (resampler) {
@@ -407,7 +408,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
                       "16000");
     }
     file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
-    file_->header_bytes = file_->input.bytes;
+    file_->head_bytes = file_->input.bytes;
     if (wav->bytes < UINT64_MAX) {
       file_->left = wav->bytes / file_->frame_bytes;
       file_->rest_bytes = wav->bytes % file_->frame_bytes;
@@ -458,7 +459,7 @@ bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
   if (!file_->pipe || fstat(file_->input.descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
-  // A small pipe never holds a whole block, so half of its capacity is enough.
+  // A full pipe must be read, however small it is.
   constexpr int kLeastPipe = 4096;
   const int holds = std::max(kLeastPipe, fcntl(file_->input.descriptor, F_GETPIPE_SZ));
   const int wanted = std::min(file_->block_bytes(), holds / 2);

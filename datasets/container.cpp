@@ -18,8 +18,21 @@
 namespace rtfx {
 namespace {
 
-/// From this size on, the writer did not know the size.
-constexpr uint64_t kUnknownSize = 0x7ffff000;
+/// Returns whether a 32-bit size is a mark for an unknown one. A program that writes into a pipe
+/// cannot return to its header. Tried writers leave the marks below, or 0. WAV files of 2 to 4 GiB
+/// are valid, so sizes between the marks count.
+bool is_unknown(uint64_t size) {
+  constexpr std::array<uint64_t, 4> kMarks = {
+      0x7f000000,   // AIFF of sox
+      0x7ffff000,   // WAV of sox and espeak-ng
+      0x80000000,   // arecord; lame, opusdec and oggdec write 0x7fffffff
+      0xffffffff};  // ffmpeg
+  // Sizes of sox are whole blocks of samples, and sizes of RIFF and FORM include the header.
+  constexpr uint64_t kTolerance = 4096;
+  return std::ranges::any_of(kMarks, [&](uint64_t mark) {
+    return size >= mark - kTolerance && size <= mark + kTolerance;
+  });
+}
 
 constexpr size_t kHeaderBytes = 65536;
 
@@ -27,6 +40,10 @@ uint32_t little_endian(const std::string& bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 4; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
   return value;
+}
+
+uint64_t little_endian_64(const std::string& bytes, size_t at) {
+  return little_endian(bytes, at) | uint64_t{little_endian(bytes, at + 4)} << 32U;
 }
 
 uint64_t big_endian(std::string_view bytes) {
@@ -87,10 +104,14 @@ std::optional<Chunk> chunk_at(std::ifstream& in, uint64_t at, Layout layout) {
                layout == Layout::riff ? little_endian(head, 4) : big_endian(head.substr(4))};
 }
 
-/// Returns the samples of a WAV, RF64, AIFF or CAF file that begins at byte `begin`, as its header
-/// declares them. Returns nothing where the header declares no size, and for other files.
+/// Returns the samples of a WAV, RF64, AIFF, AU or CAF file that begins at byte `begin`, as its
+/// header declares them. Returns nothing where the header declares no size, and for other files.
 std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
   const std::string head = bytes_at(in, begin, 12);
+  if (head.size() == 12 && head.starts_with(".snd")) {
+    Chunk samples{"", begin + big_endian(head.substr(4, 4)), big_endian(head.substr(8))};
+    return is_unknown(samples.bytes) ? std::nullopt : std::optional(std::move(samples));
+  }
   const std::optional<Layout> layout = layout_of(head);
   if (!layout) return std::nullopt;
   const bool is_caf = layout == Layout::caf;
@@ -103,12 +124,12 @@ std::optional<Chunk> declared_samples(std::ifstream& in, size_t begin) {
     if (is_64 && chunk->name == "ds64") {
       const std::string sizes = bytes_at(in, chunk->content, 16);
       if (sizes.size() < 16) return std::nullopt;
-      bytes_of_64 = little_endian(sizes, 8) | uint64_t{little_endian(sizes, 12)} << 32U;
+      bytes_of_64 = little_endian_64(sizes, 8);
     }
     if (chunk->name == name) {
       const bool is_elsewhere = is_64 && chunk->bytes == UINT32_MAX;
       if (is_elsewhere) chunk->bytes = bytes_of_64;
-      if (!is_caf && !is_elsewhere && chunk->bytes >= kUnknownSize) return std::nullopt;
+      if (!is_caf && !is_elsewhere && is_unknown(chunk->bytes)) return std::nullopt;
       // Either an empty chunk precedes the real one, or nobody wrote the size (mended_wav()).
       if (chunk->bytes > 0) return chunk->end() == UINT64_MAX ? std::nullopt : chunk;
     }
@@ -193,7 +214,7 @@ std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t b
     }
     if (chunk->name == "data") {
       if (!is_mpeg) return std::nullopt;
-      const bool unknown = chunk->bytes == 0 || chunk->bytes >= kUnknownSize;
+      const bool unknown = chunk->bytes == 0 || is_unknown(chunk->bytes);
       return ByteRange{chunk->content, unknown ? std::filesystem::file_size(path) : chunk->end()};
     }
     at = chunk->end() + padding_behind(*chunk, Layout::riff);
@@ -225,8 +246,8 @@ std::optional<WavHeader> read_wav_header(const std::function<std::string(size_t)
     if (head.size() < 8) return std::nullopt;
     const uint32_t bytes = little_endian(head, 4);
     if (head.starts_with("data")) {
-      // A writer to a pipe cannot go back to its header, so it leaves 0 or the greatest size there.
-      wav.bytes = bytes == 0 || bytes >= kUnknownSize ? UINT64_MAX : bytes;
+      // A writer to a pipe cannot go back to its header, so it leaves 0 or a mark there.
+      wav.bytes = bytes == 0 || is_unknown(bytes) ? UINT64_MAX : bytes;
       return wav.channels == 0 ? std::nullopt : std::optional(wav);
     }
     if (bytes > kLargest) return std::nullopt;
@@ -248,35 +269,32 @@ bool begins_chunk(std::string_view head) {
 }
 
 bool is_cut(const std::filesystem::path& path) {
-  const uint64_t size = std::filesystem::file_size(path);
-  std::ifstream in(path, std::ios::binary);
-  const std::string head = bytes_at(in, 0, 12);
-  if (head.starts_with("caff")) {
-    const auto samples = declared_samples(in, 0);
-    return samples && samples->end() > size;
-  }
+  const std::string head = bytes_at(path, 0, 12);
+  if (head.starts_with("caff")) return ends_within_samples(path, 0);
   if (head.size() < 12 || !head.starts_with("RIFF")) return false;
   const uint32_t bytes = little_endian(head, 4);
-  return bytes < kUnknownSize && bytes + uint64_t{8} > size;
+  return !is_unknown(bytes) && bytes + uint64_t{8} > std::filesystem::file_size(path);
+}
+
+bool ends_within_samples(const std::filesystem::path& path, size_t begin) {
+  std::ifstream in(path, std::ios::binary);
+  const auto samples = declared_samples(in, begin);
+  return samples && samples->end() > std::filesystem::file_size(path);
 }
 
 bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
   const uint64_t size = std::filesystem::file_size(path);
   std::ifstream in(path, std::ios::binary);
-  const std::string head = bytes_at(in, begin, 12);
-  if (head.size() == 12 && head.starts_with(".snd")) {
-    const uint64_t offset = big_endian(head.substr(4, 4)), bytes = big_endian(head.substr(8));
-    return bytes < kUnknownSize && !is_end_or_tag(in, behind_zeros(in, begin + offset + bytes));
-  }
   const auto samples = declared_samples(in, begin);
   if (!samples) return false;
-  const Layout layout = *layout_of(head);
+  const std::optional<Layout> layout = layout_of(bytes_at(in, begin, 12));  // AU has no chunks
   const auto is_chunk = [&](uint64_t at) {
-    const auto chunk = chunk_at(in, at, layout);
+    const auto chunk = layout ? chunk_at(in, at, *layout) : std::nullopt;
     return chunk && chunk->name != "RIFF" && chunk->name != "FORM" && chunk->end() <= size;
   };
   // RIFF and AIFF pad an odd size with a byte, which some writers omit.
-  const uint64_t end = samples->end(), padded = end + padding_behind(*samples, layout);
+  const uint64_t end = samples->end(),
+                 padded = end + (layout ? padding_behind(*samples, *layout) : 0);
   const std::array places = {end, padded, behind_zeros(in, padded)};
   return std::ranges::none_of(places,
                               [&](uint64_t at) { return is_chunk(at) || is_end_or_tag(in, at); });
@@ -350,7 +368,7 @@ bool declares_more(const std::string& log) {
       return parse_number<uint64_t>((*it)[group].str()).value_or(UINT64_MAX);
     };
     const uint64_t promised = number(1), there = number(2);
-    if (promised > there && promised < kUnknownSize) return true;
+    if (promised > there && promised < UINT64_MAX && !is_unknown(promised)) return true;
   }
   return false;
 }

@@ -41,15 +41,15 @@ std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t b
 /// Returns whether another WAV file follows the WAV file that begins at byte `begin`.
 bool holds_several_wavs(const std::filesystem::path& path, size_t begin);
 
-/// The header of a WAV file.
+/// The head of a WAV file.
 struct WavHeader {
   uint32_t codec = 0;  // 1: PCM, 3: floating point, 6: A-law, 7: mu-law; that of an extensible form
   int channels = 0, sample_rate = 0, bits = 0;  // Hz; bits of a sample
   uint64_t bytes = 0;                           // bytes of samples; UINT64_MAX = up to the end
 };
 
-/// Reads the header of a WAV file from a pipe, so that the samples come next. read(count) returns
-/// the next bytes, and fewer only at the end. Skips ID3v2 tags. Returns nothing where no WAV file
+/// Reads the head of a WAV file from a pipe, so that the samples come next. read(count) returns the
+/// next bytes, and fewer only at the end. Skips ID3v2 tags. Returns nothing where no WAV file
 /// comes.
 std::optional<WavHeader> read_wav_header(const std::function<std::string(size_t)>& read);
 
@@ -59,18 +59,24 @@ bool begins_chunk(std::string_view head);
 /// Returns whether a file in RIFF, such as AVI, or in CAF is shorter than its header says.
 bool is_cut(const std::filesystem::path& path);
 
-/// Returns whether a WAV, RF64, CAF or AU file goes on after the samples that its header declares.
-/// The file begins at byte `begin`. Zeros that follow the samples, which some recorders write, do
-/// not count as audio. Neither do chunks, tags (begins_tag() in mp3.h), and up to three bytes.
-/// Returns false for other files, and where the header declares no size.
+/// Returns whether a WAV, RF64, AIFF, AU or CAF file ends before the samples that its header
+/// declares. The file begins at byte `begin`. Returns false for other files, and where the header
+/// declares no size.
+bool ends_within_samples(const std::filesystem::path& path, size_t begin);
+
+/// Returns whether a WAV, RF64, AIFF, CAF or AU file goes on after the samples that its header
+/// declares. The file begins at byte `begin`. Zeros that follow the samples, which some recorders
+/// write, do not count as audio. Neither do chunks, tags (begins_tag() in mp3.h), and up to three
+/// bytes. Returns false for other files, and where the header declares no size.
 bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin);
 
 /// Returns whether a FLAC file has been joined to another one. Reads the file once.
 bool holds_several_flacs(const std::filesystem::path& path);
 
 /// Returns whether the header of a WAV, RF64, W64, AIFF, AU, CAF or VOC file declares more bytes
-/// than follow. `log` is libsndfile's log of the open file (SFC_GET_LOG_INFO). Returns false where
-/// the writer could not know the size. Into a pipe, ffmpeg writes 0xffffffff and sox 0x7ffff000.
+/// than follow. `log` is libsndfile's log of the open file (SFC_GET_LOG_INFO). It holds 2 KiB,
+/// which texts before the samples may fill, so that ends_within_samples() must be asked too.
+/// Returns false where the writer could not know the size, and left a mark such as 0xffffffff.
 bool declares_more(const std::string& log);
 
 }  // namespace rtfx

@@ -369,6 +369,64 @@ TEST_F(ContainersTest, ATagBeforeAnOggFileIsPassedOver) {
             read_audio(whole).samples);
 }
 
+/// Returns the bytes of a file with `chunk` before the one of this name.
+std::string with_chunk(std::string bytes, const std::string& name, const std::string& chunk) {
+  return bytes.insert(bytes.find(name), chunk);
+}
+
+/// libsndfile keeps 2 KiB of log. Texts before the samples fill it before it complains of a size.
+TEST_F(ContainersTest, ATruncatedFileIsRefusedWhateverItsTextsAre) {
+  const std::string text(400, 'x');
+  const std::string comment = "ICMT" + little_endian(400) + text;
+  std::string list = "INFO", annotations;
+  for (int i = 0; i < 8; ++i) {
+    list += comment;
+    annotations += "ANNO" + std::string("\0\0\1\x90", 4) + text;
+  }
+  list = "LIST" + little_endian(static_cast<uint32_t>(list.size())) + list;
+  struct Kind {
+    std::string name;
+    int format;
+    std::string samples, chunk;
+  };
+  for (const Kind& kind :
+       {Kind{"a.wav", SF_FORMAT_WAV, "data", list}, Kind{"a.rf64", SF_FORMAT_RF64, "data", list},
+        Kind{"a.aiff", SF_FORMAT_AIFF, "SSND", annotations}}) {
+    const auto file = write_audio(kind.name, noise(16000), kind.format | SF_FORMAT_PCM_16);
+    const std::string bytes = with_chunk(bytes_of(file), kind.samples, kind.chunk);
+    EXPECT_EQ(samples_in("whole_" + kind.name, bytes), 16000U);
+    EXPECT_HAS(error_of("cut_" + kind.name, bytes.substr(0, bytes.size() - 20000)),
+               "truncated or corrupt after sample 6000, its header promises more");
+  }
+}
+
+/// A program that writes into a pipe cannot return to its header, so it leaves a mark there.
+TEST_F(ContainersTest, SizesOfTwoToFourGibibytesCountUnlessTheyAreMarks) {
+  const std::string wav = bytes_of(write_audio("a.wav", noise(16000)));
+  const auto with_sizes = [&](uint32_t data) {
+    return std::string(wav)
+        .replace(4, 4, little_endian(data == UINT32_MAX ? data : data + 36))
+        .replace(wav.find("data") + 4, 4, little_endian(data));
+  };
+  for (const uint32_t mark : {0x7ffff000U, 0x7fffeffeU,     // sox, whose sizes are whole blocks
+                              0x7fffffd3U, 0x7fffffffU,     // oggdec, opusdec
+                              0x80000000U, 0xffffffffU}) {  // arecord, ffmpeg
+    EXPECT_EQ(samples_in("mark.wav", with_sizes(mark)), 16000U) << mark;
+    EXPECT_EQ(piped(with_sizes(mark)).samples.size(), 16000U) << mark;
+  }
+  for (const uint32_t size : {2000000000U, 2500000000U, 4000000000U}) {
+    EXPECT_HAS(error_of("cut.wav", with_sizes(size)),
+               "after sample 16000, its header promises more");
+  }
+  std::string aiff =
+      bytes_of(write_audio("a.aiff", noise(16000), SF_FORMAT_AIFF | SF_FORMAT_PCM_16));
+  const size_t size = aiff.find("SSND") + 4;
+  aiff.replace(4, 4, "\x7f\0\0\x50", 4).replace(size, 4, "\x7f\0\0\x08", 4);  // as sox leaves it
+  EXPECT_EQ(samples_in("sox.aiff", aiff), 16000U);
+  aiff.replace(size, 4, "\x90\0\0\x08", 4);
+  EXPECT_HAS(error_of("cut.aiff", aiff), "after sample 16000, its header promises more");
+}
+
 TEST_F(ContainersTest, Bw64IsReadAsWhatItIs) {
   const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
   std::string small = bytes_of(whole);
