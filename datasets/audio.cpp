@@ -232,24 +232,40 @@ SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
   return sf_open_virtual(&functions, SFM_READ, &info, &input);
 }
 
+/// The state of a decoded file.
+struct Decoding {
+  size_t samples = 0;               // samples read, or skipped by go_to()
+  std::optional<size_t> failed_at;  // samples before the first error
+  bool has_jumped = false;          // by go_to()
+};
+
 /// Describes the damage of the container. The text is empty if there is none.
 std::string container_problem(const std::filesystem::path& path, const AudioFile& file,
-                              size_t samples) {
+                              const Decoding& decoding) {
   if (file.mp3) return "";  // read() has checked it
-  if ((file.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG) return ogg_problem(path);
-  const std::string log = log_of(file.handle.get());
-  // The FLAC decoder has read beyond the last sample, since mended_header() declares one more.
-  const bool more = static_cast<sf_count_t>(samples) > file.info.frames ||
-                    goes_on_behind_samples(path, id3v2_bytes(path));
-  if ((more || log.find("LOST_SYNC") != std::string::npos) && holds_several_flacs(path))
-    return fmt::format("holds several FLAC files, the second behind sample {}", file.info.frames);
+  const int type = file.info.format & SF_FORMAT_TYPEMASK;
+  if (type == SF_FORMAT_OGG) return ogg_problem(path);
+  const size_t begin = id3v2_bytes(path), samples = decoding.samples;
+  // The FLAC decoder has read beyond the last sample, since mended_header() declares one more. It
+  // fails at a second file there, except after a jump into the last block.
+  const bool more =
+      static_cast<sf_count_t>(samples) > file.info.frames || goes_on_behind_samples(path, begin);
+  const bool may_be_several =
+      more || decoding.failed_at || (type == SF_FORMAT_FLAC && decoding.has_jumped);
+  if (may_be_several && holds_several_flacs(path)) {
+    return fmt::format("holds several FLAC files, the second behind sample {}",
+                       file.length_known() ? static_cast<size_t>(file.info.frames) : samples);
+  }
   if (more)
     return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !ends_within_samples(path, id3v2_bytes(path)) && !declares_more(log))
-    return "";
-  return fmt::format("truncated or corrupt after sample {}, its header declares more", samples);
+  if (ends_early || ends_within_samples(path, begin) || declares_more(log_of(file.handle.get())))
+    return fmt::format("truncated or corrupt after sample {}, its header declares more", samples);
+  // A streamed FLAC file declares no length, so only the decoder's error tells that it is damaged.
+  // Where the length is known and all samples are there, the decoder has met a tag behind them.
+  if (!decoding.failed_at || file.length_known()) return "";
+  return fmt::format("truncated or corrupt after sample {}", *decoding.failed_at);
 }
 
 }  // namespace
@@ -260,8 +276,7 @@ struct AudioReader::File {
   std::optional<AudioResampler> resampler;
   std::vector<float> ready;  // resampled; those before `given` were returned
   size_t given = 0;
-  size_t samples = 0;  // samples read of the file, or skipped by go_to()
-  size_t taken = 0;    // resampled samples returned or skipped
+  size_t taken = 0;  // resampled samples returned or skipped
   bool ended = false;
   sf_count_t block = 16384;  // frames per read
   bool pipe = false;
@@ -275,6 +290,7 @@ struct AudioReader::File {
   bool is_padded = false;      // of a pipe: RIFF pads an odd size with a byte
   int channel = 0;             // the one to read; 0 = the average of all
   MixPower power;
+  Decoding decoding;
 
   /// Returns samples of the file, one for each of its frames, and none at its end.
   std::vector<float> mono() {
@@ -285,6 +301,9 @@ struct AudioReader::File {
         static_cast<sf_count_t>(std::min<uint64_t>(left, static_cast<uint64_t>(block)));
     std::vector<float> all(static_cast<size_t>(most) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), most));
+    // libsndfile forgets an error at its next call, and its log may be full.
+    if (!decoding.failed_at && sf_error(audio.handle.get()) != 0)
+      decoding.failed_at = decoding.samples + frames;
     left -= frames;
     if (channels > 1) power += mix(all.data(), frames, channels, channel);
     all.resize(frames);
@@ -318,8 +337,8 @@ struct AudioReader::File {
 
   void read_block() {
     const std::vector<float> block = mono();
-    require_valid_samples(block, path.string(), "repair the file or leave it out", samples);
-    samples += block.size();
+    require_valid_samples(block, path.string(), "repair the file or leave it out", decoding.samples);
+    decoding.samples += block.size();
     if (block.empty()) {
       if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;
       check_end();
@@ -357,9 +376,9 @@ struct AudioReader::File {
     if (is_padded && next.size() == kName && !begins_chunk(next))
       next = next.substr(1) + next_bytes(1);  // the padding may be another byte than zero
     if (next == "RIFF")
-      return fmt::format("holds several WAV files, the second behind sample {}", samples);
+      return fmt::format("holds several WAV files, the second behind sample {}", decoding.samples);
     if (next.size() < kName || begins_chunk(next) || begins_tag(next)) return "";
-    return fmt::format("goes on behind sample {}, where its header ends it", samples);
+    return fmt::format("goes on behind sample {}, where its header ends it", decoding.samples);
   }
 
   void check_end() {
@@ -368,9 +387,9 @@ struct AudioReader::File {
                       "cannot be read to its end: " + std::generic_category().message(input.error),
                       "start the program again that writes it");
     }
-    const std::string problem = pipe ? pipe_problem() : container_problem(path, audio, samples);
+    const std::string problem = pipe ? pipe_problem() : container_problem(path, audio, decoding);
     if (!problem.empty()) throw UserError(path.string(), problem, "copy or convert the file again");
-    if (samples == 0)
+    if (decoding.samples == 0)
       throw UserError(path.string(), "empty audio: no samples", "leave the file out");
   }
 };
@@ -499,7 +518,8 @@ void AudioReader::go_to(size_t sample) {
   File& f = *file_;
   f.ready.clear();
   f.given = 0;
-  f.taken = f.samples = sample;
+  f.taken = f.decoding.samples = sample;
+  f.decoding.has_jumped = true;
   // At the end itself, one more read is needed to see the end.
   f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
   if (f.ended) return;

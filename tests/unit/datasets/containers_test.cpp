@@ -211,6 +211,46 @@ TEST_F(ContainersTest, AFlacThatGoesOnBehindItsEndIsRefused) {
   EXPECT_DOUBLE_EQ(audio_seconds(file), 2.0);
 }
 
+/// libsndfile keeps 2 KiB of log. Long tags fill it before its decoder loses the frames.
+TEST_F(ContainersTest, AFlacThatGoesOnBehindItsEndIsRefusedWhateverItsTagsAre) {
+  const std::string flac = bytes_of(write_audio("a.flac", noise(32000), kFlac));
+  const std::string text = "COMMENT=" + std::string(3000, 'x');
+  const std::string tags = little_endian(0) + little_endian(1) +
+                           little_endian(static_cast<uint32_t>(text.size())) + text;
+  std::string head = flac.substr(0, 42);  // the mark and STREAMINFO, which must not be the last
+  head[4] = 0;
+  const std::string size = {0, static_cast<char>(tags.size() >> 8U),
+                            static_cast<char>(tags.size())};
+  const std::string tagged = head + '\4' + size + tags + flac.substr(42);
+  ASSERT_EQ(samples_in("tagged.flac", tagged), 32000U);
+  const auto two = write("two.flac", tagged + flac);
+  const std::string problem = "holds several FLAC files, the second behind sample 32000";
+  EXPECT_HAS(user_error([&] { read_audio(two); }), problem);
+  // After a jump into the last block, the decoder does not fail at the second file.
+  EXPECT_HAS(user_error([&] {
+               AudioReader reader(two);
+               reader.go_to(31000);
+               reader.read(2000);
+             }),
+             problem);
+}
+
+TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
+  std::string flac = bytes_of(write_audio("a.flac", noise(32000), kFlac));
+  const std::string two = flac;
+  flac.replace(22, 4, std::string(4, '\0'));  // STREAMINFO's number of samples (36 bits)
+  const auto whole = write("whole.flac", flac);
+  ASSERT_EQ(read_audio(whole).samples.size(), 32000U);
+  ASSERT_EQ(audio_seconds(whole), 0);
+  std::string damaged = flac;
+  damaged.replace(flac.size() / 2, 200, 200, '\0');
+  EXPECT_HAS(error_of("damaged.flac", damaged), "truncated or corrupt after sample 12288;");
+  EXPECT_HAS(error_of("cut.flac", flac.substr(0, flac.size() - 3000)),
+             "truncated or corrupt after sample 28672;");
+  EXPECT_HAS(error_of("two.flac", flac + two),
+             "holds several FLAC files, the second behind sample 32000");
+}
+
 TEST_F(ContainersTest, AWavWhoseRecorderCrashedIsReadToItsEnd) {
   const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
   std::string wav = bytes_of(whole);
