@@ -155,11 +155,38 @@ std::string mended_flac(std::string header) {
   return header.substr(0, kTotal + 5);
 }
 
+/// Writes sizes up to the end of the file into the chunk "ds64" of an RF64 file, where its writer
+/// left 0 or the greatest number. `size` is the size of the file. Returns whether it did so.
+bool mend_sizes_of_rf64(std::string& header, size_t size) {
+  constexpr size_t kSizes = 24;  // bytes of three numbers: sizes of RIFF and data, frames
+  size_t sizes = 0, block_align = 0;
+  for (size_t at = 12; at + 8 <= header.size();) {
+    const uint32_t bytes = little_endian(header, at + 4);
+    const size_t content = at + 8;
+    const bool is_whole = content + bytes <= header.size();
+    if (header.compare(at, 4, "ds64") == 0 && is_whole && bytes >= kSizes) sizes = content;
+    if (header.compare(at, 4, "fmt ") == 0 && is_whole && bytes >= 16)
+      block_align = little_endian(header, content + 12) & 0xffffU;
+    if (header.compare(at, 4, "data") == 0) {
+      if (bytes != UINT32_MAX || sizes == 0 || block_align == 0 || content > size) return false;
+      const uint64_t declared = little_endian_64(header, sizes + 8);
+      if (declared != 0 && declared != UINT64_MAX) return false;
+      const std::array<uint64_t, 3> numbers = {size - 8, size - content,
+                                               (size - content) / block_align};
+      for (size_t i = 0; i < kSizes; ++i)
+        header[sizes + i] = static_cast<char>(numbers[i / 8] >> i % 8 * 8U);
+      return true;
+    }
+    at = content + bytes + bytes % 2;
+  }
+  return false;
+}
+
 std::string mended_wav(std::string header, size_t size) {
   bool mended = header.starts_with("BW64");
   if (mended) header.replace(0, 4, little_endian(header, 4) == UINT32_MAX ? "RF64" : "RIFF");
-  const bool has_sizes = header.starts_with("RIFF");  // RF64 has its sizes in a chunk of its own
-  for (size_t at = 12; has_sizes && at + 8 <= header.size();) {
+  if (header.starts_with("RF64")) return mend_sizes_of_rf64(header, size) || mended ? header : "";
+  for (size_t at = 12; at + 8 <= header.size();) {
     const uint32_t bytes = little_endian(header, at + 4);
     const size_t next = at + 8 + bytes + bytes % 2;
     if (header.compare(at, 4, "data") == 0) {
@@ -183,7 +210,8 @@ std::string mended_header(const std::filesystem::path& path, size_t begin) {
   std::string header = bytes_at(path, begin, kHeaderBytes);
   if (header.size() < 12) return "";
   if (header.starts_with("fLaC")) return mended_flac(std::move(header));
-  const bool is_wav = header.starts_with("RIFF") || header.starts_with("BW64");
+  const bool is_wav =
+      header.starts_with("RIFF") || header.starts_with("RF64") || header.starts_with("BW64");
   return is_wav ? mended_wav(std::move(header), std::filesystem::file_size(path) - begin) : "";
 }
 

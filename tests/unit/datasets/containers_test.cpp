@@ -467,6 +467,23 @@ TEST_F(ContainersTest, SizesOfTwoToFourGibibytesCountUnlessTheyAreMarks) {
   EXPECT_HAS(error_of("cut.aiff", aiff), "after sample 16000, its header promises more");
 }
 
+/// Into a pipe, ffmpeg writes the sizes 0 into the chunk "ds64".
+TEST_F(ContainersTest, AnRf64WithoutSizesIsReadToItsEnd) {
+  const auto whole = write_audio("a.wav", noise(16000), SF_FORMAT_RF64 | SF_FORMAT_PCM_16);
+  const std::string bytes = bytes_of(whole);
+  ASSERT_TRUE(bytes.starts_with("RF64"));
+  for (const std::string kind : {"RF64", "BW64"}) {
+    for (const char filling : {'\0', '\xff'}) {
+      std::string streamed = bytes;
+      streamed.replace(0, 4, kind).replace(bytes.find("ds64") + 8, 24, 24, filling);
+      streamed.replace(bytes.find("data") + 4, 4, 4, '\xff');
+      EXPECT_EQ(read_audio(write("streamed.wav", streamed)).samples, read_audio(whole).samples);
+      EXPECT_EQ(samples_in("streamed.wav", streamed), 16000U);
+      EXPECT_EQ(samples_in("cut.wav", streamed.substr(0, streamed.size() - 2001)), 14999U);
+    }
+  }
+}
+
 TEST_F(ContainersTest, Bw64IsReadAsWhatItIs) {
   const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
   std::string small = bytes_of(whole);
