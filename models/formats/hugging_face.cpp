@@ -285,8 +285,13 @@ Checkpoint read_hugging_face(const fs::path& folder) {
   const fs::path tokenizer = folder / "tokenizer.json";
   checkpoint.files.push_back(tokenizer);
   const auto file = MappedFile::open(tokenizer);
-  checkpoint.tokenizer =
-      tokenizer_json(std::string(file->bytes()), model.vocabulary, tokenizer.string());
+  std::string config_bytes;
+  if (const fs::path settings = folder / "tokenizer_config.json"; fs::exists(settings)) {
+    checkpoint.files.push_back(settings);
+    config_bytes = MappedFile::open(settings)->bytes();
+  }
+  checkpoint.tokenizer = tokenizer_json(std::string(file->bytes()), model.vocabulary,
+                                        tokenizer.string(), config_bytes);
   if (checkpoint.tokenizer->size() != model.vocabulary) {
     throw UserError(tokenizer.string(),
                     fmt::format("has {} pieces, the model {} tokens", checkpoint.tokenizer->size(),

@@ -132,6 +132,14 @@ JsonDecoder strip(const json& decoder, std::string_view where) {
   };
 }
 
+/// Removes spaces as clean_up_tokenization() of transformers does.
+void clean_up(std::string& text) {
+  constexpr std::pair<const char*, const char*> kReplacements[] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kReplacements) replace_all(text, from, to);
+}
+
 JsonDecoder wordpiece(const json& decoder) {
   return [prefix = decoder.at("prefix").get<std::string>(),
           cleanup = decoder.at("cleanup").get<bool>()](std::vector<std::string>& pieces) {
@@ -191,11 +199,12 @@ using nlohmann::json;
 class JsonTokenizer : public Tokenizer {
  public:
   JsonTokenizer(std::vector<std::string> pieces, std::vector<bool> special, int32_t unknown,
-                JsonDecoder decoder)
+                JsonDecoder decoder, bool cleans_up)
       : pieces_(std::move(pieces)),
         special_(std::move(special)),
         unknown_(unknown),
-        decoder_(std::move(decoder)) {}
+        decoder_(std::move(decoder)),
+        cleans_up_(cleans_up) {}
 
   std::string kind() const override { return "tokenizer.json"; }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
@@ -211,6 +220,7 @@ class JsonTokenizer : public Tokenizer {
     decoder_(kept);
     std::string text;
     for (const std::string& piece : kept) text += piece;
+    if (cleans_up_) clean_up(text);
     return text;
   }
 
@@ -219,6 +229,7 @@ class JsonTokenizer : public Tokenizer {
   std::vector<bool> special_;
   int32_t unknown_;
   JsonDecoder decoder_;
+  bool cleans_up_;  // clean_up_tokenization_spaces
 };
 
 UserError damaged(std::string_view where, std::string_view problem) {
@@ -288,11 +299,15 @@ class Vocabulary {
   std::map<int64_t, std::string> pieces_;
 };
 
+std::string kind_of_model(const json& model) {
+  // Old files have no type. Only the vocabulary of Unigram is a list.
+  return model.value("type", std::string(model.at("vocab").is_array() ? "Unigram" : "BPE"));
+}
+
 /// Adds the model's pieces. Returns the id of its unknown piece, or -1 where it has none.
 int32_t read_model(const json& model, Vocabulary& vocabulary, std::string_view where) {
   const json& vocab = model.at("vocab");
-  // Old files have no type. Only the vocabulary of Unigram is a list.
-  const auto type = model.value("type", std::string(vocab.is_array() ? "Unigram" : "BPE"));
+  const std::string type = kind_of_model(model);
   if (type == "Unigram") {
     for (uint64_t id = 0; id < vocab.size(); ++id) vocabulary.add(vocab.at(id).at(0), id);
     const json unknown = model.value("unk_id", json());
@@ -310,13 +325,56 @@ int32_t read_model(const json& model, Vocabulary& vocabulary, std::string_view w
   return unknown.is_string() ? vocabulary.find(unknown.get<std::string>()) : -1;
 }
 
-std::shared_ptr<const Tokenizer> build(const json& file, int64_t size, std::string_view where) {
+/// The settings of tokenizer_config.json that change the text.
+struct TokenizerConfig {
+  bool cleans_up = false, cleans_up_bpe = false;
+  std::set<std::string> special;  // where tokenizer.json does not say that a token is not special
+  std::string padding;            // left out whatever tokenizer.json says
+};
+
+/// Returns the text of a token, which may be an object of its settings.
+std::string content_of(const json& token) {
+  return (token.is_object() ? token.at("content") : token).get<std::string>();
+}
+
+TokenizerConfig read_tokenizer_config(const json& file) {
+  TokenizerConfig config;
+  const auto flag = [&](const char* key) {
+    const json value = file.value(key, json());
+    return !value.is_null() && value.get<bool>();
+  };
+  config.cleans_up = flag("clean_up_tokenization_spaces");
+  config.cleans_up_bpe =
+      flag("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output");
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                          "cls_token", "mask_token"}) {
+    const json token = file.value(key, json());
+    if (!token.is_null()) config.special.insert(content_of(token));
+  }
+  if (const json padding = file.value("pad_token", json()); !padding.is_null())
+    config.padding = content_of(padding);
+  for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+    for (const json& token : file.value(key, json())) config.special.insert(content_of(token));
+  }
+  for (const json& token : file.value("added_tokens_decoder", json())) {
+    if (token.value("special", false)) config.special.insert(content_of(token));
+  }
+  return config;
+}
+
+std::shared_ptr<const Tokenizer> build(const json& file, const TokenizerConfig& config,
+                                       int64_t size, std::string_view where) {
   Vocabulary vocabulary(where);
   const int32_t unknown = read_model(file.at("model"), vocabulary, where);
-  std::set<std::string> special;
+  std::set<std::string> special = config.special;
   for (const json& token : file.value("added_tokens", json::array())) {
-    vocabulary.add(token.at("content"), token.at("id"));
-    if (token.at("special").get<bool>()) special.insert(token["content"].get<std::string>());
+    const json& content = token.at("content");
+    vocabulary.add(content, token.at("id"));
+    if (token.at("special").get<bool>()) {
+      special.insert(content.get<std::string>());
+    } else if (content != config.padding) {
+      special.erase(content.get<std::string>());
+    }
   }
   if (size < 0) {
     const auto appended = [&](const std::string& piece) {
@@ -329,18 +387,27 @@ std::shared_ptr<const Tokenizer> build(const json& file, int64_t size, std::stri
   check_pieces(pieces, where);
   std::vector<bool> left_out;
   for (const std::string& piece : pieces) left_out.push_back(special.contains(piece));
-  return std::make_shared<const JsonTokenizer>(std::move(pieces), std::move(left_out),
-                                               unknown < size ? unknown : -1,
-                                               json_decoder(file.value("decoder", json()), where));
+  return std::make_shared<const JsonTokenizer>(
+      std::move(pieces), std::move(left_out), unknown < size ? unknown : -1,
+      json_decoder(file.value("decoder", json()), where),
+      config.cleans_up && (kind_of_model(file.at("model")) != "BPE" || config.cleans_up_bpe));
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> tokenizer_json(const std::string& json_bytes, int64_t vocabulary,
-                                                std::string_view where) {
+                                                std::string_view where,
+                                                const std::string& config_bytes) {
   check_size(json_bytes, where);
+  TokenizerConfig config;
   try {
-    return build(parse(json_bytes, where), vocabulary, where);
+    if (!config_bytes.empty()) config = read_tokenizer_config(parse(config_bytes, where));
+  } catch (const json::exception& e) {
+    throw UserError(where, fmt::format("tokenizer_config.json beside it is damaged ({})", e.what()),
+                    "give the files as save_pretrained() wrote them");
+  }
+  try {
+    return build(parse(json_bytes, where), config, vocabulary, where);
   } catch (const json::parse_error& e) {
     throw damaged(where, fmt::format("not JSON (at byte {})", e.byte));
   } catch (const json::exception& e) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -85,6 +86,22 @@ TEST_F(CheckpointFiles, APreemphasisOfNullIsOff) {
   EXPECT_EQ(preemphasis("null"), 0);
   EXPECT_EQ(preemphasis("0.5"), 0.5);
   EXPECT_EQ(preemphasis(""), 0.97);
+}
+
+TEST_F(CheckpointFiles, TheConfigOfATokenizerIsRead) {
+  fs::copy(kCheckpoints / "tiny_hf_ctc", path("hf"));
+  const auto file = path("hf") / "tokenizer_config.json";
+  auto settings = nlohmann::json::parse(read_text(file));
+  const auto text = [&] {
+    std::ofstream(file) << settings;
+    std::vector<int32_t> ids(60);
+    std::iota(ids.begin(), ids.end(), 0);
+    return load_checkpoint(path("hf")).tokenizer->text(ids);
+  };
+  const std::string first = load_checkpoint(path("hf")).tokenizer->piece(1);
+  const std::string whole = text();
+  settings["sep_token"] = first;
+  EXPECT_LT(text().size(), whole.size());
 }
 
 TEST_F(CheckpointFiles, MoreSymbolsThanADecoderMayHaveCountAsItsMost) {

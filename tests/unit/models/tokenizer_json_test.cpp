@@ -73,6 +73,34 @@ TEST(TokenizerJson, WritesWhatTransformersWrites) {
             " hello he");
 }
 
+/// The expected texts are those of transformers 5.24.
+TEST(TokenizerJson, FollowsTheConfigBesideIt) {
+  const std::string unigram = R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0],
+      ["▁he", -1.0], ["▁.", -1.0], ["▁n't", -1.0], ["<pad>", -1.0], ["<|en|>", -1.0]]})";
+  const std::string added = R"([{"id": 4, "content": "<pad>", "special": false},
+      {"id": 5, "content": "<|en|>", "special": false}])";
+  const auto text = [&](const std::string& config, const std::string& model) {
+    return tokenizer_json(R"({"added_tokens": )" + added + R"(, "decoder": )" + kMetaspace +
+                              R"(, "model": )" + model + "}",
+                          6, "tokenizer.json", config)
+        ->text(Ids{1, 2, 0, 3, 4, 5});
+  };
+  EXPECT_EQ(text("", unigram), "he .<unk> n't<pad><|en|>");
+  EXPECT_EQ(text("{}", unigram), "he .<unk> n't<pad><|en|>");
+  EXPECT_EQ(text(R"({"clean_up_tokenization_spaces": true})", unigram), "he.<unk>n't<pad><|en|>");
+  EXPECT_EQ(text(R"({"clean_up_tokenization_spaces": false, "unk_token": "<unk>",
+                     "pad_token": {"content": "<pad>"}, "extra_special_tokens": ["<|en|>"]})",
+                 unigram),
+            "he . n't<|en|>");  // tokenizer.json says that <|en|> is not special
+  const std::string bpe = R"({"type": "BPE", "vocab": {"<unk>": 0, "▁he": 1, "▁.": 2, "▁n't": 3,
+      "<pad>": 4, "<|en|>": 5}, "merges": []})";
+  EXPECT_EQ(text(R"({"clean_up_tokenization_spaces": true})", bpe), "he .<unk> n't<pad><|en|>");
+  EXPECT_NE(message_of([&] {
+              text(R"({"unk_token": 7})", unigram);
+            }).find("tokenizer_config.json beside it is damaged"),
+            std::string::npos);
+}
+
 TEST(TokenizerJson, ReadsOtherModels) {
   const auto unigram = load(kMetaspace, 2, R"({"type": "Unigram", "unk_id": 1,
       "vocab": [["▁a", -1.0], ["<unk>", 0.0]]})",
