@@ -160,7 +160,7 @@ class FeatureReader {
   }
 
   void read_sizes() {
-    f_.window = samples("n_window_size", "window_size", 0.025);
+    f_.window = samples("n_window_size", "window_size", 0.02);
     f_.hop = samples("n_window_stride", "window_stride", 0.01);
     int64_t power_of_two = 1;
     while (power_of_two < f_.window) power_of_two *= 2;

@@ -85,6 +85,7 @@ TEST(FeatureSettings, SizesAndNumbers) {
   EXPECT_EQ(f.preemphasis, 0);
   EXPECT_TRUE(f.log_clamp);
   EXPECT_EQ(f.log_guard, std::numeric_limits<float>::min());
+  EXPECT_EQ(features("features: 80").window, 320);  // NeMo's class has 0.02 s
   EXPECT_EQ(features("preemph: 0.9, log_zero_guard_value: 1e-5").preemphasis, 0.9);
   EXPECT_EQ(features("window_size: 0.0231").window, 369);  // NeMo cuts 369.6
   EXPECT_EQ(features("log_zero_guard_value: eps").log_guard, 0x1p-23);
