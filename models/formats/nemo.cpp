@@ -99,6 +99,7 @@ class Archive {
 TokenizerPointer read_subword(const Archive& archive, const YamlView& yaml,
                               const std::string& section) {
   yaml.require(section + "type", {"bpe", "wpe"});
+  yaml.require(section + "custom_tokenizer", {});
   const bool wordpiece = yaml.text(section + "type").value_or("bpe") == "wpe";
   const std::string name =
       archive.artifact(yaml, section + (wordpiece ? "vocab_path" : "model_path"));
@@ -127,6 +128,7 @@ TokenizerPointer read_any(const Archive& archive, const YamlView& yaml) {
     languages.emplace_back(
         language, read_subword(archive, yaml, fmt::format("tokenizer.langs.{}.", language)));
   }
+  yaml.require("tokenizer.custom_tokenizer", {});
   if (languages.empty())
     throw UserError(yaml.where(), "tokenizer.langs is empty", "the YAML is damaged");
   return aggregate_tokenizer(std::move(languages));
@@ -173,7 +175,8 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
       canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);
   checkpoint.tokenizer = read_tokenizer(archive, yaml, checkpoint.config.vocabulary);
   if (yaml.boolean("decoding.strip_lang_tags").value_or(false)) {
-    if (yaml.has("decoding.lang_tag_pattern")) {
+    constexpr const char* kStandard = R"(\s*<[a-z]{2}-[A-Z]{2}>)";  // of NeMo's class
+    if (yaml.text("decoding.lang_tag_pattern").value_or(kStandard) != kStandard) {
       checkpoint.notices.emplace_back(
           "decoding.lang_tag_pattern: only NeMo's default is known, so tags stay in the text");
     } else {

@@ -124,6 +124,11 @@ std::optional<std::vector<std::vector<int64_t>>> YamlView::integer_lists(
 bool YamlView::has(const std::string& path) const { return !find(path).IsNull(); }
 bool YamlView::is_list(const std::string& path) const { return find(path).IsSequence(); }
 
+bool YamlView::has_content(const std::string& path) const {
+  const YAML::Node node = find(path);
+  return node.IsScalar() ? !node.Scalar().empty() : node.size() > 0;
+}
+
 bool YamlView::states_null(const std::string& path) const {
   const size_t dot = path.rfind('.');
   const YAML::Node parent = find(dot == std::string::npos ? "" : path.substr(0, dot));

@@ -34,6 +34,8 @@ class YamlView {
   std::optional<std::vector<std::vector<int64_t>>> integer_lists(const std::string& path) const;
   bool has(const std::string& path) const;
   bool is_list(const std::string& path) const;
+  /// Returns whether the value is neither absent nor null, nor an empty text, list or map.
+  bool has_content(const std::string& path) const;
   /// Returns whether the key exists and its value is null. NeMo's classes may tell this from an
   /// absent key.
   bool states_null(const std::string& path) const;

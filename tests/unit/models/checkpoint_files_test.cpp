@@ -88,6 +88,35 @@ TEST_F(CheckpointFiles, APreemphasisOfNullIsOff) {
   EXPECT_EQ(preemphasis(""), 0.97);
 }
 
+/// Changes a line of the YAML in an unpacked archive.
+void replace_in_yaml(const fs::path& folder, const std::string& from, const std::string& to) {
+  std::string yaml = read_text(folder / "model_config.yaml");
+  ASSERT_NE(yaml.find(from), std::string::npos);
+  yaml.replace(yaml.find(from), from.size(), to);
+  std::ofstream(folder / "model_config.yaml") << yaml;
+}
+
+TEST_F(CheckpointFiles, NemosOwnPatternOfLanguageTagsMayBeWritten) {
+  const fs::path folder = unpacked("tiny_prompt.nemo");
+  const std::string strips = "strip_lang_tags: true", pattern = "lang_tag_pattern: ";
+  const auto before = load_checkpoint(folder).notices;
+  replace_in_yaml(folder, strips, strips + "\n  " + pattern + R"('\s*<[a-z]{2}-[A-Z]{2}>')");
+  EXPECT_EQ(load_checkpoint(folder).notices, before);
+  replace_in_yaml(folder, "<[a-z]{2}", "<[a-z]{3}");
+  const auto notices = load_checkpoint(folder).notices;
+  ASSERT_EQ(notices.size(), before.size() + 1);
+  EXPECT_HAS(notices.back(), "decoding.lang_tag_pattern");
+}
+
+TEST_F(CheckpointFiles, ATokenizerOfAnotherClassIsRefused) {
+  const fs::path folder = unpacked("tiny_tdt.nemo");
+  replace_in_yaml(folder, "\ntokenizer:\n", "\ntokenizer:\n  custom_tokenizer: null\n");
+  EXPECT_NO_THROW(load_checkpoint(folder));
+  replace_in_yaml(folder, "custom_tokenizer: null", "custom_tokenizer: {_target_: my.Tokenizer}");
+  EXPECT_HAS(user_error([&] { load_checkpoint(folder); }),
+             "unsupported setting tokenizer.custom_tokenizer");
+}
+
 TEST_F(CheckpointFiles, TheConfigOfATokenizerIsRead) {
   fs::copy(kCheckpoints / "tiny_hf_ctc", path("hf"));
   const auto file = path("hf") / "tokenizer_config.json";

@@ -194,6 +194,37 @@ TEST(ReadConfig, UnsupportedSettingsAreNamed) {
   }
 }
 
+/// NeMo saves these keys with empty values. Only values that change its result are told.
+TEST(ReadConfig, SettingsOfNemosSearchThatRtfxIgnoresAreTold) {
+  const StateDict weights = test::random_state_dict(test::small_config(), 1);
+  const auto told = [&](const std::string& decoding) {
+    std::vector<std::string> notices;
+    parse("decoding: {durations: [0, 1, 2, 3, 4], " + decoding + "}", weights, notices);
+    return notices;
+  };
+  const std::string empty =
+      "boosting_tree: {model_path: null, key_phrases_file: null, key_phrases_list: null, "
+      "key_phrase_items_list: [], context_score: 1.0, source_lang: en}, ngram_lm_model: null, "
+      "ngram_lm_alpha: 0.0, boosting_tree_alpha: 0.0";
+  const std::string phrases = "boosting_tree: {key_phrases_list: [word]}";
+  for (const std::string& silent :
+       {"strategy: greedy_batch, greedy: {" + empty + "}, beam: {" + empty + "}",
+        std::string("strategy: greedy"), "greedy: {" + phrases + ", boosting_tree_alpha: 0.0}",
+        std::string("greedy: {ngram_lm_model: lm.nemo}"),  // its weight is 0
+        "strategy: greedy_batch, beam: {" + phrases + ", boosting_tree_alpha: 1.0}"})
+    EXPECT_EQ(told(silent), std::vector<std::string>{}) << silent;
+  EXPECT_EQ(told("strategy: malsd_batch, beam: {" + empty + "}"),
+            std::vector<std::string>{
+                "decoding.strategy: malsd_batch is ignored, choose a decoder of rtfx instead"});
+  EXPECT_EQ(told("strategy: greedy_batch, greedy: {ngram_lm_model: lm.nemo, ngram_lm_alpha: 0.3, " +
+                 phrases + ", boosting_tree_alpha: 1.0}"),
+            (std::vector<std::string>{"decoding.greedy.ngram_lm_model is ignored, use the option "
+                                      "'lm' of a decoder instead",
+                                      "decoding.greedy.boosting_tree is ignored, use the option "
+                                      "'phrases' of a decoder instead"}));
+  EXPECT_EQ(told("strategy: maes, beam: {ngram_lm_model: lm.bin}").size(), 2U);
+}
+
 TEST(ReadConfig, DamagedSizesAreErrors) {
   const StateDict weights = test::random_state_dict(test::small_config(), 1);
   for (const std::string setting :
