@@ -89,7 +89,8 @@ class SpeechStreams {
   /// Sets the bias of a stream's search, as Streams::set_bias() does. It holds for the utterance
   /// that the open stream is in and for all that follow, until it is set anew.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
-  /// See EncoderStreams.
+  /// See EncoderStreams. If the voice activity detector fails for a stream, that stream has failed
+  /// and can only be closed. The others have taken their samples when the first error is thrown.
   void push(std::span<const NewSamples> all);
   void push(int64_t stream, std::span<const float> samples) {
     const NewSamples one{stream, samples};

@@ -11,9 +11,12 @@
 #include "models/load_checkpoint.h"
 #include "tests/support/energy_detector.h"
 #include "tests/support/long_audio_cases.h"
+#include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
+
+using test::user_error;
 
 class SpeechStreamsTest : public testing::Test {
  protected:
@@ -258,6 +261,45 @@ TEST_F(SpeechStreamsTest, ABiasHoldsForAllUtterances) {
   EXPECT_NE(plain.back().find('e'), std::string::npos);
   for (const std::string& text : biased) EXPECT_EQ(text.find('e'), std::string::npos) << text;
   EXPECT_EQ(biased, utterances({{"allowed", without_e}}, false));
+}
+
+/// The detector hears the loud stream first, and gives no probability for it.
+TEST_F(SpeechStreamsTest, AFailureOfTheDetectorLeavesTheOtherStreamsTheirSamples) {
+  const std::string fails_if_loud =
+      "def forward(self, x, sr: int):\n"
+      "  speech = (x.pow(2).mean(1, True) > 1e-4).float()\n"
+      "  return speech * (1 + (x.abs().max() > 4).float())\n";
+  const EndpointRules ends{.detector = std::make_shared<const VoiceDetector>(
+                               test::save_detector("fails", fails_if_loud), 16000, "--vad"),
+                           .silence = 0.3};
+  const std::unique_ptr<Decoder> decoder = make_decoder("ctc_greedy", {}, "");
+  decoder->prepare(model_, {});
+  StreamOptions options;
+  options.streams = 2;
+  options.buffer = BufferSeconds{2, 6, 1};
+  const std::vector<float> loud(samples_.size(), 5.0F);
+  const auto first_frames = [&](bool beside_a_failure) {
+    SpeechStreams speech(model_, *decoder, options, ends);
+    const int64_t failing = speech.open(), stream = speech.open();
+    if (beside_a_failure) {
+      const std::vector<NewSamples> both = {{failing, loud}, {stream, samples_}};
+      EXPECT_HAS(user_error([&] { speech.push(both); }), "returns 2 as a probability");
+      EXPECT_HAS(user_error([&] { speech.push(failing, loud); }), "has failed");
+    } else {
+      speech.push(stream, samples_);
+    }
+    speech.close(failing);
+    speech.finish(stream);
+    std::vector<int64_t> frames;  // of the utterances that the detector ended
+    for (auto updates = speech.step(); !updates.empty(); updates = speech.step()) {
+      for (const SpeechUpdate& update : updates)
+        if (update.ended() && update.rule == EndpointRule::vad) frames.push_back(update.first);
+    }
+    return frames;
+  };
+  const std::vector<int64_t> alone = first_frames(false);
+  EXPECT_GT(alone.size(), 1U);
+  EXPECT_EQ(first_frames(true), alone);
 }
 
 TEST_F(SpeechStreamsTest, AStreamThatIsNotOpenIsAUserError) {
