@@ -26,7 +26,8 @@ class TransformPlans {
  public:
   /// Runs `transform` on the default stream and waits for it. `transform` makes `count` transforms
   /// of `length` values on the GPU `device`. Further calls with these numbers return at once, and
-  /// so do calls during the recording of a CUDA graph.
+  /// so do calls during the recording of a CUDA graph. After an exception of `transform`, the next
+  /// call with these numbers runs it again.
   void make(c10::Device device, int64_t length, int64_t count,
             const std::function<void()>& transform);
 

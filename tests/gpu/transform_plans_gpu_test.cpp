@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "models/encoder/transform_plans.h"
@@ -25,6 +26,17 @@ TEST(TransformPlansGpu, AreMadeOnTheDefaultStreamOnceForEachSize) {
     plans.make(device, length, count, transform);
   EXPECT_EQ(streams, std::vector(3, c10::cuda::getDefaultCUDAStream()));
   EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), own);
+}
+
+TEST(TransformPlansGpu, APlanThatFailedIsMadeAgain) {
+  if (c10::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  const at::Device device(at::kCUDA, 0);
+  TransformPlans plans;
+  int made = 0;
+  EXPECT_THROW(plans.make(device, 512, 7, [] { throw std::runtime_error("out of memory"); }),
+               std::runtime_error);
+  for (int call = 0; call < 2; ++call) plans.make(device, 512, 7, [&] { ++made; });
+  EXPECT_EQ(made, 1);
 }
 
 }  // namespace
