@@ -196,7 +196,7 @@ SF_VIRTUAL_IO pipe_functions() {
           .tell = [](void*) -> sf_count_t { return 0; }};
 }
 
-/// Opens the samples of a WAV file whose head has been read from a pipe. Returns null for a codec
+/// Opens the samples of a WAV file whose header has been read from a pipe. Returns null for a codec
 /// that needs more than the samples.
 SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
   const int coding = [&]() -> int {
@@ -283,7 +283,7 @@ struct AudioReader::File {
   PipeInput input;
   bool raw = false;            // 16 bit samples, which are read directly from the pipe
   size_t frame_bytes = 2;      // of a pipe: one sample of each channel
-  size_t head_bytes = 0;       // of a pipe: bytes before its samples
+  size_t header_bytes = 0;     // of a pipe: bytes before its samples
   size_t odd_bytes = 0;        // of a pipe: bytes at its end that are no whole frame
   uint64_t left = UINT64_MAX;  // of a pipe: frames up to the end that its header declares
   size_t rest_bytes = 0;       // of a pipe: bytes after the last of these frames, less than a frame
@@ -337,10 +337,11 @@ struct AudioReader::File {
 
   void read_block() {
     const std::vector<float> block = mono();
-    require_valid_samples(block, path.string(), "repair the file or leave it out", decoding.samples);
+    require_valid_samples(block, path.string(), "repair the file or leave it out",
+                          decoding.samples);
     decoding.samples += block.size();
     if (block.empty()) {
-      if (pipe) odd_bytes = (input.bytes - head_bytes) % frame_bytes;
+      if (pipe) odd_bytes = (input.bytes - header_bytes) % frame_bytes;
       check_end();
     }
     if (resampler) {
@@ -427,7 +428,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
                       "16000");
     }
     file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
-    file_->head_bytes = file_->input.bytes;
+    file_->header_bytes = file_->input.bytes;
     if (wav->bytes < UINT64_MAX) {
       file_->left = wav->bytes / file_->frame_bytes;
       file_->rest_bytes = wav->bytes % file_->frame_bytes;
@@ -478,7 +479,7 @@ bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
   if (!file_->pipe || fstat(file_->input.descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
-  // A full pipe must be read, however small it is.
+  // A small pipe never holds a whole block, so half of its capacity is enough.
   constexpr int kLeastPipe = 4096;
   const int holds = std::max(kLeastPipe, fcntl(file_->input.descriptor, F_GETPIPE_SZ));
   const int wanted = std::min(file_->block_bytes(), holds / 2);

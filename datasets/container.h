@@ -44,15 +44,15 @@ std::optional<ByteRange> mpeg_in_wav(const std::filesystem::path& path, size_t b
 /// Returns whether another WAV file follows the WAV file that begins at byte `begin`.
 bool holds_several_wavs(const std::filesystem::path& path, size_t begin);
 
-/// The head of a WAV file.
+/// The header of a WAV file.
 struct WavHeader {
   uint32_t codec = 0;  // 1: PCM, 3: floating point, 6: A-law, 7: mu-law; that of an extensible form
   int channels = 0, sample_rate = 0, bits = 0;  // Hz; bits of a sample
   uint64_t bytes = 0;                           // bytes of samples; UINT64_MAX = up to the end
 };
 
-/// Reads the head of a WAV file from a pipe, so that the samples come next. read(count) returns the
-/// next bytes, and fewer only at the end. Skips ID3v2 tags. Returns nothing where no WAV file
+/// Reads the header of a WAV file from a pipe, so that the samples come next. read(count) returns
+/// the next bytes, and fewer only at the end. Skips ID3v2 tags. Returns nothing where no WAV file
 /// comes.
 std::optional<WavHeader> read_wav_header(const std::function<std::string(size_t)>& read);
 

@@ -118,7 +118,7 @@ void SpeechStreams::push(std::span<const NewSamples> all) {
   for (const NewSamples& one : all) {
     attempt(one.stream, failure, [&] {
       Stream& open = find(one.stream);
-      if (wordless_seconds_ > 0) open.heard.audio.push(one.samples);
+      if (wordless_seconds_ > 0) open.kept_audio.audio.push(one.samples);
       if (!open.voice) return;
       const auto begin = Clock::now();
       open.voice->push(one.samples);
@@ -131,7 +131,7 @@ void SpeechStreams::push(std::span<const NewSamples> all) {
 void SpeechStreams::finish(int64_t stream) {
   Stream& finished = working(stream);
   encoder_->finish(finished.encoder);
-  finished.heard.audio.finish();
+  finished.kept_audio.audio.finish();
 }
 
 void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
@@ -482,17 +482,18 @@ bool SpeechStreams::may_be_wordless(const Stream& stream, bool last) const {
 
 /// Takes the levels of the decoded frames, and forgets all that is not needed any more.
 void SpeechStreams::hear(Stream& stream) {
-  Heard& heard = stream.heard;
+  KeptAudio& kept_audio = stream.kept_audio;
   const int64_t done = stream.first + stream.frames;
   std::vector<float> block(static_cast<size_t>(block_));
-  for (int64_t frame = heard.first_level + std::ssize(heard.levels); frame < done; ++frame) {
+  for (int64_t frame = kept_audio.first_level + std::ssize(kept_audio.levels); frame < done;
+       ++frame) {
     const int64_t first = frame * block_;
-    const int64_t count = std::clamp<int64_t>(heard.audio.received() - first, 0, block_);
+    const int64_t count = std::clamp<int64_t>(kept_audio.audio.received() - first, 0, block_);
     const auto samples = std::span(block).first(static_cast<size_t>(count));
-    heard.audio.copy(first, samples);
+    kept_audio.audio.copy(first, samples);
     const std::vector<float> level = block_levels(samples, block.size());
-    heard.levels.push_back(level.empty() ? -100 : level.front());
-    heard.all.add(std::span(heard.levels).last(1));
+    kept_audio.levels.push_back(level.empty() ? -100 : level.front());
+    kept_audio.all.add(std::span(kept_audio.levels).last(1));
   }
   const int64_t kept = kept_frames();
   const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
@@ -500,25 +501,26 @@ void SpeechStreams::hear(Stream& stream) {
   if (stream.again) from = std::min(from, stream.again->begin);
   from -= context_frames();
   // Does so only from time to time, because each deletion moves the rest.
-  const int64_t over = from - heard.first_level;
+  const int64_t over = from - kept_audio.first_level;
   if (over < kept) return;
-  heard.levels.erase(heard.levels.begin(), heard.levels.begin() + over);
-  heard.first_level = from;
-  heard.audio.forget(from * block_);
+  kept_audio.levels.erase(kept_audio.levels.begin(), kept_audio.levels.begin() + over);
+  kept_audio.first_level = from;
+  kept_audio.audio.forget(from * block_);
 }
 
 std::optional<BlockRange> SpeechStreams::wordless(const Stream& stream, bool last) const {
-  const Heard& heard = stream.heard;
+  const KeptAudio& kept_audio = stream.kept_audio;
   const double frame_seconds = model_->config.frame_seconds();
   const int64_t done = stream.first + stream.frames;
   const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
   int64_t from = std::max({spoken, stream.looked_at, done - kept_frames()});
-  if (heard.first_level > 0) from = std::max(from, heard.first_level + context_frames());
+  if (kept_audio.first_level > 0) from = std::max(from, kept_audio.first_level + context_frames());
   if (from >= done) return std::nullopt;
-  const auto levels = std::span(heard.levels).subspan(from - heard.first_level, done - from);
+  const auto levels =
+      std::span(kept_audio.levels).subspan(from - kept_audio.first_level, done - from);
   const bool whole = last && from == 0 && !stream.has_tokens;
   const WordlessRule rule{frame_seconds, wordless_seconds_, whole};
-  const auto parts = wordless_speech(levels, heard.all, {}, rule);
+  const auto parts = wordless_speech(levels, kept_audio.all, {}, rule);
   if (parts.empty()) return std::nullopt;
   const auto first = static_cast<size_t>(from);
   return BlockRange{parts.front().begin + first, parts.front().end + first};
@@ -586,7 +588,7 @@ void SpeechStreams::start_over_at(int64_t number, Stream& stream, const Hypothes
   numbers_.emplace(stream.encoder, number);
   stream.origin = origin;
   stream.skip = begin - origin;
-  const StreamAudio& audio = stream.heard.audio;
+  const StreamAudio& audio = stream.kept_audio.audio;
   std::vector<float> samples(static_cast<size_t>(audio.received() - origin * block_));
   audio.copy(origin * block_, samples);  // includes silence before the stream's begin
   encoder_->push(stream.encoder, samples);

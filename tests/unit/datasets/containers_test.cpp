@@ -436,7 +436,7 @@ TEST_F(ContainersTest, ATruncatedFileIsRefusedWhateverItsTextsAre) {
     const std::string bytes = with_chunk(bytes_of(file), kind.samples, kind.chunk);
     EXPECT_EQ(samples_in("whole_" + kind.name, bytes), 16000U);
     EXPECT_HAS(error_of("cut_" + kind.name, bytes.substr(0, bytes.size() - 20000)),
-               "truncated or corrupt after sample 6000, its header promises more");
+               "truncated or corrupt after sample 6000, its header declares more");
   }
 }
 
@@ -456,7 +456,7 @@ TEST_F(ContainersTest, SizesOfTwoToFourGibibytesCountUnlessTheyAreMarks) {
   }
   for (const uint32_t size : {2000000000U, 2500000000U, 4000000000U}) {
     EXPECT_HAS(error_of("cut.wav", with_sizes(size)),
-               "after sample 16000, its header promises more");
+               "after sample 16000, its header declares more");
   }
   std::string aiff =
       bytes_of(write_audio("a.aiff", noise(16000), SF_FORMAT_AIFF | SF_FORMAT_PCM_16));
@@ -464,7 +464,7 @@ TEST_F(ContainersTest, SizesOfTwoToFourGibibytesCountUnlessTheyAreMarks) {
   aiff.replace(4, 4, "\x7f\0\0\x50", 4).replace(size, 4, "\x7f\0\0\x08", 4);  // as sox leaves it
   EXPECT_EQ(samples_in("sox.aiff", aiff), 16000U);
   aiff.replace(size, 4, "\x90\0\0\x08", 4);
-  EXPECT_HAS(error_of("cut.aiff", aiff), "after sample 16000, its header promises more");
+  EXPECT_HAS(error_of("cut.aiff", aiff), "after sample 16000, its header declares more");
 }
 
 /// Into a pipe, ffmpeg writes the sizes 0 into the chunk "ds64".
