@@ -206,7 +206,7 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   Audio audio{samples_of(output.bytes), sample_rate, std::move(notices)};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
-  require_sound(audio.samples, path.string(), "repair the file or leave it out");
+  require_valid_samples(audio.samples, path.string(), "repair the file or leave it out");
   // ffmpeg continues after damage. What it leaves out would be missing without a message.
   const std::string complaint = last_line(output.complaints);
   const std::string damage = bytes_at(path, 0, 4) == "OggS" ? ogg_problem(path, true) : "";
