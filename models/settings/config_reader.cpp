@@ -569,6 +569,7 @@ class Reader {
     }
     config_.joint_width =
         source_.decide("joint.jointnet.joint_hidden", source_.extent("joint.enc.weight", 2, 0));
+    yaml_.require("joint.jointnet.activation", {"relu", "sigmoid", "tanh"});
     config_.joint_activation = yaml_.text("joint.jointnet.activation").value_or("relu");
     read_extra_outputs();
     const std::string table = p.layers > 0 ? prefix + "embed.weight" : prefix + "embeds.0.weight";

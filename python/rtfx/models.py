@@ -135,7 +135,7 @@ class Model(library.Handle):
         `text` has one entry for each clip of `audio`. `head` selects the path of "ctc" or "transducer"; "auto" is
         CTC where the model has it. Everything else is as in transcribe()."""
         rows, clips = _rows(batch_size), _clips(audio)
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = [text] if isinstance(text, (str, bytes)) else listed(text, "text", "one text or several")
         if len(texts) != len(clips):
             raise InputError(f"text: {len(texts)} texts for {len(clips)} clips; give one for each")
         spoken = [library.spoken(one, f"text[{i}]") for i, one in enumerate(texts)]
@@ -265,6 +265,8 @@ def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:
     """Returns a clip in the library's form, and the object that owns its samples."""
     named = library.path(name)
     if isinstance(audio, (str, os.PathLike)):
+        if not os.fspath(audio):
+            raise InputError(f"{name}: an empty path; name a file")
         return RecordingView(name=named, path=named), None
     samples = library.samples_of(audio, name)
     return RecordingView(name=named, samples=samples.data_ptr(), sample_count=len(samples)), samples
@@ -272,4 +274,5 @@ def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:
 
 def _name(index: int, audio: Any) -> str:
     """Returns the name of a clip of the caller's list for errors."""
-    return os.fsdecode(audio) if isinstance(audio, (str, os.PathLike)) else f"audio[{index}]"
+    path = os.fsdecode(audio) if isinstance(audio, (str, os.PathLike)) else ""
+    return path or f"audio[{index}]"

@@ -117,6 +117,13 @@ TEST_F(CheckpointFiles, ATokenizerOfAnotherClassIsRefused) {
              "unsupported setting tokenizer.custom_tokenizer");
 }
 
+TEST_F(CheckpointFiles, AnUnknownActivationIsRefusedBeforeAnyHeadIsMade) {
+  const fs::path folder = unpacked("tiny_tdt.nemo");
+  replace_in_yaml(folder, "activation: relu", "activation: gelu");
+  EXPECT_HAS(user_error([&] { load_checkpoint(folder); }),
+             "unsupported setting joint.jointnet.activation");
+}
+
 TEST_F(CheckpointFiles, TheConfigOfATokenizerIsRead) {
   fs::copy(kCheckpoints / "tiny_hf_ctc", path("hf"));
   const auto file = path("hf") / "tokenizer_config.json";
