@@ -26,9 +26,8 @@ std::string ogg_problem(const std::filesystem::path& path, bool may_be_several =
 ///   - FLAC: STREAMINFO declares one sample more, so that audio after the declared end shows.
 ///   - WAV whose data chunk has the size 0 and is followed by samples, which a crashed recorder
 ///     leaves. Its size becomes unknown. An empty data chunk before another chunk is skipped.
-///   - RF64 whose chunk "ds64" has the data size 0, or the greatest number, as ffmpeg leaves it in
-///   a
-///     pipe. Its sizes become those up to the end of the file.
+///   - RF64 whose chunk "ds64" has the data size 0, or the greatest number, which ffmpeg leaves in
+///     pipes. Its sizes become those up to the end of the file.
 ///   - BW64: it becomes RF64, which has the same form.
 std::string mended_header(const std::filesystem::path& path, size_t begin);
 
