@@ -110,6 +110,10 @@ AudioFile open_audio(const std::filesystem::path& path) {
   if (status.type() == std::filesystem::file_type::none) {
     throw UserError(path.string(), failed.message(), "check the path");
   }
+  if (status.type() == std::filesystem::file_type::fifo) {
+    throw UserError(path.string(), "is a pipe, whose size nobody knows",
+                    "give it as standard input, which is called `-`");
+  }
   if (status.type() != std::filesystem::file_type::regular) {
     throw UserError(path.string(), "is a directory or device, not an audio file",
                     "name an audio file");

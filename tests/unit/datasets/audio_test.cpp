@@ -1,5 +1,7 @@
 #include "datasets/audio.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <future>
 #include <limits>
@@ -209,6 +211,11 @@ TEST_F(AudioTest, AStreamedFlacDoesNotKnowItsLength) {
 }
 
 TEST_F(AudioTest, MissingFile) { EXPECT_HAS(error_of(path("none.wav")), "no such file"); }
+
+TEST_F(AudioTest, Pipe) {
+  ASSERT_EQ(mkfifo(path("pipe.wav").c_str(), 0600), 0);
+  EXPECT_HAS(error_of(path("pipe.wav")), "is a pipe");
+}
 
 TEST_F(AudioTest, Directory) { EXPECT_HAS(error_of(path("")), "is a directory"); }
 
