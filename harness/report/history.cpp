@@ -87,7 +87,7 @@ json point(const CaseResult& result) {
 std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {
     throw UserError(folder.string(), "is no folder",
-                    "--history wants the folder that holds the journals of earlier runs");
+                    "give the folder that holds the journals of earlier runs");
   }
   require_readable(folder);
   std::set<std::filesystem::path> files;

@@ -61,3 +61,14 @@ answer([answers, list(host.arms)])
     (failed, prepared), kept = found
     assert "`boosted_words` of Decoder has 7, which is no text" in failed["error"]
     assert prepared["boosted_words"] == ["seven"] and kept == [1]
+
+
+def test_lists_of_different_numbers_of_rows_are_refused_by_their_names():
+    code = """
+try:
+    host.of_lists({"tokens": [[1], [2], [3]], "frames": [[0], [0], [0], [0]], "scores": [0.0] * 4})
+    answer("taken")
+except TypeError as error:
+    answer(str(error))
+"""
+    assert run(code) == "the result has 3 rows of tokens, 4 rows of frames, 4 rows of scores"

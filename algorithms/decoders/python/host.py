@@ -168,6 +168,9 @@ def is_list(score):
 def of_lists(result):
     """Returns {name: tensor} for a result in lists, or in lists of lists if rows have several hypotheses."""
     scores, tokens = result["scores"], result["tokens"]
+    rows = {name: len(result[name]) for name in ("tokens", "frames", "durations", "scores") if name in result}
+    if len(set(rows.values())) > 1:
+        raise TypeError(f"the result has {', '.join(f'{n} rows of {name}' for name, n in rows.items())}")
     if torch.is_tensor(scores) and scores.dim() > 1:
         scores = scores.tolist()
     several = not torch.is_tensor(scores) and any(map(is_list, scores))
