@@ -118,13 +118,15 @@ class Listener {
     stream_ = speech_->open();
   }
 
-  void run(AudioReader& reader) {
+  /// Returns whether an interrupt ended it before the audio did.
+  bool run(AudioReader& reader) {
     auto print_notices = [&, printed = size_t{0}]() mutable {
       for (; printed < reader.notices().size(); ++printed) print_notice(reader.notices()[printed]);
     };
     print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
     std::exception_ptr failure;
+    bool is_stopped = false;
     for (bool more = true; more;) {
       std::vector<float> block;
       // However the audio ends, the audio so far is still transcribed.
@@ -133,6 +135,7 @@ class Listener {
         while (!reader.wait(kWaitMilliseconds));
         block = reader.read(rate / 20);
       } catch (const Interrupted&) {
+        is_stopped = true;
       } catch (const UserError&) {
         failure = std::current_exception();
         if (heard_ == 0) throw;
@@ -150,6 +153,7 @@ class Listener {
     print_message("rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds, work,
                   seconds / work);
     if (failure) std::rethrow_exception(failure);
+    return is_stopped;
   }
 
  private:
@@ -251,8 +255,13 @@ int listen(const ListenOptions& options) {
   const InterruptWatch watch;
   Listener listener(options);
   Source source(options);
-  listener.run(source.reader());
-  return kOk;
+  const bool is_stopped = listener.run(source.reader());
+  // An interrupt is how a user ends a recording. The audio of a file ends by itself.
+  const bool is_file = !options.microphone && options.source != "-";
+  if (!is_stopped || !is_file) return kOk;
+  print_message("rtfx: interrupted; the text of the rest of {} is missing\n",
+                printable(options.source));
+  return kInterrupted;
 }
 
 }  // namespace rtfx

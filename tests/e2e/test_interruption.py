@@ -122,6 +122,22 @@ def test_interrupted_before_live_speech_begins(popen, program):
     assert process.stderr.read().endswith("rtfx: interrupted\n")
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_interrupted_live_speech_misses_the_rest_of_a_file_only(popen, program, tmp_path, is_file):
+    """Ctrl-C is the way to end a recording, but the text of a file is then incomplete."""
+    samples, rate = soundfile.read(AUDIO / "qs10.flac", dtype="int16")
+    hour = tmp_path / "hour.wav"
+    soundfile.write(hour, np.tile(samples, 3600 * rate // len(samples)), rate)
+    with hour.open() as stdin:
+        process = popen([program, "stream", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--json",
+                         hour if is_file else "-"], stdin=stdin)  # fmt: skip
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == (130 if is_file else 0), error
+    assert (f"rtfx: interrupted; the text of the rest of {hour} is missing\n" in error) == is_file
+
+
 @pytest.mark.parametrize("limit", [1000, 5000, 7000])
 def test_disk_full(run_config, journal, limit):
     """A run that cannot write its journal ends with an error and can be resumed. A limit on file sizes stands for a
