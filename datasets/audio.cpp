@@ -289,6 +289,7 @@ struct AudioReader::File {
   size_t frame_bytes = 2;      // of a pipe: one sample of each channel
   size_t header_bytes = 0;     // of a pipe: bytes before its samples
   size_t odd_bytes = 0;        // of a pipe: bytes at its end that are no whole frame
+  bool declares_end = false;   // of a pipe: its header has a length, and no mark for an unknown one
   uint64_t left = UINT64_MAX;  // of a pipe: frames up to the end that its header declares
   size_t rest_bytes = 0;       // of a pipe: bytes after the last of these frames, less than a frame
   bool is_padded = false;      // of a pipe: RIFF pads an odd size with a byte
@@ -434,6 +435,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
     file_->frame_bytes = static_cast<size_t>(wav->channels) * static_cast<size_t>(wav->bits / 8);
     file_->header_bytes = file_->input.bytes;
     if (wav->bytes < UINT64_MAX) {
+      file_->declares_end = true;
       file_->left = wav->bytes / file_->frame_bytes;
       file_->rest_bytes = wav->bytes % file_->frame_bytes;
       file_->is_padded = wav->bytes % 2 == 1;
@@ -465,6 +467,11 @@ std::vector<float> AudioReader::read(size_t count) {
     if (!f.ended) continue;
     if (f.power.cancels()) notices_.push_back(MixPower::notice());
     if (f.audio.mp3 && !f.audio.mp3->notice().empty()) notices_.push_back(f.audio.mp3->notice());
+    // A recorder that is stopped may leave a length that it never reached, so this is no error.
+    if (f.declares_end && f.left > 0) {
+      notices_.push_back(fmt::format("ends after sample {}, and its header declares {}",
+                                     f.decoding.samples, f.decoding.samples + f.left));
+    }
     if (f.odd_bytes > 0) {
       notices_.push_back(
           fmt::format("ends within a sample: its last {} left out",

@@ -81,6 +81,7 @@ class ContainersTest : public test::TempFolder {
       AudioReader reader(ends[0], "standard input", /*raw_rate=*/0);
       for (auto block = reader.read(1000); !block.empty(); block = reader.read(1000))
         audio.samples.insert(audio.samples.end(), block.begin(), block.end());
+      audio.notices = reader.notices();
     } catch (...) {
       failure = std::current_exception();
     }
@@ -376,6 +377,17 @@ TEST_F(ContainersTest, APipeThatGoesOnBehindItsSamplesIsRefused) {
   const std::string zeros(1000, '\0');
   EXPECT_EQ(piped(wav + zeros).samples.size(), 16000U);
   EXPECT_HAS(user_error([&] { piped(wav + zeros + "\1\2\3\4"); }), "goes on behind sample 16000");
+}
+
+TEST_F(ContainersTest, APipeThatEndsBeforeItsDeclaredLengthIsTold) {
+  const std::string whole = bytes_of(write_audio("a.wav", noise(16000)));
+  const size_t begin = whole.find("data") + 8;
+  std::string cut = whole.substr(0, begin + 2 * size_t{6000});
+  EXPECT_TRUE(piped(whole).notices.empty());
+  EXPECT_EQ(piped(cut).notices,
+            std::vector<std::string>{"ends after sample 6000, and its header declares 16000"});
+  for (const uint32_t mark : {0U, 0x7ffff024U, 0x7fffffffU, 0x80000000U, 0xffffffffU})
+    EXPECT_TRUE(piped(cut.replace(begin - 4, 4, little_endian(mark))).notices.empty()) << mark;
 }
 
 TEST_F(ContainersTest, APipeThatHasNothingYetHasNotEnded) {
