@@ -102,8 +102,10 @@ class Listener {
                       streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
                       streams.buffer->right, streams.buffer->left, why));
     }
-    if (!options.decoder.empty())
-      decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
+    if (!options.decoder.empty()) {
+      find_decoder(options.decoder, "--decoder");  // its error is not one of the options
+      decoder_ = make_decoder(options.decoder, asked, "--options", checkpoint.config);
+    }
     model_ = AcousticModel::build(checkpoint, scope_.device(), dtypes);
     const auto prepare = [this](Decoder& decoder) {
       call_decoder(decoder, {}, [&] { decoder.prepare(model_, {1, 0}); });

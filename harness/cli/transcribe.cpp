@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -79,23 +80,56 @@ json decoder_options(const TranscribeOptions& options) {
   return all;
 }
 
+/// Throws UserError if the decoder lacks the option that `argument` sets. The message names those
+/// that have it.
+void require_option(const char* argument, const char* option, const std::string& decoder,
+                    const char* what) {
+  const auto has_option = [&](const DecoderEntry& entry) {
+    return std::ranges::find(entry.options, option, &OptionInfo::name) != entry.options.end();
+  };
+  if (has_option(find_decoder(decoder, "--decoder"))) return;
+  std::vector<std::string> others;
+  for (const DecoderEntry* entry : decoder_entries())
+    if (has_option(*entry)) others.push_back(entry->name);
+  throw UserError(argument, fmt::format("{} has no {}", decoder, what),
+                  fmt::format("choose one of {}", fmt::join(others, ", ")));
+}
+
+/// Throws UserError if the named decoder lacks an option that another argument sets.
+void require_options(const TranscribeOptions& options) {
+  const std::string& decoder = options.decoder;
+  if (!options.boost.empty())
+    require_option("--boost", "boost.path", decoder, "boosting of phrases");
+  if (!options.boost_phrases.empty())
+    require_option("--boost-phrase", "boost.phrases", decoder, "boosting of phrases");
+  if (!options.allowed.empty())
+    require_option("--allowed", "allowed", decoder, "limit to characters");
+}
+
+/// Returns the error with the argument that the user gave, where rtfx has made an option of it.
+UserError with_argument(const UserError& error, const TranscribeOptions& options) {
+  const json given = parse_decoder_options(options.decoder_options);
+  const std::string& where = error.where();
+  for (const auto& [argument, option, is_given] :
+       {std::tuple{"--boost-phrase", "/boost/phrases", !options.boost_phrases.empty()},
+        std::tuple{"--boost", "/boost/path", !options.boost.empty()},
+        std::tuple{"--allowed", "/allowed", !options.allowed.empty()}}) {
+    const std::string path = std::string("--options") + option;
+    const bool is_of_option = where == path || where.starts_with(path + "/");
+    if (is_given && is_of_option && !given.contains(json::json_pointer(option)))
+      return {argument, std::string(error.what()).substr(where.size() + 2)};
+  }
+  return error;
+}
+
 /// Adds the options for --nbest.
 json with_list(json options, const std::string& decoder, int64_t entries) {
   if (entries == 1) return options;
+  require_option("--nbest", "nbest", decoder, "list of alternatives");
   int64_t beam = 0;
-  bool has_list = false;
   for (const OptionInfo& option : find_decoder(decoder, "--decoder").options) {
-    has_list = has_list || option.name == "nbest";
     if (option.name == "beam_size" && option.default_value.is_number_integer())
       beam = option.default_value.get<int64_t>();
-  }
-  if (!has_list) {
-    std::vector<std::string> others;
-    for (const DecoderEntry* entry : decoder_entries())
-      for (const OptionInfo& option : entry->options)
-        if (option.name == "nbest") others.push_back(entry->name);
-    throw UserError("--nbest", decoder + " has no list of alternatives",
-                    fmt::format("choose one of {}", fmt::join(others, ", ")));
   }
   json& nbest = options["nbest"];
   require_one_value("--nbest", std::to_string(entries), "nbest", nbest);
@@ -109,8 +143,9 @@ json with_list(json options, const std::string& decoder, int64_t entries) {
 std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model) {
   const json asked = decoder_options(options);
   if (options.decoder.empty()) return nullptr;
+  require_options(options);
   return make_decoder(options.decoder, with_list(asked, options.decoder, options.nbest),
-                      "--decoder", model);
+                      "--options", model);
 }
 
 std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
@@ -207,8 +242,17 @@ int with_inputs(const SpeechOptions& options,
 
 int transcribe(const TranscribeOptions& options) {
   for (const std::string& plugin : options.plugins) load_plugin(plugin);
-  return with_inputs(options,
-                     [&](const auto& inputs, bool) { return transcribe_all(options, inputs); });
+  try {
+    return with_inputs(options,
+                       [&](const auto& inputs, bool) { return transcribe_all(options, inputs); });
+  } catch (const UserErrors& several) {
+    ErrorList errors;
+    for (const UserError& error : several.all()) errors.add(with_argument(error, options));
+    errors.throw_any();
+    throw;
+  } catch (const UserError& error) {
+    throw with_argument(error, options);
+  }
 }
 
 }  // namespace rtfx

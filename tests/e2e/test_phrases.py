@@ -100,12 +100,14 @@ def test_transcribe(rtfx, tmp_path):
     ("arguments", "complaint"),
     [
         (["--boost-phrase", "Kn%t"], "cannot spell 'Kn%t'"),
-        (["--boost-phrase", " "], "the phrase is empty"),
+        (["--boost-phrase", " "], "--boost-phrase: the phrase is empty"),
         (["--allowed", "lattin"], "'lattin' names no characters"),
         (["--options", '{"boost": {"phrases": [{"phrase": "a", "weight": -1}]}}'], "the weight of 'a' is -1"),
         (["--options", '{"boost": {"alpha": 1}}'], "unknown option 'alpha'"),
-        (["--boost", "none.txt"], "none.txt"),
-        (["--decoder", "step_replay", "--boost-phrase", "a"], "unknown option 'boost'"),
+        (["--boost", "none.txt"], "--boost: no such file"),
+        (["--decoder", "step_replay", "--boost-phrase", "a"], "--boost-phrase: step_replay has no boosting of phrases"),
+        (["--decoder", "step_replay", "--boost-phrase", "a"], "label_looping"),
+        (["--decoder", "step_replay", "--options", '{"boost": {}}'], "--options/boost: unknown option 'boost'"),
     ],
 )
 def test_refusals(rtfx, arguments, complaint):
