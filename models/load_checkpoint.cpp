@@ -1,5 +1,11 @@
 #include "models/load_checkpoint.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "models/checkpoint/config.h"
 #include "models/formats/hub.h"
 #include "models/formats/hugging_face.h"
@@ -15,9 +21,29 @@ Checkpoint load_checkpoint(const std::filesystem::path& given,
   Checkpoint checkpoint = std::filesystem::is_directory(path) && !is_unpacked
                               ? read_hugging_face(path)
                               : read_nemo(path);
-  if (!att_context_size.empty()) select_context(checkpoint.config, att_context_size, path.string());
+  if (!att_context_size.empty()) choose_context(checkpoint, att_context_size, path.string());
   checkpoint.parameters = count_parameters(checkpoint.config);
   return checkpoint;
+}
+
+void choose_context(Checkpoint& checkpoint, const std::vector<int64_t>& context,
+                    const std::string& where) {
+  select_context(checkpoint.config, context, where);
+  const EncoderConfig& encoder = checkpoint.config.encoder;
+  if (std::ranges::find(encoder.contexts, context) != encoder.contexts.end()) return;
+  const auto text = [](const std::vector<int64_t>& c) {
+    return fmt::format("[{}]", fmt::join(c, ","));
+  };
+  std::vector<std::string> trained;
+  for (const std::vector<int64_t>& one : encoder.contexts) trained.push_back(text(one));
+  std::string notice =
+      fmt::format("the attention context {} is none of those that the model was trained with: {}",
+                  text(context), fmt::join(trained, ", "));
+  if (context[0] >= 0 && encoder.left_context != context[0]) {
+    notice += fmt::format("; its left part becomes {} frames, whole chunks of {}",
+                          encoder.left_context, encoder.chunk);
+  }
+  checkpoint.notices.push_back(std::move(notice));
 }
 
 }  // namespace rtfx

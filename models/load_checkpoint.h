@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
@@ -13,9 +14,15 @@ namespace rtfx {
 /// (models/formats/hugging_face.h). `given` is its path, or the name of a model of huggingface.co
 /// that has been downloaded (models/formats/hub.h). The tensors decide: where the settings beside
 /// them disagree, the checkpoint has a notice. `att_context_size` selects one of the attention
-/// contexts of a cache-aware encoder, as in NeMo. Where it is empty, the model keeps its default.
-/// Throws UserError for what is missing, damaged or not supported, and names the setting.
+/// contexts of a cache-aware encoder, as choose_context() does. Where it is empty, the model keeps
+/// its default. Throws UserError for what is missing, damaged or not supported, and names the
+/// setting.
 Checkpoint load_checkpoint(const std::filesystem::path& given,
                            const std::vector<int64_t>& att_context_size = {});
+
+/// Calls select_context(). As in NeMo, a context that the model was not trained with is taken. The
+/// checkpoint then has a notice, since texts may get worse.
+void choose_context(Checkpoint& checkpoint, const std::vector<int64_t>& context,
+                    const std::string& where);
 
 }  // namespace rtfx

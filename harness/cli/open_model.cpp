@@ -16,7 +16,7 @@ OpenedModel open_model(const ModelArguments& arguments, at::Device device) {
   if (!arguments.language.empty())
     select_language(checkpoint.config, arguments.language, "--language");
   if (!arguments.att_context_size.empty())
-    select_context(checkpoint.config, arguments.att_context_size, "--att-context-size");
+    choose_context(checkpoint, arguments.att_context_size, "--att-context-size");
   const Dtypes dtypes =
       usable_dtypes(parse_dtypes(arguments.dtype, "--dtype"), device, checkpoint.notices);
   for (const std::string& notice : checkpoint.notices)
