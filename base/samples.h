@@ -10,7 +10,7 @@ namespace rtfx {
 /// Returns whether no sample is NaN, infinite or beyond 1e12.
 bool are_valid_samples(std::span<const float> samples);
 
-/// Throws UserError(where, problem, remedy) where a sample is not sound. The problem names
+/// Throws UserError(where, problem, remedy) where a sample is not valid. The problem names
 /// the first such sample by its index, which is `first` for samples[0].
 void require_valid_samples(std::span<const float> samples, std::string_view where,
                            std::string_view remedy, size_t first = 0);

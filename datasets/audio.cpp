@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/samples.h"
 #include "datasets/audio_resampler.h"
 #include "datasets/container.h"
@@ -40,7 +41,8 @@ constexpr int kLowestRate = 1000, kHighestRate = 768000;
 
 /// Reads a file for libsndfile in blocks of 256 KiB. libsndfile's own blocks of 8 KiB take 14,000
 /// reads for an hour. The file begins after an ID3v2 tag, because libsndfile skips the tag but
-/// counts its bytes as audio.
+/// counts its bytes as audio. A FLAC file without a length ends before its tags, since libFLAC
+/// would take them for damage.
 class BufferedFile {
  public:
   explicit BufferedFile(const std::filesystem::path& path)
@@ -51,6 +53,9 @@ class BufferedFile {
     end_ = static_cast<sf_count_t>(std::filesystem::file_size(path));
     begin_ = std::min(static_cast<sf_count_t>(id3v2_bytes(path)), end_);
     header_ = mended_header(path, static_cast<size_t>(begin_));
+    // mended_header() replaces the length of FLAC files that have one.
+    if (header_.empty() && bytes_at(path, static_cast<size_t>(begin_), 4) == "fLaC")
+      end_ = std::max(begin_, end_ - static_cast<sf_count_t>(tag_bytes_at_end(path)));
     std::fseek(file_.get(), begin_, SEEK_SET);
   }
 
@@ -70,6 +75,7 @@ class BufferedFile {
 
   sf_count_t read(char* to, sf_count_t count) {
     const sf_count_t from = tell();
+    count = std::clamp<sf_count_t>(end_ - begin_ - from, 0, count);
     count = static_cast<sf_count_t>(std::fread(to, 1, static_cast<size_t>(count), file_.get()));
     const auto header = static_cast<sf_count_t>(header_.size());
     if (from < header) std::copy_n(header_.data() + from, std::min(count, header - from), to);
@@ -78,11 +84,15 @@ class BufferedFile {
   sf_count_t tell() const { return ftello(file_.get()) - begin_; }
   sf_count_t seek(sf_count_t offset, int whence) {
     if (whence == SEEK_SET) offset += begin_;
+    if (whence == SEEK_END) {
+      offset += end_;
+      whence = SEEK_SET;
+    }
     return fseeko(file_.get(), offset, whence) == 0 ? tell() : -1;
   }
 
   std::unique_ptr<FILE, decltype(&std::fclose)> file_;
-  sf_count_t begin_ = 0, end_ = 0;  // bytes of the file on the disk
+  sf_count_t begin_ = 0, end_ = 0;  // bytes of the file on the disk, without tags
   std::string header_;              // replaces the first bytes
 };
 
@@ -240,7 +250,7 @@ SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
 struct Decoding {
   size_t samples = 0;               // samples read, or skipped by go_to()
   std::optional<size_t> failed_at;  // samples before the first error
-  bool has_jumped = false;          // by go_to()
+  bool may_miss_error = false;      // go_to() led into the last block of a FLAC file
 };
 
 /// Describes the damage of the container. The text is empty if there is none.
@@ -251,11 +261,11 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   if (type == SF_FORMAT_OGG) return ogg_problem(path);
   const size_t begin = id3v2_bytes(path), samples = decoding.samples;
   // The FLAC decoder has read beyond the last sample, since mended_header() declares one more. It
-  // fails at a second file there, except after a jump into the last block.
+  // fails at a second file there, except after a jump into the last block. Reading the whole file
+  // once more for this takes time.
   const bool more =
       static_cast<sf_count_t>(samples) > file.info.frames || goes_on_behind_samples(path, begin);
-  const bool may_be_several =
-      more || decoding.failed_at || (type == SF_FORMAT_FLAC && decoding.has_jumped);
+  const bool may_be_several = more || decoding.failed_at || decoding.may_miss_error;
   if (may_be_several && holds_several_flacs(path)) {
     return fmt::format("holds several FLAC files, the second behind sample {}",
                        file.length_known() ? static_cast<size_t>(file.info.frames) : samples);
@@ -267,7 +277,7 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   if (ends_early || ends_within_samples(path, begin) || declares_more(log_of(file.handle.get())))
     return fmt::format("truncated or corrupt after sample {}, its header declares more", samples);
   // A streamed FLAC file declares no length, so only the decoder's error tells that it is damaged.
-  // Where the length is known and all samples are there, the decoder has met a tag behind them.
+  // Where the length is known and all samples are there, something harmless follows them.
   if (!decoding.failed_at || file.length_known()) return "";
   return fmt::format("truncated or corrupt after sample {}", *decoding.failed_at);
 }
@@ -531,7 +541,10 @@ void AudioReader::go_to(size_t sample) {
   f.ready.clear();
   f.given = 0;
   f.taken = f.decoding.samples = sample;
-  f.decoding.has_jumped = true;
+  constexpr sf_count_t kMostOfFlacBlock = 65535;
+  f.decoding.may_miss_error =
+      (f.audio.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC &&
+      f.audio.info.frames - static_cast<sf_count_t>(sample) <= kMostOfFlacBlock;
   // At the end itself, one more read is needed to see the end.
   f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
   if (f.ended) return;

@@ -155,8 +155,15 @@ std::string mended_flac(std::string header) {
   return header.substr(0, kTotal + 5);
 }
 
+/// Returns whether a whole chunk begins at byte `at` of a RIFF file of `size` bytes.
+bool chunk_follows(const std::string& header, size_t at, size_t size) {
+  return at + 8 <= header.size() && at + 8 + little_endian(header, at + 4) <= size &&
+         begins_chunk(std::string_view(header).substr(at));
+}
+
 /// Writes sizes up to the end of the file into the chunk "ds64" of an RF64 file, where its writer
-/// left 0 or the greatest number. `size` is the size of the file. Returns whether it did so.
+/// left 0 or the greatest number. `size` is the size of the file. Returns whether it did so. If
+/// another chunk follows at once, the file has no samples.
 bool mend_sizes_of_rf64(std::string& header, size_t size) {
   constexpr size_t kSizes = 24;  // bytes of three numbers: sizes of RIFF and data, frames
   size_t sizes = 0, block_align = 0;
@@ -171,8 +178,8 @@ bool mend_sizes_of_rf64(std::string& header, size_t size) {
       if (bytes != UINT32_MAX || sizes == 0 || block_align == 0 || content > size) return false;
       const uint64_t declared = little_endian_64(header, sizes + 8);
       if (declared != 0 && declared != UINT64_MAX) return false;
-      const std::array<uint64_t, 3> numbers = {size - 8, size - content,
-                                               (size - content) / block_align};
+      const uint64_t sample_bytes = chunk_follows(header, content, size) ? 0 : size - content;
+      const std::array<uint64_t, 3> numbers = {size - 8, sample_bytes, sample_bytes / block_align};
       for (size_t i = 0; i < kSizes; ++i)
         header[sizes + i] = static_cast<char>(numbers[i / 8] >> i % 8 * 8U);
       return true;
@@ -191,13 +198,12 @@ std::string mended_wav(std::string header, size_t size) {
     const size_t next = at + 8 + bytes + bytes % 2;
     if (header.compare(at, 4, "data") == 0) {
       if (bytes > 0 || next >= size) break;
-      const bool chunk_follows = next + 8 <= header.size() &&
-                                 next + 8 + little_endian(header, next + 4) <= size &&
-                                 begins_chunk(std::string_view(header).substr(next));
-      header.replace(at, chunk_follows ? 4 : 0, chunk_follows ? "JUNK" : "");
-      if (!chunk_follows) header.replace(at + 4, 4, 4, '\xff');
       mended = true;
-      if (!chunk_follows) break;
+      if (!chunk_follows(header, next, size)) {
+        header.replace(at + 4, 4, 4, '\xff');
+        break;
+      }
+      header.replace(at, 4, "JUNK");
     }
     at = next;
   }
@@ -326,6 +332,22 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
   const std::array places = {end, padded, behind_zeros(in, padded)};
   return std::ranges::none_of(places,
                               [&](uint64_t at) { return is_chunk(at) || is_end_or_tag(in, at); });
+}
+
+size_t tag_bytes_at_end(const std::filesystem::path& path) {
+  constexpr size_t kId3v1 = 128, kApeFooter = 32;
+  std::ifstream in(path, std::ios::binary);
+  const size_t size = std::filesystem::file_size(path);
+  size_t end = size;
+  if (end >= kId3v1 && bytes_at(in, end - kId3v1, 3) == "TAG") end -= kId3v1;
+  if (end < kApeFooter) return size - end;
+  const std::string footer = bytes_at(in, end - kApeFooter, kApeFooter);
+  if (!footer.starts_with("APETAGEX")) return size - end;
+  constexpr uint32_t kHasHeader = 1U << 31U;
+  const bool has_header = (little_endian(footer, 20) & kHasHeader) != 0;
+  // The footer counts itself and the items, not the header.
+  const size_t bytes = little_endian(footer, 12) + (has_header ? kApeFooter : 0);
+  return size - end + (bytes >= kApeFooter && bytes <= end ? bytes : 0);
 }
 
 bool holds_several_flacs(const std::filesystem::path& path) {

@@ -250,6 +250,21 @@ TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
              "truncated or corrupt after sample 28672;");
   EXPECT_HAS(error_of("two.flac", flac + two),
              "holds several FLAC files, the second behind sample 32000");
+
+  // Tags at its end are no damage, and hide none.
+  const std::string id3 = "TAG" + std::string(125, 'x'), item = "an item of the tag, 32 bytes long";
+  const std::string ape_footer = "APETAGEX" + little_endian(2000) +
+                                 little_endian(static_cast<uint32_t>(item.size()) + 32) +
+                                 little_endian(1);
+  const std::string ape = item + ape_footer + std::string(12, '\0');
+  std::string ape_with_header = ape_footer + little_endian(0xa0000000) + std::string(8, '\0') +
+                                item + ape_footer + little_endian(0x80000000) +
+                                std::string(8, '\0');
+  for (const std::string& tags : {id3, ape, ape_with_header, ape + id3}) {
+    EXPECT_EQ(read_audio(write("tagged.flac", flac + tags)).samples.size(), 32000U);
+    EXPECT_HAS(error_of("damaged.flac", damaged + tags), "truncated or corrupt");
+    EXPECT_EQ(samples_in("known.flac", two + tags), 32000U);
+  }
 }
 
 TEST_F(ContainersTest, AWavWhoseRecorderCrashedIsReadToItsEnd) {
@@ -492,6 +507,9 @@ TEST_F(ContainersTest, AnRf64WithoutSizesIsReadToItsEnd) {
       EXPECT_EQ(read_audio(write("streamed.wav", streamed)).samples, read_audio(whole).samples);
       EXPECT_EQ(samples_in("streamed.wav", streamed), 16000U);
       EXPECT_EQ(samples_in("cut.wav", streamed.substr(0, streamed.size() - 2001)), 14999U);
+      const std::string empty = streamed.substr(0, bytes.find("data") + 8);
+      EXPECT_HAS(error_of("empty.wav", empty + "LIST" + little_endian(16) + std::string(16, 'x')),
+                 "empty audio: no samples");
     }
   }
 }
