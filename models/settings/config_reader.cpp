@@ -494,21 +494,23 @@ class Reader {
     if (source_.has("prompt_kernel.0.weight")) read_prompts();
     if (config_.has_transducer) read_transducer();
     if (config_.has_ctc) read_vocabulary(source_.extent("ctc.weight", 3, 0) - 1, "the CTC head");
-    tell_other_searches();
+    tell_other_searches("decoding.");
+    if (config_.has_transducer && config_.has_ctc) tell_other_searches("aux_ctc.decoding.");
     return config_;
   }
 
  private:
   /// Adds a notice for each setting of NeMo's search that changes its result, and that rtfx
-  /// ignores. Files as NeMo saves them hold these keys with empty values.
-  void tell_other_searches() {
-    const std::string strategy = yaml_.text("decoding.strategy").value_or("greedy_batch");
+  /// ignores. Files as NeMo saves them hold these keys with empty values. `part` is "decoding." or,
+  /// for the CTC head of a hybrid model, "aux_ctc.decoding.".
+  void tell_other_searches(const std::string& part) {
+    const std::string strategy = yaml_.text(part + "strategy").value_or("greedy_batch");
     const bool is_greedy = strategy == "greedy" || strategy == "greedy_batch";
     if (!is_greedy) {
       source_.notices.push_back(fmt::format(
-          "decoding.strategy: {} is ignored, choose a decoder of rtfx instead", strategy));
+          "{}strategy: {} is ignored, choose a decoder of rtfx instead", part, strategy));
     }
-    const std::string section = is_greedy ? "decoding.greedy." : "decoding.beam.";
+    const std::string section = part + (is_greedy ? "greedy." : "beam.");
     const auto tell = [&](const char* weight, const std::string& key, const char* option) {
       // Without a weight, NeMo's greedy searches take 0, and some of its beam searches 1.
       if (yaml_.number(section + weight).value_or(is_greedy ? 0 : 1) == 0) return;
@@ -520,7 +522,7 @@ class Reader {
     for (const char* name :
          {"model_path", "key_phrases_file", "key_phrases_list", "key_phrase_items_list"}) {
       if (!yaml_.has_content(fmt::format("{}boosting_tree.{}", section, name))) continue;
-      tell("boosting_tree_alpha", "boosting_tree", "phrases");
+      tell("boosting_tree_alpha", "boosting_tree", "boost");
       break;
     }
   }

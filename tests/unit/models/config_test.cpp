@@ -221,8 +221,15 @@ TEST(ReadConfig, SettingsOfNemosSearchThatRtfxIgnoresAreTold) {
             (std::vector<std::string>{"decoding.greedy.ngram_lm_model is ignored, use the option "
                                       "'lm' of a decoder instead",
                                       "decoding.greedy.boosting_tree is ignored, use the option "
-                                      "'phrases' of a decoder instead"}));
+                                      "'boost' of a decoder instead"}));
   EXPECT_EQ(told("strategy: maes, beam: {ngram_lm_model: lm.bin}").size(), 2U);
+
+  // A hybrid model has another section for its CTC head.
+  std::vector<std::string> notices;
+  parse("decoding: {durations: [0, 1, 2, 3, 4]}\naux_ctc: {decoding: {strategy: beam_batch}}",
+        weights, notices);
+  EXPECT_EQ(notices, std::vector<std::string>{"aux_ctc.decoding.strategy: beam_batch is ignored, "
+                                              "choose a decoder of rtfx instead"});
 }
 
 TEST(ReadConfig, DamagedSizesAreErrors) {
