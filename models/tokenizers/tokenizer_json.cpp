@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -399,12 +400,15 @@ std::shared_ptr<const Tokenizer> tokenizer_json(const std::string& json_bytes, i
                                                 std::string_view where,
                                                 const std::string& config_bytes) {
   check_size(json_bytes, where);
+  const std::string config_file =
+      std::filesystem::path(where).replace_filename("tokenizer_config.json").string();
+  check_size(config_bytes, config_file);
   TokenizerConfig config;
   try {
-    if (!config_bytes.empty()) config = read_tokenizer_config(parse(config_bytes, where));
+    if (!config_bytes.empty()) config = read_tokenizer_config(parse(config_bytes, config_file));
   } catch (const json::exception& e) {
-    throw UserError(where, fmt::format("tokenizer_config.json beside it is damaged ({})", e.what()),
-                    "give the files as save_pretrained() wrote them");
+    throw UserError(config_file, fmt::format("is damaged ({})", e.what()),
+                    "give the file as save_pretrained() wrote it");
   }
   try {
     return build(parse(json_bytes, where), config, vocabulary, where);

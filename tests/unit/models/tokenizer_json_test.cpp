@@ -97,7 +97,11 @@ TEST(TokenizerJson, FollowsTheConfigBesideIt) {
   EXPECT_EQ(text(R"({"clean_up_tokenization_spaces": true})", bpe), "he .<unk> n't<pad><|en|>");
   EXPECT_NE(message_of([&] {
               text(R"({"unk_token": 7})", unigram);
-            }).find("tokenizer_config.json beside it is damaged"),
+            }).find("tokenizer_config.json: is damaged"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              text(std::string(40, '[') + std::string(40, ']'), unigram);
+            }).find("tokenizer_config.json: JSON nested too deeply"),
             std::string::npos);
 }
 
