@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -102,8 +103,11 @@ class Tuner {
       for (size_t i = 0; i < names_.size(); ++i)
         fmt::print("  {:>{}}", value_text(point.weights, i), widths[i]);
       const Interval rate = wer(point.weights);
-      fmt::print("  {:>7.2f}  {:>6.2f} - {:>6.2f}  {:>6}{}\n", 100 * rate.estimate, 100 * rate.low,
-                 100 * rate.high, point.errors,
+      const std::string interval =
+          std::isfinite(rate.high)
+              ? fmt::format("{:>6.2f} - {:>6.2f}", 100 * rate.low, 100 * rate.high)
+              : "none";  // a single utterance
+      fmt::print("  {:>7.2f}  {:>15}  {:>6}{}\n", 100 * rate.estimate, interval, point.errors,
                  point.weights == tried.front().weights ? "  <- chosen"
                  : best.contains(point.weights)         ? "  <- best of its choices"
                                                         : "");
@@ -116,9 +120,11 @@ class Tuner {
     for (size_t i = 0; i < names_.size(); ++i)
       options[names_[i]] = weight_value(weights[i], ranges_[i]);
     const Interval rate = wer(weights);
+    const json interval =
+        std::isfinite(rate.high) ? json{rate.low, rate.high} : json();  // null for one utterance
     return {{"options", options},
             {"wer", rate.estimate},
-            {"interval", {rate.low, rate.high}},
+            {"interval", interval},
             {"utterances", edits_.at(weights).size()},
             {"scorer", normalizer_.name}};
   }

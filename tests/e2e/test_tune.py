@@ -58,6 +58,17 @@ def test_the_curve_and_what_is_chosen(tuned):
     assert 100 * found["wer"] == pytest.approx(rows[chosen][0], abs=0.005)
 
 
+def test_one_utterance_gives_no_interval(rtfx, config, tmp_path):
+    spec = QUICK | {"decoder": "label_looping", "options": {"blank_penalty": [0, 1]}}
+    spec["dataset"] = TUNE["dataset"] | {"limit": 1}
+    path = config(decoders=["label_looping"], tune=spec)
+    result = rtfx("tune", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r"^ +[01] +[\d.]+ +none +\d+", result.stdout, re.M)) == 2 and "inf" not in result.stdout
+    (found,) = json.loads((tmp_path / "config.tuned.json").read_text())["tune"]
+    assert found["chosen"]["interval"] is None and found["chosen"]["utterances"] == 1
+
+
 def test_the_journal_resumes(tuned, rtfx, tmp_path):
     folder, text = tuned
     journal = folder / "run/tune/with_lm/journal.jsonl"
