@@ -72,8 +72,8 @@ def timed(call, device):
     """Returns ({"seconds", "cpu_seconds", "collection_seconds"}, result) of a call.
 
     CPU seconds count all threads, and the processes that read files for NeMo (--workers), which end with each call. On a
-    machine with other work they vary less than seconds of wall time. Garbage is collected before the clock starts: in a
-    process with NeMo, a full collection takes half a second, and it would fall into a call of either side.
+    machine with other work they vary less than seconds of wall time. Garbage is collected before the clock starts.
+    Otherwise a full collection, which is long in a process with NeMo, would fall into a call of either side.
     "collection_seconds" are those of full collections during the call."""
     gc.collect()
     begin, cpu_begin = time.perf_counter(), cpu_seconds()
