@@ -76,7 +76,7 @@ def change_of(metric, change):
         return None
     value, low, high = (change["change"][key] for key in ("estimate", "low", "high"))
     unit, neutral, show = (100, 0, "{:+.2f}") if metric == "wer" else (1, 1, "{:.3f}")
-    if low is None or high is None:  # a single round has no interval
+    if low is None or high is None:  # a single round, or a single utterance, has no interval
         sign, style, ends = "", "plain", ""
     else:
         known = low > neutral or high < neutral

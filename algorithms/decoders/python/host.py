@@ -33,8 +33,8 @@ class Model:
 
     Attributes:
 
-      kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer, also
-                  "multiblank" with the head ctc
+      kind        "ctc", "rnnt" or "tdt". A hybrid of transducer and CTC has the name of its transducer, which
+                  may also be "multiblank" if the decoder uses the CTC head
       vocabulary  V; tokens are below it
       blank       id of blank, which is V
       durations   TDT: frames of each duration index; else []

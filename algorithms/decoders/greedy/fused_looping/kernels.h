@@ -10,8 +10,8 @@ namespace rtfx::fused {
 
 /// The kernels for one element type of weights and states.
 struct ElementKernels {
-  /// Runs the whole search. The number is that of the bytes of dynamic shared memory that the
-  /// launch gives each block. [1] is the kernel for searches with Search::bonus.
+  /// Runs the whole search. The int is the number of bytes of dynamic shared memory of a block. [1]
+  /// is the kernel for searches with Search::bonus.
   void (*search[2])(Search, int);
   // The start of a search, and the phases of a step.
   void (*start)(const Search*);
