@@ -60,6 +60,7 @@ bool align_all(const AlignOptions& options, const std::vector<TranscribeInput>& 
   }
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
+  if (options.tokens) tell_if_unseen("--tokens", options.format, {"json", "textgrid"});
   const DeviceScope scope(options.threads, options.device, "--device");
   const auto [checkpoint, dtypes] = open_model(options, scope.device());
   const Head head = alignment_head(checkpoint.config, head_named(options.head, "--head"), "--head");

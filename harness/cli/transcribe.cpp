@@ -177,6 +177,11 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   const std::optional<ConfidenceOptions> confidence = parse_confidence(options);
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
+  if (!options.json) {
+    if (confidence) tell_if_unseen("--confidence", options.format, {"json", "ctm", "tsv"});
+    if (options.tokens) tell_if_unseen("--tokens", options.format, {"json", "textgrid"});
+    if (options.nbest > 1 && !options.mbr) tell_if_unseen("--nbest", options.format, {"json"});
+  }
   const DeviceScope scope(options.threads, options.device, "--device");
   const auto [checkpoint, dtypes] = open_model(options, scope.device());
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);

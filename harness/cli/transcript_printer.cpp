@@ -1,8 +1,10 @@
 #include "harness/cli/transcript_printer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,6 +20,13 @@ namespace rtfx {
 
 void print_notice(const std::string& notice) {
   print_message("rtfx: notice: {}\n", printable(notice));
+}
+
+void tell_if_unseen(const std::string& option, const std::string& format,
+                    std::initializer_list<const char*> shown_by) {
+  if (std::ranges::find(shown_by, format) != shown_by.end()) return;
+  print_notice(fmt::format("{}: the format {} does not show it; these do: {}", option, format,
+                           fmt::join(shown_by, ", ")));
 }
 
 void print_failure(const std::string& message) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace rtfx {
 
 /// Prints one line to standard error.
 void print_notice(const std::string& notice);
+
+/// Prints a notice if transcripts of `format` do not show what `option` asks for. `shown_by` are
+/// the formats that do.
+void tell_if_unseen(const std::string& option, const std::string& format,
+                    std::initializer_list<const char*> shown_by);
 void print_failure(const std::string& message);
 
 struct PrinterOptions {

@@ -272,6 +272,20 @@ def test_bad_inputs_cost_a_line_each(transcribe, tmp_path):
         assert sum(str(tmp_path / name) in line for line in errors) == 1, result.stderr
 
 
+@pytest.mark.parametrize("arguments, notice", [
+    (("--confidence",), "--confidence: the format txt does not show it; these do: json, ctm, tsv"),
+    (("--format", "ctm", "--tokens"), "--tokens: the format ctm does not show it; these do: json, textgrid"),
+    (("--nbest", 2), "--nbest: the format txt does not show it; these do: json"),
+    (("--nbest", 2, "--mbr"), None),
+    (("--nbest", 2, "--json"), None),
+    (("--format", "json", "--nbest", 2, "--tokens", "--confidence"), None),
+])  # fmt: skip
+def test_what_a_format_cannot_show_is_told(transcribe, arguments, notice):
+    result = transcribe(*arguments, CLIPS[0])
+    told = [line for line in result.stderr.splitlines() if "does not show it" in line]
+    assert result.returncode == 0 and told == ([f"rtfx: notice: {notice}"] if notice else [])
+
+
 def test_bad_bytes_on_standard_input(program):
     command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "-"]
     result = subprocess.run(command, input=b"no sound", capture_output=True)
