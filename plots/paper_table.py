@@ -535,11 +535,16 @@ def read_cases(path):
 
 
 def require_own(table, journal):
-    """Ends the program where the journal has no search of the table."""
+    """Ends the program where the journal has no search or no model of the table."""
     own = {d if isinstance(d, str) else d.get("id", d.get("name")) for d in table.get("decoders", [])}
     measured = {case.decoder.partition("[")[0] for case in journal.cases}
     if own and measured and own.isdisjoint(measured):
         raise SystemExit(f"{script.printable(journal.path)}: no case of this table, but of {', '.join(sorted(measured))}; "
+                         "give the journal of the table")  # fmt: skip
+    wanted = {cell["model"] for cell in table.get("cells", [])}
+    models = {case.model for case in journal.cases}
+    if wanted and models and wanted.isdisjoint(models):
+        raise SystemExit(f"{script.printable(journal.path)}: no model of this table, but {', '.join(sorted(models))}; "
                          "give the journal of the table")  # fmt: skip
 
 

@@ -175,6 +175,9 @@ def breakable(name):
     return name
 
 
+USAGE_ERROR = 2  # argparse's exit status, after it has printed its line
+
+
 def run_script(work):
     """Calls `work()` and turns errors with files into one line.
 
@@ -187,9 +190,11 @@ def run_script(work):
         _work_with_lines(work)
     except SystemExit as error:
         status = os.environ.get("RTFX_ERROR_STATUS")
-        if status is None or not isinstance(error.code, str):
+        has_line = isinstance(error.code, str)
+        if status is None or not (has_line or error.code == USAGE_ERROR):
             raise
-        print(error.code, file=sys.stderr)
+        if has_line:
+            print(error.code, file=sys.stderr)
         raise SystemExit(int(status)) from None
 
 

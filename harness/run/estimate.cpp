@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/files.h"
@@ -183,7 +184,7 @@ Estimate estimate(const LoadedInputs& inputs, const std::vector<CaseGroup>& plan
     all.low += least * std::max(steady, encoders * work / speed.high);
     all.high += most * (steady + (encoders + decoders) * work / speed.low +
                         kBatchSeconds * static_cast<double>(batches.size()));
-    all.audio_seconds += least * encoders * padded;
+    all.audio_seconds += least * encoders * std::accumulate(seconds.begin(), seconds.end(), 0.0);
     all.passes += static_cast<int64_t>(least);
   }
   if (known) {

@@ -11,7 +11,7 @@
 namespace rtfx {
 
 struct Estimate {
-  double audio_seconds = 0;  // audio that the encoder processes in all rounds of all groups
+  double audio_seconds = 0;  // audio that the encoder gets in all rounds, without padding
   int64_t passes = 0;        // passes over a dataset: the sum over groups of their rounds
   double low = 0, high = 0;  // bounds in seconds; equal if all cases have been measured before
   std::string basis;         // a sentence that says what the bounds rest on

@@ -201,6 +201,8 @@ class Runner {
 
   void run_group(const CaseGroup& group, Progress& progress) {
     const int64_t steps = protocol_.warmup_rounds + protocol_.measured_rounds;
+    const std::string& first = group.decoders.front().case_name;
+    progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const FailureText& failure) {
       session_.append_failure(group, arm, stage, failure.text);
@@ -235,11 +237,9 @@ class Runner {
       return progress.advance(steps);
     }
 
-    const std::string& first = group.decoders.front().case_name;
     if (const std::string notice = batch_notice(inputs_, group);
         session_.with_notices() && !notice.empty())
       print_message("rtfx: notice: {}\n", printable(notice));
-    progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;
     for (int64_t r = -protocol_.warmup_rounds; stop == Stop::go_on; ++r) {
@@ -439,9 +439,12 @@ void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) 
   const auto* first = records.empty() ? nullptr : std::get_if<record::Provenance>(&records.front());
   const bool derived = first != nullptr && first->shards;
   if (derived && mode != Journal::Mode::fresh) return;
-  throw UserError(
-      merged.string(), "holds an earlier run",
-      derived ? "--resume continues it, --force starts anew" : "choose another --output");
+  if (derived) {
+    throw UserError(merged.string(), "holds an earlier run",
+                    "--resume continues it, --force starts anew");
+  }
+  throw UserError(merged.string(), "holds a run without shards, which they would replace",
+                  "choose another --output");
 }
 
 }  // namespace

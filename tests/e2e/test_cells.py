@@ -305,7 +305,7 @@ def test_a_table_of_several_processes_names_the_models_of_all(tmp_path):
         if number < 3:  # the third process measured nothing
             records.append(synthetic.run(model=f"model-{number}") | {"provenance_id": f"p{number}"})
     synthetic.write(tmp_path, records)
-    table = table_of(cell("rtfx.total"))
+    table = table_of(cell("rtfx.total", model="model-1"))
     table["paper"]["protocol"] = {"warmup_rounds": 2}
     assert render(tmp_path, table).returncode == 0
     text = (tmp_path / "table.md").read_text()
@@ -458,7 +458,11 @@ def test_a_journal_of_another_table_is_refused(tmp_path):
     table = table_of(cell("rtfx.total")) | {"decoders": ["alsd", {"id": "beam", "name": "alsd_pp"}]}
     result = render(tmp_path, table)
     assert result.returncode == 1 and "no case of this table, but of label_looping" in result.stderr
-    assert render(tmp_path, table | {"decoders": [{"name": "label_looping"}]}).returncode == 0
+    own = table | {"decoders": [{"name": "label_looping"}]}
+    assert render(tmp_path, own).returncode == 0
+    other_model = own | {"cells": [each | {"model": "another"} for each in own["cells"]]}
+    result = render(tmp_path, other_model)
+    assert result.returncode == 1 and "no model of this table, but quickstart-rnnt; give the journal" in result.stderr
 
 
 def test_sets_that_no_case_has_and_several_gpus(tmp_path):

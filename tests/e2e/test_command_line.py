@@ -150,6 +150,14 @@ def test_validate_as_json(rtfx, config):
     assert plan["estimate"]["low_seconds"] < plan["estimate"]["high_seconds"]
 
 
+def test_estimated_audio_has_no_padding(rtfx, config):
+    single, padded = (
+        json.loads(rtfx("validate", "--json", config(batch_sizes=[size])).stdout)["estimate"] for size in (1, 3)
+    )
+    assert single["audio_seconds"] == pytest.approx(padded["audio_seconds"])
+    assert single["high_seconds"] != padded["high_seconds"]  # batches of several files have padding
+
+
 def test_the_estimate_holds(rtfx, config, tmp_path):
     """The time of a run lies within the bounds that were estimated before it. After the run, its real time is shown."""
     path, run = config(), tmp_path / "run"

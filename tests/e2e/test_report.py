@@ -172,6 +172,13 @@ def test_journal_without_cases_or_missing(tmp_path):
         assert result.returncode == 2 and str(folder) in result.stderr
 
 
+def test_an_output_of_another_type_is_not_blamed_on_packages(rtfx, tmp_path):
+    synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])
+    result = rtfx("report", tmp_path, "--output", tmp_path / "page.txt")
+    assert result.returncode != 0 and "page.txt: give file.html or file.htm" in result.stderr
+    assert "matplotlib" not in result.stderr
+
+
 def test_damaged_journal_names_the_line(tmp_path):
     path = synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])
     path.write_text("{torn\n" + path.read_text())

@@ -319,7 +319,7 @@ def test_errors(rtfx, config, tmp_path, arguments, message):
 def test_a_whole_run_is_not_overwritten(rtfx, config, whole):
     for mode in ([], ["--resume"], ["--force"]):
         result = rtfx("run", config(**SHARDED), "--output", whole, "--shard", "0/2", *mode)
-        assert result.returncode == 2 and "holds an earlier run" in result.stderr
+        assert result.returncode == 2 and "holds a run without shards, which they would replace" in result.stderr
 
 
 def test_force_keeps_the_earlier_journal(start, tmp_path):
