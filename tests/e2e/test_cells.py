@@ -408,7 +408,7 @@ def test_one_page_has_the_effects_of_all_tables(tmp_path):
     assert "| again, over another baseline or with other kernels | 1 | 1 | 0 | 0 | 0 | 1 |" in text
     assert text.index('<a id="one"></a>') < text.index('<a id="two"></a>')
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| Speed-up")]
-    assert "| effect | where | paper | ours | 95 % interval | mark |" in text  # the word of docs/reproduce.md
+    assert "| effect | where | paper | ours | 95 % interval | mark |" in text  # docs/reproduce.md says "mark" too
     marks = {row[0].partition(": ")[2].strip(): row[-1].strip() for row in rows[:4]}
     assert marks == {"fast": "same direction", "fast, much": "same direction, other size",
                      "slow": "reversed", "gone": "not run"}  # fmt: skip

@@ -133,7 +133,7 @@ def test_scores_and_streams_use_the_words_of_the_graph(rtfx, run_config, transcr
     assert result.returncode == 0, result.stderr
     (run,) = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
     assert run["wer"]["wer"] == 0 and run["boosted"]["recall"] == 1
-    assert run["counters"]["not_final"] >= 0
+    assert "not_final" in run["counters"]
     heard = rtfx("stream", "--model", MODELS / "quickstart-rnnt.nemo", *arguments_of(renamed)).stdout
     assert heard.strip() and set(heard.split()) <= {*SPOKEN.values(), "<unk>"}
 

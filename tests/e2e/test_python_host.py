@@ -7,6 +7,8 @@ import sys
 import pytest
 from conftest import ROOT
 
+pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
+
 PREAMBLE = f"""
 import json, sys
 import torch

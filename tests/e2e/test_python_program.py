@@ -50,7 +50,7 @@ JOURNALS = {
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-def test_records_are_the_rounds_that_a_summary_counts(package, tmp_path, name):
+def test_records_are_the_newest_rounds_of_each_case(package, tmp_path, name):
     records, counted = JOURNALS[name]
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     assert [record["started"] for record in package.records(tmp_path)] == counted

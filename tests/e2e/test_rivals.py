@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import weakref
 import zipfile
 from pathlib import Path
@@ -225,20 +226,24 @@ def test_cpu_seconds_of_nemo_count_its_workers(transcribe):
     assert found == 0 and 0.4 <= times["cpu_seconds"] < 5
 
 
-def test_garbage_of_earlier_calls_is_collected_before_the_clock_starts(transcribe):
+def test_garbage_of_earlier_calls_is_collected_before_the_clock_starts(transcribe, monkeypatch):
     class Node:
         pass
 
+    events, clock = [], time.perf_counter
     gc.disable()  # no collection but that of timed()
     try:
         node = Node()
         node.itself, left = node, weakref.ref(node)
+        weakref.finalize(node, events.append, "collected")
         del node
         assert left() is not None
-        times, found = transcribe.timed(left, CPU)
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "perf_counter", lambda: events.append("clock") or clock())
+            times, found = transcribe.timed(left, CPU)
     finally:
         gc.enable()
-    assert found is None and times["collection_seconds"] == 0
+    assert found is None and events[0] == "collected" and "clock" in events and times["collection_seconds"] == 0
     times, _ = transcribe.timed(gc.collect, CPU)
     assert 0 < times["collection_seconds"] <= times["seconds"]
 

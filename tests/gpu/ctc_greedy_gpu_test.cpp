@@ -191,7 +191,7 @@ TEST_F(CtcGreedyGpu, TheDecoderEqualsTheOneOnACpu) {
     std::vector<std::vector<Hypothesis>> found;
     for (const at::Device device : {at::Device(at::kCUDA, 0), at::Device(at::kCPU)}) {
       const auto decoder = make_decoder("ctc_greedy", nlohmann::json::object(), "");
-      decoder->prepare(test::ctc_model(kTokens, device), {});
+      decoder->prepare(test::identity_model(kTokens, device), {});
       EncodedBatch batch{c.logits.nan_to_num(0.0).to(device), c.lengths.to(device), {}};
       const at::Tensor lengths = c.lengths.cpu();
       for (int64_t row = 0; row < 6; ++row) {
@@ -217,7 +217,7 @@ EncodedBatch batch_of(const CollapseCase& c) {
 TEST_F(CtcGreedyGpu, RecordedSearchesWithNothingToAddEqualThePlainOne) {
   constexpr int64_t kTokens = 40;
   const at::Device device(at::kCUDA, 0);
-  const auto model = test::with_letters(test::ctc_model(kTokens, device));
+  const auto model = test::with_letters(test::identity_model(kTokens, device));
   const test::SmallLm lm(kTokens);
   nlohmann::json weight_zero = R"({"lm": {"alpha": 0}})"_json;
   weight_zero["lm"]["path"] = lm.path();
@@ -274,7 +274,7 @@ TEST_F(CtcGreedyGpu, PhrasesOfAnotherRowChangeNoBit) {
 /// change.
 TEST_F(CtcGreedyGpu, StreamsOfMoreRowsLeaveARecordedSearchAlone) {
   constexpr int64_t kTokens = 40;
-  const auto model = test::ctc_model(kTokens, at::Device(at::kCUDA, 0));
+  const auto model = test::identity_model(kTokens, at::Device(at::kCUDA, 0));
   const auto plain = make_decoder("ctc_greedy", nlohmann::json::object(), "");
   plain->prepare(model, {});
   const auto recorded =

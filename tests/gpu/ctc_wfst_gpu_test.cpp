@@ -268,15 +268,7 @@ TEST_F(CtcWfstGpu, ListsEqualThoseOfThePlainSearch) {
 TEST_F(CtcWfstGpu, RowsWithoutAnEndAreCountedAndReturned) {
   std::vector<Form> forms = forms_with_phases();
   forms.emplace_back();
-  const float nan = std::nanf("");
-  EncodedBatch batch;
-  batch.lengths_host = {2, 2, 2, 0};  // whole word, half of it, NaN, no frames
-  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device_);
-  batch.frames =
-      at::tensor({9.0f, 0.0f, 0.0f, 0.0f, 9.0f, 0.0f, 9.0f, 0.0f, 0.0f, 9.0f, 0.0f, 0.0f,
-                  9.0f, 0.0f, 0.0f, nan,  0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f})
-          .reshape({4, 2, 3})
-          .to(device_);
+  const EncodedBatch batch = test::one_word_rows(device_);
   for (const Form& form : forms) {
     SCOPED_TRACE(name(form));
     for (const int64_t nbest : {1, 3}) {

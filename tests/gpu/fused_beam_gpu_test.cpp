@@ -228,6 +228,20 @@ TEST_P(FusedBeamGpu, AWideBeamEqualsTheOperators) {
   EXPECT_LE(ties, entries / 100);
 }
 
+/// Returns the results of ctc_beam with operators, and those with fused kernels.
+std::vector<std::vector<Hypothesis>> by_operators_and_fused(nlohmann::json options,
+                                                            int64_t vocabulary,
+                                                            const EncodedBatch& batch) {
+  std::vector<std::vector<Hypothesis>> found;
+  for (const char* kernels : {"operators", "fused"}) {
+    options["kernels"] = kernels;
+    const auto decoder = make_decoder("ctc_beam", options, "");
+    decoder->prepare(identity_model(vocabulary, batch.frames.device()), {});
+    found.push_back(decoder->decode(batch).to_host());
+  }
+  return found;
+}
+
 TEST(FusedCtcBeamGpu, EqualsTheOperators) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
   constexpr int64_t kVocabulary = 1000;
@@ -244,13 +258,7 @@ TEST(FusedCtcBeamGpu, EqualsTheOperators) {
       for (const bool with_lm : {false, true}) {
         nlohmann::json options = {{"beam_size", beam}, {"nbest", beam}};
         if (with_lm) options["lm"] = {{"path", lm.path()}, {"alpha", 0.4}, {"beta", 0.1}};
-        std::vector<std::vector<Hypothesis>> found;
-        for (const char* step : {"operators", "fused"}) {
-          options["kernels"] = step;
-          const auto decoder = make_decoder("ctc_beam", options, "");
-          decoder->prepare(identity_model(kVocabulary, device), {});
-          found.push_back(decoder->decode(batch).to_host());
-        }
+        const auto found = by_operators_and_fused(options, kVocabulary, batch);
         for (size_t b = 0; b < rows; ++b) {
           ties += count_ties(found[1][b], found[0][b], options.dump() + std::to_string(b));
           entries += static_cast<int64_t>(found[0][b].nbest.size());
@@ -270,13 +278,8 @@ TEST(FusedCtcBeamGpu, ABeamBeyondTheVocabularyEqualsTheOperators) {
   std::mt19937 random(7);
   const BeamCase c = random_beam_case(random, false, kVocabulary, kVocabulary, {12, 0, 1, 7});
   const auto batch = batch_of(c.rows, c.model.columns(), device);
-  std::vector<std::vector<Hypothesis>> found;
-  for (const char* step : {"operators", "fused"}) {
-    const nlohmann::json options = {{"beam_size", kBeam}, {"nbest", kBeam}, {"kernels", step}};
-    const auto decoder = make_decoder("ctc_beam", options, "");
-    decoder->prepare(identity_model(kVocabulary, device), {});
-    found.push_back(decoder->decode(batch).to_host());
-  }
+  const auto found =
+      by_operators_and_fused({{"beam_size", kBeam}, {"nbest", kBeam}}, kVocabulary, batch);
   int64_t ties = 0;
   for (size_t b = 0; b < c.rows.size(); ++b)
     ties += count_ties(found[1][b], found[0][b], std::to_string(b));

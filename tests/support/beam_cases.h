@@ -63,18 +63,6 @@ inline BeamCase certain_token() {
   return c;
 }
 
-/// Returns a CTC model whose logits are the frames themselves.
-inline std::shared_ptr<const AcousticModel> identity_model(int64_t vocabulary,
-                                                           at::Device device = at::kCPU) {
-  auto model = std::make_shared<AcousticModel>();
-  model->device = device;
-  model->config.has_ctc = true;
-  model->config.vocabulary = vocabulary;
-  model->ctc_head.emplace(at::eye(vocabulary + 1).to(device),
-                          at::zeros({vocabulary + 1}).to(device));
-  return model;
-}
-
 inline double log_add(double a, double b) {
   const double high = std::max(a, b);
   return std::isinf(high) ? high : high + std::log(std::exp(a - high) + std::exp(b - high));

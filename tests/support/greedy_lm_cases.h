@@ -105,18 +105,6 @@ inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
   return ctc_oracle(logits, [&](const auto& tokens, int32_t k) { return lm.bonus(tokens, k); });
 }
 
-/// Returns a CTC model whose logits are its encoder frames.
-inline std::shared_ptr<const AcousticModel> ctc_model(int64_t vocabulary,
-                                                      at::Device device = at::kCPU) {
-  auto model = std::make_shared<AcousticModel>();
-  model->device = device;
-  model->config.has_ctc = true;
-  model->config.vocabulary = vocabulary;
-  const auto options = at::TensorOptions(device);
-  model->ctc_head.emplace(at::eye(vocabulary + 1, options), at::zeros({vocabulary + 1}, options));
-  return model;
-}
-
 /// Expects equal tokens, frames and durations, and scores that differ only by rounding.
 inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
                         const std::string& what) {

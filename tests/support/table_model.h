@@ -165,4 +165,16 @@ inline Hypothesis oracle(const TableModel& table, const Table& enc, int64_t max_
   return hypothesis;
 }
 
+/// Returns a CTC model whose logits are the frames themselves.
+inline std::shared_ptr<const AcousticModel> identity_model(int64_t vocabulary,
+                                                           at::Device device = at::kCPU) {
+  auto model = std::make_shared<AcousticModel>();
+  model->device = device;
+  model->config.has_ctc = true;
+  model->config.vocabulary = vocabulary;
+  model->ctc_head.emplace(at::eye(vocabulary + 1).to(device),
+                          at::zeros({vocabulary + 1}).to(device));
+  return model;
+}
+
 }  // namespace rtfx::test

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "algorithms/decoder.h"
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/topology.h"
@@ -48,6 +49,20 @@ inline WfstGraph one_word_graph() {
   lg.add(0, 1, 1, 1, 0);
   lg.add(1, 0, 2, 0, 0);
   return two_token_graph(Topology::compact, lg, {"AB"});
+}
+
+/// Returns rows of two frames for one_word_graph(): its word, the first half of it, a NaN, and no
+/// frames.
+inline EncodedBatch one_word_rows(at::Device device = at::kCPU) {
+  const float nan = std::nanf("");
+  EncodedBatch rows;
+  rows.lengths_host = {2, 2, 2, 0};
+  rows.lengths = at::tensor(rows.lengths_host, at::kLong).to(device);
+  rows.frames = at::tensor({9.0f, 0.0f, 0.0f, 0.0f, 9.0f, 0.0f, 9.0f, 0.0f, 0.0f, 9.0f, 0.0f, 0.0f,
+                            9.0f, 0.0f, 0.0f, nan,  0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f})
+                    .reshape({4, 2, 3})
+                    .to(device);
+  return rows;
 }
 
 /// Returns ln of each number, row after row.

@@ -87,7 +87,8 @@ TEST(BeamReplay, AcceptsALanguageModelInAllItsForms) {
   }
 }
 
-/// With alpha = 0, a language model has no effect, even on tokens that it rules out.
+/// With alpha = 0, the probabilities of a language model have no effect, even those of 0. A beta
+/// keeps the model in the search, which leaves it out if both are 0.
 TEST(BeamReplay, AcceptsALanguageModelOfWeightZeroThatRulesOutTokens) {
   std::mt19937 random(8);
   const SmallLm lm(8, /*has_unk=*/false);

@@ -95,7 +95,7 @@ TEST(BlankSkipping, KeepsABlankBetweenEqualTokensOfACtcHead) {
   for (const char* kernels : {"operators", "fused"}) {
     const auto decoder =
         make_decoder("ctc_beam", {{"beam_size", 3}, {"skip_blank", 0.9}, {"kernels", kernels}}, "");
-    decoder->prepare(ctc_model(3), {});
+    decoder->prepare(identity_model(3), {});
     const Hypothesis h = decoder->decode(utterance_of({3, 3, 1, 3, 3, 3, 1, 1, 3})).to_host()[0];
     EXPECT_EQ(h.tokens, (std::vector<int32_t>{1, 1}));
     EXPECT_EQ(h.frames, (std::vector<int32_t>{2, 6}));
@@ -106,7 +106,7 @@ TEST(BlankSkipping, KeepsABlankBetweenEqualTokensOfACtcHead) {
 
 TEST(BlankSkipping, KeepsThatBlankAcrossPiecesOfAStream) {
   const auto decoder = make_decoder("ctc_beam", {{"beam_size", 3}, {"skip_blank", 0.9}}, "");
-  decoder->prepare(ctc_model(3), {});
+  decoder->prepare(identity_model(3), {});
   const auto streams = decoder->streams({1, 4});
   const int64_t stream = streams->open();
   for (const std::vector<int64_t>& piece : {std::vector<int64_t>{3, 1, 3}, {3, 3}, {3, 1}}) {
@@ -147,7 +147,7 @@ TEST(BlankSkipping, MapsWordsOfAGraph) {
   const auto decode = [&](const nlohmann::json& with,
                           const std::vector<std::vector<double>>& rows) {
     const auto decoder = make_decoder("ctc_wfst_cpu", with, "");
-    decoder->prepare(ctc_model(2), {});
+    decoder->prepare(identity_model(2), {});
     return decoder->decode(batch(rows)).to_host()[0];
   };
   const Hypothesis h = decode(options, {blank, blank, a, blank, blank, blank, b, blank});
@@ -166,7 +166,7 @@ TEST(BlankSkipping, MapsWordsOfAGraph) {
 
   options.erase("nbest");
   const auto decoder = make_decoder("ctc_wfst_cpu", options, "");
-  decoder->prepare(ctc_model(2), {});
+  decoder->prepare(identity_model(2), {});
   const auto streams = decoder->streams({1, 4});
   const int64_t stream = streams->open();
   using Piece = std::vector<std::vector<double>>;

@@ -67,7 +67,7 @@ TEST_F(Boosted, CtcGreedyEqualsThePlainSearch) {
       rows.push_back(random_table(random, static_cast<int64_t>(random() % 14), vocabulary + 1));
     nlohmann::json options = {{"boost", boost.option()}};
     if (trial % 2 == 0) options["lm"] = as_lm.option;
-    const auto found = BoostedSearch("ctc_greedy", options, ctc_model(vocabulary),
+    const auto found = BoostedSearch("ctc_greedy", options, identity_model(vocabulary),
                                      batch_of(rows, vocabulary + 1))();
     for (size_t b = 0; b < rows.size(); ++b) {
       const auto bonus = [&](const PlainBoost::Tokens& before, int32_t k) {

@@ -325,12 +325,7 @@ TEST_F(CtcWfstCpuTest, RowsWithoutAnEndAreCountedAndReturned) {
     o.nbest = nbest;
     CtcWfstCpu decoder(o);
     decoder.prepare(test::identity_model(2), {});
-    const float nan = std::nanf("");
-    // Whole word, half of it, NaN, no frames.
-    const EncodedBatch rows = batch({9, 0, 0, 0,   9, 0, 9, 0, 0, 9, 0, 0,  //
-                                     9, 0, 0, nan, 0, 0, 0, 0, 0, 0, 0, 0},
-                                    2, {2, 2, 2, 0});
-    const auto found = decoder.decode(rows).to_host();
+    const auto found = decoder.decode(test::one_word_rows()).to_host();
     EXPECT_EQ(found[0].tokens, Words({0, 1})) << nbest;
     EXPECT_EQ(found[1].tokens, Words({0})) << nbest;
     EXPECT_FALSE(found[1].nan) << nbest;

@@ -233,7 +233,8 @@ TEST(TdtTable, MinimumDurationDependsOnNoPadding) {
           EncodedBatch batch = test::batch_of(rows, t.model.columns());
           batch.frames = at::where(batch.frames.isnan(), at::tensor(padding), batch.frames);
           const auto found = decoder->decode(batch).to_host();
-          EXPECT_EQ(found[0].frames, frames) << k << reads << rows.size() << " " << padding[5];
+          EXPECT_EQ(found[0].frames, frames) << k << " " << reads << " " << rows.size() << " "
+                                             << ::testing::PrintToString(padding);
           EXPECT_FALSE(found[0].nan || found[1].nan);
           EXPECT_TRUE(rows.size() == 2 || found[2].tokens.empty());
         }

@@ -78,7 +78,7 @@ TEST_F(GreedyLanguageModel, CtcEqualsThePlainSearch) {
     const EncodedBatch batch = batch_of(rows, vocabulary + 1);
     const auto search = [&](const nlohmann::json& options) {
       const auto decoder = make_decoder("ctc_greedy", options, "");
-      decoder->prepare(ctc_model(vocabulary), {});
+      decoder->prepare(identity_model(vocabulary), {});
       return decoder->decode(batch).to_host();
     };
     const auto found = search({{"lm", lm.option}}), without = search({});
@@ -108,7 +108,7 @@ TEST_F(GreedyLanguageModel, NeedsTokensOfTheAcousticModel) {
   const auto file = write("lm.arpa", "\\data\\\nngram 1=1\nngram 2=0\n\\1-grams:\n-1 9\n");
   const nlohmann::json options = {{"lm", {{"path", file.string()}}}};
   const auto decoder = make_decoder("ctc_greedy", options, "");
-  EXPECT_HAS(user_error([&] { decoder->prepare(ctc_model(5), {}); }),
+  EXPECT_HAS(user_error([&] { decoder->prepare(identity_model(5), {}); }),
              "lm.arpa:5: '9' is token 9, but the acoustic model has 5 tokens");
 }
 
@@ -118,7 +118,8 @@ TEST_F(GreedyLanguageModel, GraphsAreForTheLoopOfCtc) {
   lm.option["alpha"] = 0;
   const auto problem = [](nlohmann::json options) {
     options["loop"] = "graph";
-    return user_error([&] { make_decoder("ctc_greedy", options, "")->prepare(ctc_model(3), {}); });
+    return user_error(
+        [&] { make_decoder("ctc_greedy", options, "")->prepare(identity_model(3), {}); });
   };
   EXPECT_HAS(problem({}), "no loop to record without a language model");
   EXPECT_HAS(problem({{"lm", lm.option}}), R"("loop": "graph" needs a GPU)");

@@ -112,16 +112,16 @@ TEST(PhraseTree, APhraseInsideOneThatBreaksOffStays) {
   EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), 2 + std::log(2.0), 1e-5);
 }
 
-TEST(PhraseTree, OverlappingPhrasesStayUnlessAThirdOneHoldsBoth) {
-  const double two = 2 + std::log(2.0);
-  PlainBoost boost{{{{0, 1}, 1}, {{1, 2}, 1}}, 1};
-  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), 2 * two, 1e-5);
-  boost.phrases.push_back({{0, 1, 2, 3}, 1});
-  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), two, 1e-5);
+/// WhatIsNotCompletedIsTakenBack has a third phrase that holds both.
+TEST(PhraseTree, OverlappingPhrasesBothStay) {
+  const PlainBoost boost{{{{0, 1}, 1}, {{1, 2}, 1}}, 1};
+  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), 2 * (2 + std::log(2.0)), 1e-5);
 }
 
-TEST(PhraseTree, TheLargestWeightOfEqualPhrasesCounts) {
+TEST(PhraseTree, TheLargestWeightCountsForEqualPhrasesAndSharedBeginnings) {
   const PlainBoost boost{{{{0, 1}, 2}, {{0, 1}, 0.5}, {{0, 2}, 3}}, 1};
+  // Token 0 scores 3, the largest weight of the phrases that begin with it. Token 1 scores 2 +
+  // ln 2.
   EXPECT_NEAR(total(boost, {0, 1, 5}), 3 + 2 + std::log(2.0), 1e-5);
 }
 

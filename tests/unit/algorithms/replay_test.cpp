@@ -152,7 +152,7 @@ TEST(Replay, AcceptsCtcWithALanguageModelThatRulesOutTokens) {
   std::mt19937 random(14);
   constexpr int64_t kVocabulary = 8;
   const SmallLm lm(kVocabulary, /*has_unk=*/false);
-  const auto model = ctc_model(kVocabulary);
+  const auto model = identity_model(kVocabulary);
   const auto decoder =
       make_decoder("ctc_greedy", {{"lm", {{"path", lm.path()}, {"alpha", 0.4}}}}, "");
   decoder->prepare(model, {});

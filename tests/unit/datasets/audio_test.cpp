@@ -214,7 +214,8 @@ TEST_F(AudioTest, MissingFile) { EXPECT_HAS(error_of(path("none.wav")), "no such
 
 TEST_F(AudioTest, Pipe) {
   ASSERT_EQ(mkfifo(path("pipe.wav").c_str(), 0600), 0);
-  EXPECT_HAS(error_of(path("pipe.wav")), "is a pipe");
+  EXPECT_HAS(error_of(path("pipe.wav")),
+             "is a pipe, whose size nobody knows; give it as standard input, which is called `-`");
 }
 
 TEST_F(AudioTest, Directory) { EXPECT_HAS(error_of(path("")), "is a directory"); }

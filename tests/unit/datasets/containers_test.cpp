@@ -238,7 +238,7 @@ TEST_F(ContainersTest, AFlacThatGoesOnBehindItsEndIsRefusedWhateverItsTagsAre) {
 
 TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
   std::string flac = bytes_of(write_audio("a.flac", noise(32000), kFlac));
-  const std::string two = flac;
+  const std::string with_length = flac;
   flac.replace(22, 4, std::string(4, '\0'));  // STREAMINFO's number of samples (36 bits)
   const auto whole = write("whole.flac", flac);
   ASSERT_EQ(read_audio(whole).samples.size(), 32000U);
@@ -248,7 +248,7 @@ TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
   EXPECT_HAS(error_of("damaged.flac", damaged), "truncated or corrupt after sample 12288;");
   EXPECT_HAS(error_of("cut.flac", flac.substr(0, flac.size() - 3000)),
              "truncated or corrupt after sample 28672;");
-  EXPECT_HAS(error_of("two.flac", flac + two),
+  EXPECT_HAS(error_of("two.flac", flac + with_length),
              "holds several FLAC files, the second behind sample 32000");
 
   // Tags at its end are no damage, and hide none.
@@ -263,7 +263,7 @@ TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
   for (const std::string& tags : {id3, ape, ape_with_header, ape + id3}) {
     EXPECT_EQ(read_audio(write("tagged.flac", flac + tags)).samples.size(), 32000U);
     EXPECT_HAS(error_of("damaged.flac", damaged + tags), "truncated or corrupt");
-    EXPECT_EQ(samples_in("known.flac", two + tags), 32000U);
+    EXPECT_EQ(samples_in("known.flac", with_length + tags), 32000U);
   }
 }
 

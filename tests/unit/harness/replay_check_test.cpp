@@ -52,13 +52,14 @@ TEST(ReplayCheck, OptionsOfAPluginMayMeanSomethingElse) {
     EXPECT_EQ(left_out_with(replayed), "") << replayed;
 }
 
-TEST(ReplayCheck, BeamsWithPhrasesAreLeftOut) {
+TEST(ReplayCheck, BeamsWithPhrasesOrAllowedCharactersAreLeftOut) {
   const auto left_out = [](const char* name, const nlohmann::json& options) {
     return ReplayCheck::left_out(*make_decoder(name, options, ""), {});
   };
-  EXPECT_EQ(left_out("ctc_beam", {{"allowed", {"latin"}}}),
-            "scores of a beam are not recomputed with boosted phrases or allowed characters");
-  EXPECT_EQ(left_out("label_looping", {{"allowed", {"latin"}}}), "");
+  const std::string reason =
+      "scores of a beam are not recomputed with boosted phrases or allowed characters";
+  EXPECT_EQ(left_out("ctc_beam", {{"allowed", {"latin"}}}), reason);
+  EXPECT_EQ(left_out("alsd_pp", {{"boost", {{"phrases", {"abc"}}}}}), reason);
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ TEST(Statistics, WerIntervalsOfFewUtterancesAreTooNarrow) {
   };
   EXPECT_NEAR(wrong(2), 280, 60);
   EXPECT_NEAR(wrong(5), 140, 45);
-  EXPECT_NEAR(wrong(24), 65, 35);
+  EXPECT_NEAR(wrong(24), 65, 14);
 }
 
 TEST(Statistics, WerDifferenceOfFewUtterancesIsUncertain) {
