@@ -250,7 +250,7 @@ SNDFILE* open_samples(PipeInput& input, const WavHeader& wav, SF_INFO& info) {
 struct Decoding {
   size_t samples = 0;               // samples read, or skipped by go_to()
   std::optional<size_t> failed_at;  // samples before the first error
-  bool may_miss_error = false;      // go_to() led into the last block of a FLAC file
+  bool has_jumped = false;          // by go_to()
 };
 
 /// Describes the damage of the container. The text is empty if there is none.
@@ -261,11 +261,12 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   if (type == SF_FORMAT_OGG) return ogg_problem(path);
   const size_t begin = id3v2_bytes(path), samples = decoding.samples;
   // The FLAC decoder has read beyond the last sample, since mended_header() declares one more. It
-  // fails at a second file there, except after a jump into the last block. Reading the whole file
-  // once more for this takes time.
+  // fails at a second file there. After a jump, it may already read the second file, since it looks
+  // for a frame of that number in both.
   const bool more =
       static_cast<sf_count_t>(samples) > file.info.frames || goes_on_behind_samples(path, begin);
-  const bool may_be_several = more || decoding.failed_at || decoding.may_miss_error;
+  const bool may_be_several =
+      more || decoding.failed_at || (type == SF_FORMAT_FLAC && decoding.has_jumped);
   if (may_be_several && holds_several_flacs(path)) {
     return fmt::format("holds several FLAC files, the second behind sample {}",
                        file.length_known() ? static_cast<size_t>(file.info.frames) : samples);
@@ -541,10 +542,7 @@ void AudioReader::go_to(size_t sample) {
   f.ready.clear();
   f.given = 0;
   f.taken = f.decoding.samples = sample;
-  constexpr sf_count_t kMostOfFlacBlock = 65535;
-  f.decoding.may_miss_error =
-      (f.audio.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC &&
-      f.audio.info.frames - static_cast<sf_count_t>(sample) <= kMostOfFlacBlock;
+  f.decoding.has_jumped = true;
   // At the end itself, one more read is needed to see the end.
   f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
   if (f.ended) return;
