@@ -4,16 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/numbers.h"
 #include "base/terminal.h"
 #include "harness/cli/open_model.h"
 #include "harness/cli/transcript_printer.h"
@@ -106,18 +109,31 @@ void require_options(const TranscribeOptions& options) {
     require_option("--allowed", "allowed", decoder, "limit to characters");
 }
 
+/// Returns the number of values of an option in --options.
+size_t given_values(const json& given, const char* option) {
+  const json::json_pointer place(option);
+  if (!given.contains(place)) return 0;
+  return given.at(place).is_array() ? given.at(place).size() : 1;
+}
+
 /// Returns the error with the argument that the user gave, where rtfx has made an option of it.
 UserError with_argument(const UserError& error, const TranscribeOptions& options) {
   const json given = parse_decoder_options(options.decoder_options);
   const std::string& where = error.where();
+  const auto at = [&](const char* place) {
+    return UserError(place, std::string(error.what()).substr(where.size() + 2));
+  };
+  if (where == "allowed")  // the characters have no place of their own
+    return at(given_values(given, "/allowed") == 0 ? "--allowed" : "--options/allowed");
   for (const auto& [argument, option, is_given] :
        {std::tuple{"--boost-phrase", "/boost/phrases", !options.boost_phrases.empty()},
-        std::tuple{"--boost", "/boost/path", !options.boost.empty()},
-        std::tuple{"--allowed", "/allowed", !options.allowed.empty()}}) {
+        std::tuple{"--boost", "/boost/path", !options.boost.empty()}}) {
     const std::string path = std::string("--options") + option;
-    const bool is_of_option = where == path || where.starts_with(path + "/");
-    if (is_given && is_of_option && !given.contains(json::json_pointer(option)))
-      return {argument, std::string(error.what()).substr(where.size() + 2)};
+    if (!is_given || !where.starts_with(path)) continue;
+    // The values of the argument stand behind those of --options.
+    const std::string_view rest = std::string_view(where).substr(path.size());
+    const size_t index = rest.empty() ? 0 : parse_number<size_t>(rest.substr(1)).value_or(0);
+    if (index >= given_values(given, option)) return at(argument);
   }
   return error;
 }
@@ -143,6 +159,7 @@ json with_list(json options, const std::string& decoder, int64_t entries) {
 std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model) {
   const json asked = decoder_options(options);
   if (options.decoder.empty()) return nullptr;
+  find_decoder(options.decoder, "--decoder");  // its error is not one of the options
   require_options(options);
   return make_decoder(options.decoder, with_list(asked, options.decoder, options.nbest),
                       "--options", model);
@@ -172,19 +189,26 @@ std::optional<ConfidenceOptions> parse_confidence(const TranscribeOptions& optio
   return confidence_options().fill(JsonView(object, "--confidence-options"));
 }
 
+/// Prints a notice for each option that asks for what the format does not show.
+void tell_unseen_options(const TranscribeOptions& options) {
+  const auto tell = [&](const char* option, std::initializer_list<const char*> shown_by) {
+    tell_if_unseen(option, options.format, shown_by);
+  };
+  if (options.confidence || !options.confidence_options.empty())
+    tell(options.confidence ? "--confidence" : "--confidence-options", {"json", "ctm", "tsv"});
+  if (options.tokens) tell("--tokens", {"json", "textgrid"});
+  if (options.nbest > 1 && !options.mbr) tell("--nbest", {"json"});
+}
+
 /// Transcribes all inputs. Returns whether each of them has a result.
 bool transcribe_all(const TranscribeOptions& options, const std::vector<TranscribeInput>& inputs) {
   const std::optional<ConfidenceOptions> confidence = parse_confidence(options);
   TranscriptWriter writer(transcript_format(options.format, "--format"), options.output,
                           inputs.size() > 1);
-  if (!options.json) {
-    if (confidence) tell_if_unseen("--confidence", options.format, {"json", "ctm", "tsv"});
-    if (options.tokens) tell_if_unseen("--tokens", options.format, {"json", "textgrid"});
-    if (options.nbest > 1 && !options.mbr) tell_if_unseen("--nbest", options.format, {"json"});
-  }
   const DeviceScope scope(options.threads, options.device, "--device");
   const auto [checkpoint, dtypes] = open_model(options, scope.device());
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);
+  if (!options.json) tell_unseen_options(options);
   const std::shared_ptr<const AcousticModel> model =
       AcousticModel::build(checkpoint, scope.device(), dtypes);
   const auto choose = [&](const PrepareDecoder& prepare) {

@@ -101,7 +101,11 @@ def test_transcribe(rtfx, tmp_path):
     [
         (["--boost-phrase", "Kn%t"], "cannot spell 'Kn%t'"),
         (["--boost-phrase", " "], "--boost-phrase: the phrase is empty"),
-        (["--allowed", "lattin"], "'lattin' names no characters"),
+        (["--boost-phrase", "Kn%t", "--options", '{"boost": {"phrases": ["river"]}}'], "--boost-phrase: the model's tokenizer"),
+        (["--boost-phrase", "river", "--options", '{"boost": {"phrases": ["Kn%t"]}}'], "--options/boost/phrases/0: the model's"),
+        (["--allowed", "lattin"], "--allowed: 'lattin' names no characters"),
+        (["--options", '{"allowed": "lattin"}'], "--options/allowed: 'lattin' names no characters"),
+        (["--decoder", "nonsense"], "--decoder: unknown decoder 'nonsense'"),
         (["--options", '{"boost": {"phrases": [{"phrase": "a", "weight": -1}]}}'], "the weight of 'a' is -1"),
         (["--options", '{"boost": {"alpha": 1}}'], "unknown option 'alpha'"),
         (["--boost", "none.txt"], "--boost: no such file"),
