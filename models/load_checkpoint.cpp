@@ -34,11 +34,11 @@ void choose_context(Checkpoint& checkpoint, const std::vector<int64_t>& context,
   const auto text = [](const std::vector<int64_t>& c) {
     return fmt::format("[{}]", fmt::join(c, ","));
   };
-  std::vector<std::string> trained;
-  for (const std::vector<int64_t>& one : encoder.contexts) trained.push_back(text(one));
+  std::vector<std::string> offered;
+  for (const std::vector<int64_t>& one : encoder.contexts) offered.push_back(text(one));
   std::string notice =
-      fmt::format("the attention context {} is none of those that the model was trained with: {}",
-                  text(context), fmt::join(trained, ", "));
+      fmt::format("the attention context {} is none of those that the model offers: {}",
+                  text(context), fmt::join(offered, ", "));
   if (context[0] >= 0 && encoder.left_context != context[0]) {
     notice += fmt::format("; its left part becomes {} frames, whole chunks of {}",
                           encoder.left_context, encoder.chunk);

@@ -20,7 +20,7 @@ namespace rtfx {
 Checkpoint load_checkpoint(const std::filesystem::path& given,
                            const std::vector<int64_t>& att_context_size = {});
 
-/// Calls select_context(). As in NeMo, a context that the model was not trained with is taken. The
+/// Calls select_context(). As in NeMo, a context that is none of encoder.contexts is taken. The
 /// checkpoint then has a notice, since texts may get worse.
 void choose_context(Checkpoint& checkpoint, const std::vector<int64_t>& context,
                     const std::string& where);

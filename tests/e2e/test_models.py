@@ -155,7 +155,7 @@ def test_a_context_of_a_model_that_has_none(rtfx):
     arguments = ["--att-context-size", "8,4", AUDIO / "qs10.flac"]
     result = rtfx("transcribe", "--model", CHECKPOINTS / "tiny_tdt.nemo", *arguments)
     assert result.returncode == 0
-    assert "the attention context [8,4] is none of those that the model was trained with: [-1,-1]\n" in result.stderr
+    assert "the attention context [8,4] is none of those that the model offers: [-1,-1]\n" in result.stderr
 
 
 @pytest.mark.parametrize("context, rounded", [("8,1", None), ("5,0", ""), ("5,1", "; its left part becomes 4 frames")])
@@ -164,7 +164,7 @@ def test_a_context_without_training_is_told(rtfx, context, rounded):
     assert result.returncode == 0, result.stderr
     assert ("attention context" in result.stderr) == (rounded is not None)
     if rounded is not None:
-        told = f"context [{context}] is none of those that the model was trained with: [8,3], [8,1], [4,0]{rounded}"
+        told = f"context [{context}] is none of those that the model offers: [8,3], [8,1], [4,0]{rounded}"
         assert told in result.stderr and ("left part" in result.stderr) == bool(rounded)
 
 
