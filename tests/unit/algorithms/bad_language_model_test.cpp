@@ -73,7 +73,7 @@ TEST_F(BadLanguageModel, WrongLines) {
   EXPECT_HAS(after("-0.1\td e", "nan\td e"), "'nan' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "-1e50\td e"), "'-1e50' is no log10 probability");
   // This probability is 0 as a float.
-  EXPECT_EQ(after("-0.1\td e", "-1e-50\td e"), "(no UserError)");
+  EXPECT_EQ(after("-0.1\td e", "-1e-50\td e"), "");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\tinf"), "'inf' is no log10 back-off weight");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\t3e38"), "'3e38' is no log10 back-off weight");
 }
@@ -110,7 +110,7 @@ TEST_F(BadLanguageModel, UnknownTokensInAContext) {
   for (const char* longer : {"<unk> 0", "0 <unk>", "<s> <unk>", "<unk> </s>"}) {
     const std::string text = arpa({{"0", "<unk>", "<s>", "</s>"}, {longer}});
     EXPECT_HAS(complaint(text), "lm.arpa:10: uses <unk> in longer n-grams" + missing);
-    EXPECT_EQ(complaint(text, 1), "(no UserError)");
+    EXPECT_EQ(complaint(text, 1), "");
   }
   EXPECT_HAS(complaint(arpa({{"0", "<unk> -0.5"}, {}})),
              "lm.arpa:6: gives <unk> a back-off weight" + missing);
@@ -120,13 +120,13 @@ TEST_F(BadLanguageModel, UnknownTokensInAContext) {
 TEST_F(BadLanguageModel, OrdersThatAreNotSupported) {
   EXPECT_HAS(complaint(arpa({{"0", "1"}})), "is a 1-gram model; orders 2 to 10");
   EXPECT_HAS(complaint(arpa(std::vector<std::vector<std::string>>(11))), "is a 11-gram model");
-  EXPECT_EQ(complaint(arpa({{"0"}, {}, {}, {}, {}, {}, {}, {}, {}, {}})), "(no UserError)");
+  EXPECT_EQ(complaint(arpa({{"0"}, {}, {}, {}, {}, {}, {}, {}, {}, {}})), "");
 }
 
 TEST_F(BadLanguageModel, TooLarge) {
   // The limit of 252 B is exact: 9 arcs of 12 B (4 tokens, 3 2-grams) and 7 states of 24 B need it.
   const char* file = "tests/data/two_gram.arpa";
-  EXPECT_EQ(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 252}); }), "(no UserError)");
+  EXPECT_EQ(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 252}); }), "");
   EXPECT_HAS(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 251}); }), "needs 0.0 MiB");
 }
 

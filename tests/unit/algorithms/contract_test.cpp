@@ -4,49 +4,39 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
-#include "base/error.h"
 #include "tests/support/table_model.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
 
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(Registry, UnknownNamesAndOptionsSayWhatIsNear) {
-  const std::string decoder = message_of([] { find_decoder("label_loping", "/decoders/1"); });
+  const std::string decoder = test::user_error([] { find_decoder("label_loping", "/decoders/1"); });
   EXPECT_NE(decoder.find("/decoders/1"), std::string::npos);
   EXPECT_NE(decoder.find("did you mean 'label_looping'"), std::string::npos);
-  const std::string option = message_of([] {
+  const std::string option = test::user_error([] {
     make_decoder("label_looping", {{"windw", 4}}, "/decoders/0/options");
   });
   EXPECT_NE(option.find("/decoders/0/options/windw"), std::string::npos);
   EXPECT_NE(option.find("did you mean 'window'"), std::string::npos);
-  EXPECT_NE(message_of([] {
-              make_decoder("label_looping", {{"window", 0}}, "x");
-            }).find("1..64"),
-            std::string::npos);
-  EXPECT_NE(message_of([] {
-              make_decoder("label_looping", {{"window", "a"}}, "x");
-            }).find("x/window"),
-            std::string::npos);
-  EXPECT_NE(message_of([] {
-              make_decoder("frame_looping", {{"batched", 1}}, "x");
-            }).find("true | false"),
-            std::string::npos);
-  EXPECT_NE(message_of([] {
-              make_decoder("frame_looping", {{"score_kind", "prob"}}, "x");
-            }).find("logprob"),
-            std::string::npos);
-  EXPECT_NE(
-      message_of([] { make_decoder("null", nlohmann::json::array({1}), "x"); }).find("object"),
-      std::string::npos);
+  EXPECT_HAS(test::user_error([] {
+               make_decoder("label_looping", {{"window", 0}}, "x");
+             }),
+             "1..64");
+  EXPECT_HAS(test::user_error([] {
+               make_decoder("label_looping", {{"window", "a"}}, "x");
+             }),
+             "x/window");
+  EXPECT_HAS(test::user_error([] {
+               make_decoder("frame_looping", {{"batched", 1}}, "x");
+             }),
+             "true | false");
+  EXPECT_HAS(test::user_error([] {
+               make_decoder("frame_looping", {{"score_kind", "prob"}}, "x");
+             }),
+             "logprob");
+  EXPECT_HAS(test::user_error([] { make_decoder("null", nlohmann::json::array({1}), "x"); }),
+             "object");
 }
 
 TEST(Registry, ResolvedOptionsNameEveryField) {
@@ -68,7 +58,7 @@ TEST(Registry, ADecoderRefusesAModelItCannotServe) {
   const test::TableModel rnnt{1, {}, test::Table(2, std::vector<double>(2, 0)), {}};
   for (const char* name : {"tdt_min_duration", "ctc_greedy"}) {
     const std::string message =
-        message_of([&] { make_decoder(name, {}, "")->prepare(test::build(rnnt), {}); });
+        test::user_error([&] { make_decoder(name, {}, "")->prepare(test::build(rnnt), {}); });
     EXPECT_NE(message.find("rnnt"), std::string::npos) << name;
   }
 }
@@ -76,14 +66,13 @@ TEST(Registry, ADecoderRefusesAModelItCannotServe) {
 TEST(SyncDebug, CatchesAHiddenReadAndAllowsDeclaredOnes) {
   const at::Tensor flags = at::ones({3}, at::kBool);
   HostReads host;
-  EXPECT_EQ(message_of([&] { forbid_undeclared_syncs([&] { host.any(flags); }); }), "");
+  EXPECT_EQ(test::user_error([&] { forbid_undeclared_syncs([&] { host.any(flags); }); }), "");
   EXPECT_EQ(host.count(), 1);
   const std::string hidden =
-      message_of([&] { forbid_undeclared_syncs([&] { flags.any().item<bool>(); }); });
+      test::user_error([&] { forbid_undeclared_syncs([&] { flags.any().item<bool>(); }); });
   EXPECT_NE(hidden.find("_local_scalar_dense"), std::string::npos);
-  EXPECT_NE(
-      message_of([&] { forbid_undeclared_syncs([&] { at::nonzero(flags); }); }).find("nonzero"),
-      std::string::npos);
+  EXPECT_HAS(test::user_error([&] { forbid_undeclared_syncs([&] { at::nonzero(flags); }); }),
+             "nonzero");
 }
 
 TEST(SyncDebug, EveryDecoderDeclaresItsReads) {
@@ -97,7 +86,8 @@ TEST(SyncDebug, EveryDecoderDeclaresItsReads) {
       if (std::string(name) == "label_looping") options["window"] = window;
       const auto decoder = make_decoder(name, options, "");
       decoder->prepare(test::build(tdt), {});
-      EXPECT_EQ(message_of([&] { forbid_undeclared_syncs([&] { decoder->decode(batch); }); }), "")
+      EXPECT_EQ(test::user_error([&] { forbid_undeclared_syncs([&] { decoder->decode(batch); }); }),
+                "")
           << name;
     }
   }

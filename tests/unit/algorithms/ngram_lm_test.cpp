@@ -200,10 +200,10 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
   EXPECT_HAS(testing::internal::GetCapturedStderr(),
              "lm.arpa is made again: " + copy.string() + ": is damaged\n");
-  EXPECT_EQ(complaint(), "(no UserError)");
+  EXPECT_EQ(complaint(), "");
   write("lm.arpa.ngpulm", "");  // an empty file
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
-  EXPECT_EQ(complaint(), "(no UserError)");
+  EXPECT_EQ(complaint(), "");
 
   write("lm.arpa.ngpulm", bytes.substr(0, bytes.size() - 4));
   EXPECT_HAS(complaint(), "size");

@@ -10,11 +10,11 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/token_graph.h"
 #include "algorithms/shared/wfst/word_boosting.h"
-#include "base/error.h"
 #include "base/files.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/own_path.h"
+#include "tests/support/user_error.h"
 #include "tests/support/wfst_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -35,16 +35,6 @@ const BuiltGraph& built(Topology topology) {
   static const BuiltGraph normal = build_graph(tokenizer(), {kLexicon, kArpa, Topology::normal});
   static const BuiltGraph compact = build_graph(tokenizer(), {kLexicon, kArpa, Topology::compact});
   return topology == Topology::normal ? normal : compact;
-}
-
-template <class Work>
-std::string message_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::filesystem::path write_file(const std::string& name, const std::string& text) {
@@ -68,8 +58,7 @@ TEST(WfstTopology, HasAsManyArcsAsTheFormulas) {
       EXPECT_EQ(compact.finals.size(), 1);
     }
   }
-  EXPECT_NE(message_of([] { parse_topology("compat", "--topology"); }).find("compact"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([] { parse_topology("compat", "--topology"); }), "compact");
 }
 
 TEST(WfstLexicon, MarksHomographsAndPrefixes) {
@@ -94,7 +83,7 @@ TEST(WfstLexicon, NamesTheLineOfAWordThatCannotBeSpelled) {
   const auto read = [&](bool drop) {
     return read_lexicon(path, tokenizer(), {"a", "ab"}, drop, &dropped);
   };
-  const std::string message = message_of([&] { read(false); });
+  const std::string message = test::user_error([&] { read(false); });
   EXPECT_NE(message.find("bad.lexicon:3"), std::string::npos) << message;
   EXPECT_NE(message.find("'qq!'"), std::string::npos) << message;
   EXPECT_EQ(read(true).size(), 1);
@@ -164,7 +153,8 @@ TEST(WfstLexicon, MayHaveKaldisProbabilities) {
   EXPECT_EQ(read("x 1 a\ny a b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{0, 1}}}}));
   EXPECT_EQ(read("x 1 a\ny 1 b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{2, 1}}}}));
   for (const char* wrong : {"1.5", "0", "0.0", "-0.5", "nan", "inf"}) {
-    const std::string message = message_of([&] { read(fmt::format("x 0.25 a\ny {} b\n", wrong)); });
+    const std::string message =
+        test::user_error([&] { read(fmt::format("x 0.25 a\ny {} b\n", wrong)); });
     EXPECT_HAS(
         message,
         fmt::format("lexiconp.txt:2: the probability of 'y' is {}; it must be above 0", wrong));
@@ -178,7 +168,7 @@ TEST(WfstLexicon, NamesTheLineThatLacksAProbability) {
     return read_lexicon(write_file("missing.lexicon", text), *letters, {"x", "y"}, true, &dropped);
   };
   for (const char* line : {"y a b", "y a", "y 0.25", "y"}) {
-    EXPECT_HAS(message_of([&] { read(fmt::format("x 0.25 a\nx 0.75 b\n\n{}\n", line)); }),
+    EXPECT_HAS(test::user_error([&] { read(fmt::format("x 0.25 a\nx 0.75 b\n\n{}\n", line)); }),
                "missing.lexicon:4: has no probability before its tokens, and most lines have one");
   }
   // Here the number is a token.
@@ -200,10 +190,10 @@ TEST(WfstLexicon, SymbolsAreNoWords) {
     return read_lexicon(write_file("symbols.lexicon", text), *letters, {"#", "#1a", "x"}, false,
                         &dropped);
   };
-  EXPECT_HAS(message_of([&] { read("x a\n<eps> b\n"); }),
+  EXPECT_HAS(test::user_error([&] { read("x a\n<eps> b\n"); }),
              "symbols.lexicon:2: '<eps>' is no word: it is the name of the empty label");
   for (const char* symbol : {"#0", "#1", "#12"}) {
-    EXPECT_HAS(message_of([&] { read(fmt::format("{} a\n", symbol)); }),
+    EXPECT_HAS(test::user_error([&] { read(fmt::format("{} a\n", symbol)); }),
                fmt::format("symbols.lexicon:1: '{}' is no word: it is the name of a disambiguation",
                            symbol));
   }
@@ -218,7 +208,7 @@ TEST(WfstGrammar, NgramsThatAreThereTwiceAreRefused) {
   const auto label = [](std::string_view word) { return word == "a" ? 1 : word == "b" ? 2 : 0; };
   int64_t dropped = 0;
   const auto grammar = [&](const std::filesystem::path& path) {
-    return message_of([&] { grammar_transducer(path, label, 3, &dropped); });
+    return test::user_error([&] { grammar_transducer(path, label, 3, &dropped); });
   };
   const std::string ones = "-1 a -1\n-1 b -1\n-1 </s>\n";
   EXPECT_EQ(grammar(arpa(ones, "-1 a b\n-1 b a\n")), "");
@@ -227,7 +217,8 @@ TEST(WfstGrammar, NgramsThatAreThereTwiceAreRefused) {
              "twice.arpa:7: the n-gram is there twice");
   // These n-grams are of words that the lexicon lacks, and of symbols.
   const auto words = arpa("-1 c\n-1 <s>\n-1 <s>\n", "-1 c c\n-1 c <s>\n");
-  EXPECT_HAS(message_of([&] { arpa_words(words); }), "twice.arpa:8: the n-gram is there twice");
+  EXPECT_HAS(test::user_error([&] { arpa_words(words); }),
+             "twice.arpa:8: the n-gram is there twice");
 }
 
 TEST(WfstGrammar, NeedsAnEndOfTheText) {
@@ -236,7 +227,7 @@ TEST(WfstGrammar, NeedsAnEndOfTheText) {
                                                          "{}\n\n\\end\\\n",
                                                          end));
     int64_t dropped = 0;
-    return message_of([&] {
+    return test::user_error([&] {
       grammar_transducer(
           path, [](auto) { return 1; }, 2, &dropped);
     });
@@ -249,7 +240,7 @@ TEST(WfstGrammar, NeedsAnEndOfTheText) {
 TEST(WfstGrammar, IsNoPipe) {
   const auto pipe = test::own_path("arpa");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string message = message_of([&] { arpa_words(pipe); });
+  const std::string message = test::user_error([&] { arpa_words(pipe); });
   std::filesystem::remove(pipe);
   EXPECT_HAS(message, "is a pipe or device, and it must be read twice");
 }
@@ -259,10 +250,11 @@ TEST(WfstLexicon, FilesAreUtf8) {
   int64_t dropped = 0;
   const auto lexicon = write_file("latin1.lexicon", "ab a b\ncaf\xe9 a b\n");
   const std::string problem = ":2: is not UTF-8: byte 4 is 0xe9; save it as UTF-8";
-  EXPECT_HAS(message_of([&] { read_lexicon(lexicon, *letters, {"ab"}, false, &dropped); }),
+  EXPECT_HAS(test::user_error([&] { read_lexicon(lexicon, *letters, {"ab"}, false, &dropped); }),
              "latin1.lexicon" + problem);
   const auto arpa = write_file("latin1.arpa", "\\data\\\nngram 1=1\n\\1-grams:\n-1 caf\xe9\n");
-  EXPECT_HAS(message_of([&] { arpa_words(arpa); }), "latin1.arpa:4: is not UTF-8: byte 7 is 0xe9");
+  EXPECT_HAS(test::user_error([&] { arpa_words(arpa); }),
+             "latin1.arpa:4: is not UTF-8: byte 7 is 0xe9");
 }
 
 TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {
@@ -384,21 +376,21 @@ TEST(WfstGraph, RefusesADamagedFile) {
     file.seekp(static_cast<std::streamoff>(at));
     file.put(value);
     file.close();
-    return message_of([&] { WfstGraph::map(path); });
+    return test::user_error([&] { WfstGraph::map(path); });
   };
   EXPECT_NE(damage(0, 'x').find("no decoding graph"), std::string::npos);
   EXPECT_NE(damage(8, 9).find("version 9"), std::string::npos);
   EXPECT_NE(damage(12, 1).find("size"), std::string::npos);
   EXPECT_NE(damage(1000, '!').find("checksum"), std::string::npos);
   std::filesystem::resize_file(path, 100);
-  EXPECT_NE(message_of([&] { WfstGraph::map(path); }).find("no decoding graph"), std::string::npos);
-  EXPECT_NE(message_of([&] { WfstGraph::map(path.string() + "?"); }).find("no such file"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { WfstGraph::map(path); }), "no decoding graph");
+  EXPECT_HAS(test::user_error([&] { WfstGraph::map(path.string() + "?"); }), "no such file");
 }
 
 TEST(WfstGraph, RefusesWhatASearchCouldNotStand) {
   const auto error = [](const TransducerArcs& t) {
-    return message_of([&] { WfstGraph::from(t, 2, {"w"}, "none", std::string(64, '0'), "here"); });
+    return test::user_error(
+        [&] { WfstGraph::from(t, 2, {"w"}, "none", std::string(64, '0'), "here"); });
   };
   TransducerArcs t;
   t.states = 3;
@@ -433,13 +425,13 @@ TEST(WfstGraph, WordsOfTheSameTextAreOneBoostedWord) {
 TEST(WfstGraph, ALanguageModelWithoutTheLexiconsWordsIsAnError) {
   const auto arpa =
       write_file("other.arpa", "\\data\\\nngram 1=2\n\n\\1-grams:\n-1 zebra\n-1 </s>\n\n\\end\\\n");
-  const auto message = message_of([&] {
+  const auto message = test::user_error([&] {
     build_graph(tokenizer(), {kLexicon, arpa, Topology::compact});
   });
   EXPECT_NE(message.find("none of its words"), std::string::npos) << message;
   const auto none =
       write_file("none.arpa", "\\data\\\nngram 1=1\n\n\\1-grams:\n-1 </s>\n\n\\end\\\n");
-  EXPECT_NE(message_of([&] { arpa_words(none); }).find("no words"), std::string::npos);
+  EXPECT_HAS(test::user_error([&] { arpa_words(none); }), "no words");
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/support/own_path.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx::test {
 
@@ -56,17 +56,4 @@ inline std::vector<float> sine(double hertz, double sample_rate, size_t samples)
   return wave;
 }
 
-/// Returns the message of the UserError that `call` throws.
-template <class Call>
-std::string user_error(Call call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "(no UserError)";
-}
-
 }  // namespace rtfx::test
-
-#define EXPECT_HAS(text, part) EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text)

@@ -167,7 +167,7 @@ TEST_F(CheckpointFiles, AWeightThatIsNoNumberNamesItsTensor) {
     EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, NAN), place + "nan at element");
     EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, -infinity),
                place + "-inf at element");
-    EXPECT_EQ(error_with("encoder.layers.0.norm_out.weight", type, 6e4), "(no UserError)");
+    EXPECT_EQ(error_with("encoder.layers.0.norm_out.weight", type, 6e4), "");
   }
   EXPECT_HAS(error_with("joint.joint_net.weight", at::kFloat, infinity),
              "'joint.joint_net.weight'");

@@ -2,23 +2,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/settings/config_reader.h"
 #include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
-}
 
 const std::string kYaml = R"(
 sample_rate: 16000
@@ -112,8 +103,7 @@ TEST(ReadConfig, BigBlanksFollowTheTokensInReverse) {
            {"[2, 0, 8]", "decoding.big_blank_durations has 0"}}) {
     const std::string yaml =
         "decoding: {model_type: multiblank, big_blank_durations: " + durations + "}";
-    EXPECT_NE(message_of([&] { parse(yaml, weights, notices); }).find(name), std::string::npos)
-        << yaml;
+    EXPECT_HAS(test::user_error([&] { parse(yaml, weights, notices); }), name) << yaml;
   }
 }
 
@@ -125,8 +115,7 @@ TEST(ReadConfig, ImpossibleDurationsOfTdtAreErrors) {
            {"decoding: {durations: [0, 1, 2, 3, 4000000000]}", "decoding.durations has 4000000000"},
            {"model_defaults: {tdt_durations: [0, 1, 2, 3, 100001]}",
             "model_defaults.tdt_durations has 100001; 0 to 100000 frames are possible"}}) {
-    EXPECT_NE(message_of([&] { parse(yaml, weights, notices); }).find(name), std::string::npos)
-        << yaml;
+    EXPECT_HAS(test::user_error([&] { parse(yaml, weights, notices); }), name) << yaml;
   }
 }
 
@@ -147,15 +136,13 @@ TEST(ReadConfig, MostSymbolsAreReadAsInNeMo) {
                                                     {"max_symbols: 0, max_symbols_per_step: 7", 7},
                                                     {"max_symbols: 3, max_symbols_per_step: 7", 3}})
     EXPECT_EQ(read(greedy).max_symbols, symbols) << greedy;
-  EXPECT_NE(message_of([&] {
-              read("max_symbols: -1");
-            }).find("model.nemo: decoding.greedy.max_symbols is -1; set it to 1 or more"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { read("max_symbols: -1"); }),
+             "model.nemo: decoding.greedy.max_symbols is -1; set it to 1 or more");
   // A model without a transducer does not use these settings.
   ModelConfig ctc = test::small_config();
   ctc.has_transducer = false;
   ctc.durations.clear();
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(test::user_error([&] {
               parse("decoding: {greedy: {max_symbols: -1}}", test::random_state_dict(ctc, 1),
                     notices);
             }),
@@ -188,9 +175,7 @@ TEST(ReadConfig, UnsupportedSettingsAreNamed) {
     std::vector<std::string> notices;
     const std::string base =
         yaml.find("durations") == std::string::npos ? "\ndecoding: {durations: [0,1,2,3,4]}" : "";
-    EXPECT_NE(message_of([&] { parse(yaml + base, weights, notices); }).find(name),
-              std::string::npos)
-        << yaml;
+    EXPECT_HAS(test::user_error([&] { parse(yaml + base, weights, notices); }), name) << yaml;
   }
 }
 
@@ -245,11 +230,11 @@ TEST(ReadConfig, DamagedSizesAreErrors) {
         "features: 1000000000", "preemph: .inf", "mag_power: .nan",
         "normalize: {fixed_mean: [1], fixed_std: [1]}"}) {
     std::vector<std::string> notices;
-    EXPECT_NE(message_of([&] {
-                parse("decoding: {durations: [0,1,2,3,4]}\npreprocessor: {" + setting + "}",
-                      weights, notices);
-              }).find("preprocessor."),
-              std::string::npos)
+    EXPECT_HAS(test::user_error([&] {
+                 parse("decoding: {durations: [0,1,2,3,4]}\npreprocessor: {" + setting + "}",
+                       weights, notices);
+               }),
+               "preprocessor.")
         << setting;
   }
   for (const auto& [name, tensor] : std::vector<std::pair<std::string, at::Tensor>>{
@@ -271,7 +256,7 @@ TEST(ReadConfig, DamagedSizesAreErrors) {
     StateDict damaged = weights;
     damaged[name] = tensor;
     std::vector<std::string> notices;
-    EXPECT_NE(message_of([&] {
+    EXPECT_NE(test::user_error([&] {
                 canonical_state_dict(
                     damaged, parse("decoding: {durations: [0,1,2,3,4]}", damaged, notices), "m");
               }),
@@ -298,7 +283,7 @@ TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
     StateDict all = weights;
     if (!tensor.empty()) all[tensor] = at::zeros({1});
     std::vector<std::string> notices;
-    EXPECT_NE(message_of([&] { parse(yaml, all, notices); }).find(name), std::string::npos) << yaml;
+    EXPECT_HAS(test::user_error([&] { parse(yaml, all, notices); }), name) << yaml;
   }
   StateDict integers = weights;
   integers["encoder.layers.0.feed_forward1.linear1.weight"] = at::zeros({64, 16}, at::kChar);
@@ -307,10 +292,8 @@ TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
     if (name.starts_with("encoder.")) headless[name] = tensor;
   }
   std::vector<std::string> notices;
-  EXPECT_NE(message_of([&] { parse("{}", integers, notices); }).find("a quantised export"),
-            std::string::npos);
-  EXPECT_NE(message_of([&] { parse("{}", headless, notices); }).find("neither a CTC head nor"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { parse("{}", integers, notices); }), "a quantised export");
+  EXPECT_HAS(test::user_error([&] { parse("{}", headless, notices); }), "neither a CTC head nor");
 }
 
 TEST(CanonicalStateDict, NamesWhatIsMissingMisshapenOrUnknown) {
@@ -319,22 +302,16 @@ TEST(CanonicalStateDict, NamesWhatIsMissingMisshapenOrUnknown) {
   EXPECT_EQ(canonical_state_dict(good, config, "m").size(), good.size());
   StateDict missing = good;
   missing.erase("encoder.layers.1.norm_out.bias");
-  EXPECT_NE(message_of([&] {
-              canonical_state_dict(missing, config, "m");
-            }).find("encoder.layers.1.norm_out.bias' is missing"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { canonical_state_dict(missing, config, "m"); }),
+             "encoder.layers.1.norm_out.bias' is missing");
   StateDict misshapen = good;
   misshapen["joint.enc.bias"] = at::zeros({3});
-  EXPECT_NE(message_of([&] {
-              canonical_state_dict(misshapen, config, "m");
-            }).find("joint.enc.bias' has shape [3], expected [10]"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { canonical_state_dict(misshapen, config, "m"); }),
+             "joint.enc.bias' has shape [3], expected [10]");
   StateDict unknown = good;
   unknown["encoder.out_proj.weight"] = at::zeros({3});
-  EXPECT_NE(message_of([&] {
-              canonical_state_dict(unknown, config, "m");
-            }).find("encoder.out_proj.weight"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { canonical_state_dict(unknown, config, "m"); }),
+             "encoder.out_proj.weight");
   StateDict unused = good;
   unused["encoder.layers.0.conv.batch_norm.num_batches_tracked"] = at::zeros({});
   EXPECT_EQ(canonical_state_dict(unused, config, "m").size(), good.size());

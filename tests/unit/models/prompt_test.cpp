@@ -12,20 +12,12 @@
 #include "tests/support/random_weights.h"
 #include "tests/support/small_model.h"
 #include "tests/support/stream_runs.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
 
 using test::Samples;
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
-}
 
 ModelConfig prompt_config() {
   ModelConfig config = test::small_config();
@@ -112,16 +104,16 @@ TEST(Prompts, LanguagesAreNames) {
   EXPECT_EQ(config.prompt.of("de-DE", "here"), 1);
   EXPECT_EQ(config.prompt.or_standard(std::nullopt), 3);
   EXPECT_EQ(config.prompt.or_standard(2), 2);
-  EXPECT_EQ(message_of([&] { config.prompt.of("de-DA", "--language"); }),
+  EXPECT_EQ(test::user_error([&] { config.prompt.of("de-DA", "--language"); }),
             "--language: unknown language 'de-DA'; did you mean 'de-DE'? allowed: auto, de-DE, "
             "en-US");
   select_language(config, "en-US", "here");
   EXPECT_EQ(config.prompt.or_standard(std::nullopt), 0);
   config.prompt.standard = -1;
-  EXPECT_EQ(message_of([&] { config.prompt.or_standard(std::nullopt); }),
+  EXPECT_EQ(test::user_error([&] { config.prompt.or_standard(std::nullopt); }),
             "language: the model needs a language for each utterance; state one (--language, or "
             "\"lang\" in a manifest): auto, de-DE, en-US");
-  EXPECT_EQ(message_of([&] { test::small_config().prompt.of("de-DE", "--language"); }),
+  EXPECT_EQ(test::user_error([&] { test::small_config().prompt.of("de-DE", "--language"); }),
             "--language: the model takes no language, here 'de-DE'; leave it out, or choose a "
             "prompt-conditioned model");
 }
@@ -166,10 +158,9 @@ TEST(Prompts, AreReadFromNemosSettings) {
   EXPECT_EQ(nameless.prompt.count, 5) << "tensors decide";
   EXPECT_EQ(nameless.prompt.standard, -1);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_NE(message_of([&] {
-              parse("model_defaults: {prompt_dictionary: {en-US: 5}}", notices);
-            }).find("prompt_dictionary.en-US"),
-            std::string::npos);
+  EXPECT_HAS(
+      test::user_error([&] { parse("model_defaults: {prompt_dictionary: {en-US: 5}}", notices); }),
+      "prompt_dictionary.en-US");
 }
 
 TEST(Prompts, TagsOfLanguagesAreRemovedAsNemoDoes) {

@@ -5,12 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "base/error.h"
 #include "models/streaming/cached_encoder.h"
 #include "models/streaming/encoder_streams.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 #include "tests/support/stream_runs.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
@@ -19,17 +19,6 @@ ModelConfig cache_aware_config() {
   ModelConfig config = test::small_config();
   test::streaming(config);
   return config;
-}
-
-/// Returns the message of the UserError that a call ends with, or an empty string.
-template <typename Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return {};
 }
 
 void expect_error(const std::string& message, const std::string& part) {
@@ -45,28 +34,28 @@ TEST(StreamErrors, WrongCalls) {
     const auto streams = make_encoder_streams(model, options);
     const int64_t first = streams->open(), second = streams->open();
     EXPECT_NE(first, second);
-    expect_error(error_of([&] { streams->open(); }), "all 2 streams are open");
+    expect_error(test::user_error([&] { streams->open(); }), "all 2 streams are open");
     const test::Samples audio = test::noise(100, 1);
-    expect_error(error_of([&] { streams->push(7, audio); }), "stream 7: is not open");
-    expect_error(error_of([&] { streams->finish(-1); }), "stream -1: is not open");
+    expect_error(test::user_error([&] { streams->push(7, audio); }), "stream 7: is not open");
+    expect_error(test::user_error([&] { streams->finish(-1); }), "stream -1: is not open");
     for (const auto& [bad, text] : {std::pair(std::numeric_limits<float>::quiet_NaN(), "NaN"),
                                     {std::numeric_limits<float>::infinity(), "infinite"}}) {
       test::Samples wrong = audio;
       wrong[50] = bad;
       const std::string expected = fmt::format("sample 50 is {}", text);
-      expect_error(error_of([&] { streams->push(first, wrong); }), expected);
+      expect_error(test::user_error([&] { streams->push(first, wrong); }), expected);
       const std::vector<NewSamples> both = {{first, audio}, {second, wrong}};
-      expect_error(error_of([&] { streams->push(both); }), expected);
+      expect_error(test::user_error([&] { streams->push(both); }), expected);
     }
     streams->finish(first);
     streams->finish(first);  // says the same again
-    expect_error(error_of([&] { streams->push(first, audio); }), "samples behind its end");
+    expect_error(test::user_error([&] { streams->push(first, audio); }), "samples behind its end");
     const EncodedPieces last = streams->step();
     EXPECT_EQ(last.streams, std::vector<int64_t>{first});
     EXPECT_EQ(last.lengths, std::vector<int64_t>{0});  // nothing of the bad samples was taken
     EXPECT_EQ(last.last, std::vector<bool>{true});
     streams->close(first);
-    expect_error(error_of([&] { streams->close(first); }), "is not open");
+    expect_error(test::user_error([&] { streams->close(first); }), "is not open");
     EXPECT_GT(streams->open(), second);
   }
 }
@@ -74,7 +63,7 @@ TEST(StreamErrors, WrongCalls) {
 TEST(StreamErrors, WrongOptions) {
   const auto model = test::random_model(cache_aware_config(), 1);
   const auto made = [&](const StreamOptions& options) {
-    return error_of([&] { make_encoder_streams(model, options); });
+    return test::user_error([&] { make_encoder_streams(model, options); });
   };
   EXPECT_EQ(made({}), "");
   expect_error(made({.streams = 0}), "0 streams");
@@ -95,7 +84,7 @@ TEST(StreamErrors, WrongOptions) {
 
 TEST(StreamErrors, Fp8WantsTheFusedEncoder) {
   const auto made = [](EncoderForm form) {
-    return error_of([&] {
+    return test::user_error([&] {
       test::random_model(cache_aware_config(), 1, at::kCPU, {at::kFloat8_e4m3fn, at::kBFloat16},
                          form);
     });
@@ -132,7 +121,7 @@ TEST(StreamErrors, ModelsThatAreNotMadeForCaches) {
     ModelConfig config = cache_aware_config();
     change.first(config);
     const auto model = test::random_model(config, 1);
-    expect_error(error_of([&] { make_encoder_streams(model, {}); }), change.second);
+    expect_error(test::user_error([&] { make_encoder_streams(model, {}); }), change.second);
     EXPECT_NE(why_not_cache_aware(config), "") << name;
     // All of these models can be streamed on buffers.
     const auto streams =

@@ -3,23 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "base/error.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
 
 using Ids = std::vector<int32_t>;
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
-}
 
 const std::string kMetaspace =
     R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true})";
@@ -95,14 +84,10 @@ TEST(TokenizerJson, FollowsTheConfigBesideIt) {
   const std::string bpe = R"({"type": "BPE", "vocab": {"<unk>": 0, "▁he": 1, "▁.": 2, "▁n't": 3,
       "<pad>": 4, "<|en|>": 5}, "merges": []})";
   EXPECT_EQ(text(R"({"clean_up_tokenization_spaces": true})", bpe), "he .<unk> n't<pad><|en|>");
-  EXPECT_NE(message_of([&] {
-              text(R"({"unk_token": 7})", unigram);
-            }).find("tokenizer_config.json: is damaged"),
-            std::string::npos);
-  EXPECT_NE(message_of([&] {
-              text(std::string(40, '[') + std::string(40, ']'), unigram);
-            }).find("tokenizer_config.json: JSON nested too deeply"),
-            std::string::npos);
+  EXPECT_HAS(test::user_error([&] { text(R"({"unk_token": 7})", unigram); }),
+             "tokenizer_config.json: is damaged");
+  EXPECT_HAS(test::user_error([&] { text(std::string(40, '[') + std::string(40, ']'), unigram); }),
+             "tokenizer_config.json: JSON nested too deeply");
 }
 
 TEST(TokenizerJson, ReadsOtherModels) {
@@ -123,7 +108,7 @@ TEST(TokenizerJson, ReadsOtherModels) {
 TEST(TokenizerJson, RefusesWhatItDoesNotKnow) {
   const auto complaint = [](const std::string& decoder, int64_t vocabulary = 8,
                             const std::string& model = kModel, const std::string& added = kAdded) {
-    return message_of([&] { load(decoder, vocabulary, model, added); });
+    return test::user_error([&] { load(decoder, vocabulary, model, added); });
   };
   const auto names = [](const std::string& message, const std::string& part) {
     EXPECT_EQ(message.find("tokenizer.json: "), 0u) << message;
@@ -152,7 +137,7 @@ TEST(TokenizerJson, RefusesWhatItDoesNotKnow) {
 
 TEST(TokenizerJson, RefusesDamage) {
   const auto complaint = [](const std::string& json) {
-    return message_of([&] { tokenizer_json(json, -1, "t.json"); });
+    return test::user_error([&] { tokenizer_json(json, -1, "t.json"); });
   };
   EXPECT_EQ(complaint("").find("t.json: not JSON"), 0u);
   EXPECT_EQ(complaint("[]").find("t.json: not a tokenizer"), 0u);

@@ -5,28 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 #include <iterator>
 
-#include "base/error.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/pieces.h"
 #include "models/tokenizers/sentencepiece.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
 
 using Ids = std::vector<int32_t>;
 using Pieces = std::vector<std::string>;
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
-}
 
 std::string bytes_of(const std::string& name) {
   std::ifstream in("tests/data/" + name, std::ios::binary);
@@ -87,14 +77,14 @@ TEST(SentencePieceTokenizer, JoinsBytes) {
 TEST(SentencePieceTokenizer, RefusesDamage) {
   const std::string model = bytes_of("pieces.model");
   const auto complaint = [](const std::string& bytes) {
-    return message_of([&] { sentencepiece_tokenizer(bytes, "t.model"); });
+    return test::user_error([&] { sentencepiece_tokenizer(bytes, "t.model"); });
   };
   EXPECT_EQ(complaint("").find("t.model: not a SentencePiece model"), 0u) << complaint("");
   for (size_t size = 0; size < model.size(); size += 7) complaint(model.substr(0, size));
   for (size_t i = 0; i < model.size(); ++i) {  // gives a UserError, or a model and a text
     std::string altered = model;
     altered[i] = static_cast<char>(altered[i] ^ (1 << (i % 8)));
-    message_of([&] { sentencepiece_tokenizer(altered, "t.model")->text(Ids{0, 1, 2, 3}); });
+    test::user_error([&] { sentencepiece_tokenizer(altered, "t.model")->text(Ids{0, 1, 2, 3}); });
   }
   EXPECT_NE(complaint(std::string(size_t{33} << 20, 'x')).find("too many"), std::string::npos);
 }
@@ -107,10 +97,9 @@ TEST(SentencePieceTokenizer, TakesNoTablesOfTextRules) {
   const std::string samples("\x22\x08\x0A\x06\x0A\x01x\x12\x01y", 10);
   const auto t = sentencepiece_tokenizer(model + "\x1A\x0A" + table + samples, "t.model");
   EXPECT_EQ(t->text(Ids{22, 57}), "knit two");
-  EXPECT_NE(message_of([&] {
-              sentencepiece_tokenizer(model + "\x2A\x0A" + table, "t.model");
-            }).find("denormalizer"),
-            std::string::npos);
+  EXPECT_HAS(
+      test::user_error([&] { sentencepiece_tokenizer(model + "\x2A\x0A" + table, "t.model"); }),
+      "denormalizer");
 }
 
 TEST(CharacterTokenizer, WritesWhatNemoWrites) {
@@ -129,12 +118,9 @@ TEST(CharacterTokenizer, WritesWhatNemoWrites) {
 }
 
 TEST(CharacterTokenizer, RefusesWhatIsNoText) {
-  EXPECT_NE(message_of([] { character_tokenizer({}); }), "");
-  EXPECT_NE(message_of([] {
-              character_tokenizer({"a", "\xC3"});
-            }).find("piece 1 is not UTF-8"),
-            std::string::npos);
-  EXPECT_NE(message_of([] { character_tokenizer({std::string(2000, 'a')}); }), "");
+  EXPECT_NE(test::user_error([] { character_tokenizer({}); }), "");
+  EXPECT_HAS(test::user_error([] { character_tokenizer({"a", "\xC3"}); }), "piece 1 is not UTF-8");
+  EXPECT_NE(test::user_error([] { character_tokenizer({std::string(2000, 'a')}); }), "");
 }
 
 TEST(WordPieceTokenizer, WritesWhatNemoWrites) {
@@ -160,10 +146,11 @@ TEST(WordPieceTokenizer, AppendsSpecialPiecesThatTheFileLacks) {
 }
 
 TEST(WordPieceTokenizer, RefusesDamage) {
-  EXPECT_NE(message_of([] { wordpiece_tokenizer("", "vocab.txt"); }), "");
-  EXPECT_EQ(message_of([] { wordpiece_tokenizer("a\nb\na\n", "vocab.txt"); }).find("vocab.txt:3"),
-            0u);
-  EXPECT_NE(message_of([] { wordpiece_tokenizer("a\n\xFF\n", "vocab.txt"); }), "");
+  EXPECT_NE(test::user_error([] { wordpiece_tokenizer("", "vocab.txt"); }), "");
+  EXPECT_EQ(
+      test::user_error([] { wordpiece_tokenizer("a\nb\na\n", "vocab.txt"); }).find("vocab.txt:3"),
+      0u);
+  EXPECT_NE(test::user_error([] { wordpiece_tokenizer("a\n\xFF\n", "vocab.txt"); }), "");
 }
 
 TEST(AggregateTokenizer, WritesWhatNemoWrites) {
@@ -183,7 +170,7 @@ TEST(AggregateTokenizer, TakesTheFirstUnknownPieceThatThereIs) {
   const auto letters = character_tokenizer({"a", "b"});
   EXPECT_EQ(aggregate_tokenizer({{"x", letters}})->unknown(), -1);
   EXPECT_EQ(aggregate_tokenizer({{"x", letters}, {"en", load("pieces.model")}})->unknown(), 2);
-  EXPECT_NE(message_of([] { aggregate_tokenizer({}); }), "");
+  EXPECT_NE(test::user_error([] { aggregate_tokenizer({}); }), "");
 }
 
 TEST(Punctuation, ComesFromPiecesOfTextOnly) {

@@ -11,7 +11,7 @@
 #include "models/load_checkpoint.h"
 #include "tests/support/energy_detector.h"
 #include "tests/support/long_audio_cases.h"
-#include "tests/unit/datasets/temp_folder.h"
+#include "tests/support/user_error.h"
 
 namespace rtfx {
 namespace {
