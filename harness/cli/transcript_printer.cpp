@@ -22,15 +22,15 @@ void print_notice(const std::string& notice) {
   print_message("rtfx: notice: {}\n", printable(notice));
 }
 
+void print_failure(const std::string& message) {
+  print_message("rtfx: error: {}\n", printable(message));
+}
+
 void tell_if_unseen(const std::string& option, const std::string& format,
                     std::initializer_list<const char*> shown_by) {
   if (std::ranges::find(shown_by, format) != shown_by.end()) return;
   print_notice(fmt::format("{}: the format {} does not show it; these do: {}", option, format,
                            fmt::join(shown_by, ", ")));
-}
-
-void print_failure(const std::string& message) {
-  print_message("rtfx: error: {}\n", printable(message));
 }
 
 TranscriptPrinter::TranscriptPrinter(PrinterOptions options,

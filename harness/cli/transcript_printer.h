@@ -18,12 +18,12 @@ namespace rtfx {
 
 /// Prints one line to standard error.
 void print_notice(const std::string& notice);
+void print_failure(const std::string& message);
 
 /// Prints a notice if transcripts of `format` do not show what `option` asks for. `shown_by` are
 /// the formats that do.
 void tell_if_unseen(const std::string& option, const std::string& format,
                     std::initializer_list<const char*> shown_by);
-void print_failure(const std::string& message);
 
 struct PrinterOptions {
   std::string command;       // "transcribe" or "align", which names the work under way
