@@ -69,6 +69,20 @@ bool is_end_or_tag(std::ifstream& in, uint64_t at) {
   return head.size() < 4 || begins_tag(head);
 }
 
+/// Returns the bytes of the ID3v1 or APE tag that ends at byte `end`; 0 if none does.
+size_t bytes_of_tag_before(std::ifstream& in, size_t end) {
+  constexpr size_t kId3v1 = 128, kApeFooter = 32;
+  if (end >= kId3v1 && bytes_at(in, end - kId3v1, 3) == "TAG") return kId3v1;
+  if (end < kApeFooter) return 0;
+  const std::string footer = bytes_at(in, end - kApeFooter, kApeFooter);
+  if (!footer.starts_with("APETAGEX")) return 0;
+  constexpr uint32_t kHasHeader = 1U << 31U;
+  const bool has_header = (little_endian(footer, 20) & kHasHeader) != 0;
+  // The footer counts itself and the items, not the header.
+  const size_t bytes = little_endian(footer, 12) + (has_header ? kApeFooter : 0);
+  return bytes >= kApeFooter && bytes <= end ? bytes : 0;
+}
+
 struct Chunk {
   std::string name;
   uint64_t content = 0, bytes = 0;  // position of its content in the file, and its size
@@ -335,19 +349,11 @@ bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin) {
 }
 
 size_t tag_bytes_at_end(const std::filesystem::path& path) {
-  constexpr size_t kId3v1 = 128, kApeFooter = 32;
   std::ifstream in(path, std::ios::binary);
   const size_t size = std::filesystem::file_size(path);
   size_t end = size;
-  if (end >= kId3v1 && bytes_at(in, end - kId3v1, 3) == "TAG") end -= kId3v1;
-  if (end < kApeFooter) return size - end;
-  const std::string footer = bytes_at(in, end - kApeFooter, kApeFooter);
-  if (!footer.starts_with("APETAGEX")) return size - end;
-  constexpr uint32_t kHasHeader = 1U << 31U;
-  const bool has_header = (little_endian(footer, 20) & kHasHeader) != 0;
-  // The footer counts itself and the items, not the header.
-  const size_t bytes = little_endian(footer, 12) + (has_header ? kApeFooter : 0);
-  return size - end + (bytes >= kApeFooter && bytes <= end ? bytes : 0);
+  while (const size_t bytes = bytes_of_tag_before(in, end)) end -= bytes;
+  return size - end;
 }
 
 bool holds_several_flacs(const std::filesystem::path& path) {

@@ -72,7 +72,7 @@ bool ends_within_samples(const std::filesystem::path& path, size_t begin);
 /// bytes. Returns false for other files, and where the header declares no size.
 bool goes_on_behind_samples(const std::filesystem::path& path, size_t begin);
 
-/// Returns the bytes of the ID3v1 and APE tags at the end of a file.
+/// Returns the bytes of the ID3v1 and APE tags at the end of a file, in any order.
 size_t tag_bytes_at_end(const std::filesystem::path& path);
 
 /// Returns whether a FLAC file has been joined to another one. Reads the file once.

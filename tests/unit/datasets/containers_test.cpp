@@ -272,7 +272,7 @@ TEST_F(ContainersTest, AStreamedFlacThatIsDamagedIsRefused) {
   std::string ape_with_header = ape_footer + little_endian(0xa0000000) + std::string(8, '\0') +
                                 item + ape_footer + little_endian(0x80000000) +
                                 std::string(8, '\0');
-  for (const std::string& tags : {id3, ape, ape_with_header, ape + id3}) {
+  for (const std::string& tags : {id3, ape, ape_with_header, ape + id3, id3 + ape_with_header}) {
     EXPECT_EQ(read_audio(write("tagged.flac", flac + tags)).samples.size(), 32000U);
     EXPECT_HAS(error_of("damaged.flac", damaged + tags), "truncated or corrupt");
     EXPECT_EQ(samples_in("known.flac", with_length + tags), 32000U);
