@@ -159,7 +159,7 @@ def test_a_context_of_a_model_that_has_none(rtfx):
 
 
 @pytest.mark.parametrize("context, rounded", [("8,1", None), ("5,0", ""), ("5,1", "; its left part becomes 4 frames")])
-def test_a_context_without_training_is_told(rtfx, context, rounded):
+def test_a_context_that_is_not_offered_is_told(rtfx, context, rounded):
     result = rtfx("transcribe", "--model", STREAMING, "--att-context-size", context, AUDIO / "qs10.flac")
     assert result.returncode == 0, result.stderr
     assert ("attention context" in result.stderr) == (rounded is not None)
